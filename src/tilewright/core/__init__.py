@@ -1,0 +1,1 @@
+"""Records, roles, errors and budget: the vocabulary every other package shares."""

@@ -1,0 +1,61 @@
+"""Records to plain JSON and back, for storage and worker processes.
+
+Only the record classes named in `_TYPES` travel; an unknown or missing field is an error, so a
+database written by a newer version is noticed instead of being half understood.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.core import records
+
+_TYPES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        records.Argument,
+        records.Tolerance,
+        records.Workload,
+        records.Plan,
+        records.Candidate,
+        records.EvaluationRequest,
+        records.Check,
+        records.Verdict,
+        records.Measured,
+        records.Failed,
+    )
+}
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON value of a record, mapping, tuple or scalar; records carry their class name."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        name = type(value).__name__
+        if name not in _TYPES:
+            raise TypeError(f"{name} is not a record that travels as JSON")
+        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": name, **fields}
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(v) for v in value]
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """Inverse of `to_json`; lists become tuples. Raises ValueError on an unknown record."""
+    if isinstance(value, dict):
+        if "type" in value and value["type"] in _TYPES:
+            cls = _TYPES[value["type"]]
+            known = {f.name for f in dataclasses.fields(cls)}
+            given = {k: from_json(v) for k, v in value.items() if k != "type"}
+            unknown = set(given) - known
+            if unknown:
+                raise ValueError(f"{cls.__name__} has no field {sorted(unknown)}")
+            return cls(**given)
+        return {k: from_json(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return tuple(from_json(v) for v in value)
+    return value

@@ -1,0 +1,210 @@
+"""Every role on one page. Roles receive records, never the engine.
+
+An implementation of a role is checked by the contract suite of the same name in
+`tilewright.testing`. Batch in, batch out; effects are small callbacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from tilewright.core.records import (
+    Artifact,
+    Brief,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    History,
+    Measured,
+    Outcome,
+    Plan,
+    RunRecord,
+    TargetBrief,
+    Trial,
+    Verdict,
+    Workload,
+)
+
+OnOutcome = Callable[[int, Outcome, float, bool], None]
+"""Called as each request finishes: its index, outcome, seconds taken, whether from the cache."""
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Writes candidates in two steps. Deterministic for a given `seed`."""
+
+    name: str
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """Up to `count` distinct plans for `parent`, each on one option of `brief.menu`."""
+        ...
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """Up to `count` candidates that carry out `plan`; empty when it cannot be carried out."""
+        ...
+
+    def normalize(self, source: str) -> str:
+        """A canonical form: two sources with equal forms are the same kernel (comments, layout)."""
+        ...
+
+
+@runtime_checkable
+class SearchStrategy(Protocol):
+    """Chooses parents from the history, and says when to stop."""
+
+    def select(self, history: History) -> list[Trial]:
+        """The trials to expand next, best first. Never empty once a trial is measured."""
+        ...
+
+    def limit_latency(self, parent: Trial) -> float | None:
+        """Latency at or above which a child of `parent` would not be kept; None for no limit."""
+        ...
+
+    def should_stop(self, history: History, iteration: int) -> str | None:
+        """Why the search is over before `iteration` starts, or None."""
+        ...
+
+
+class Builder(Protocol):
+    """Turns a source into the exact bytes that will be checked and measured."""
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """Raises `ToolchainMissingError` when there is no compiler."""
+        ...
+
+
+class Checker(Protocol):
+    """Compares an artifact with the reference on private inputs."""
+
+    def check(self, artifact: Artifact) -> Verdict | Failed:
+        """Every check must pass; the first mismatch becomes the failure's log."""
+        ...
+
+
+class Runner(Protocol):
+    """Measures an artifact that passed its checks."""
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """May stop early with `slower_than_limit`; the output of the measured run is checked."""
+        ...
+
+
+class Executor(Protocol):
+    """Evaluates requests on every core; a killed or crashed worker is a `Failed`, never a raise."""
+
+    def evaluate(
+        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+    ) -> list[Outcome]:
+        """Outcomes in the order of the requests."""
+        ...
+
+    def close(self) -> None:
+        """Stop every worker. Idempotent."""
+        ...
+
+
+class Storage(Protocol):
+    """Keeps runs, trials, artifacts and cached outcomes. Every call is durable when it returns."""
+
+    def create_run(self, run: RunRecord) -> None:
+        """Record a new run."""
+        ...
+
+    def update_run(
+        self, run_id: str, *, status: str, stop_reason: str, wall_s: float
+    ) -> None:
+        """Set a run's status (running, finished, interrupted), stop reason and wall seconds."""
+        ...
+
+    def run(self, run_id: str) -> RunRecord:
+        """A run by id or unique prefix ("latest" for the newest); `UnknownNameError` if none."""
+        ...
+
+    def runs(self) -> list[RunRecord]:
+        """All runs, newest first."""
+        ...
+
+    def unfinished(self, identity: str) -> RunRecord | None:
+        """The newest run with this identity that is not finished."""
+        ...
+
+    def append_trial(self, run_id: str, trial: Trial) -> None:
+        """Append one trial; its index must be the next one."""
+        ...
+
+    def history(self, run_id: str) -> History:
+        """All trials of a run."""
+        ...
+
+    def cached_outcome(self, key: str) -> Outcome | None:
+        """Outcome stored under a content key, if any."""
+        ...
+
+    def store_outcome(self, key: str, outcome: Outcome) -> None:
+        """Store an outcome under a content key; the first one stored wins."""
+        ...
+
+    def put_artifact(self, data: bytes, kind: str) -> str:
+        """Store bytes by content; returns their SHA-256."""
+        ...
+
+    def artifact(self, digest: str) -> bytes:
+        """Bytes by SHA-256; `UnknownNameError` if there are none."""
+        ...
+
+    def close(self) -> None:
+        """Release the database. Idempotent."""
+        ...
+
+
+class Task(Protocol):
+    """A workload with its starting kernel, as a target opens it."""
+
+    workload: Workload
+    start: str
+    """Source of the starting kernel."""
+
+    evaluator: tuple[Builder, Checker, Runner]
+    """Built on first use; lives in the process that evaluates."""
+
+
+class Target(Protocol):
+    """One accelerator: a folder behind the `tilewright.targets` entry point."""
+
+    name: str
+    """Name used in workload names (`gemmini` in `gemmini:gemm-512x512x512`)."""
+
+    def brief(self) -> TargetBrief:
+        """What proposers may know."""
+        ...
+
+    def workloads(self) -> Mapping[str, str]:
+        """Workload patterns and registered names, each with one line of description."""
+        ...
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> Task:
+        """A task by the part of the name after the colon; `InputError`s for malformed ones.
+
+        `settings` holds what a run records: `input_seed`, `checks`, timeouts.
+        """
+        ...
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
+        """A user's own kernel: `workload.toml`, `reference.py`, `kernel.c`."""
+        ...
+
+    def versions(self) -> Mapping[str, str]:
+        """Compiler, simulator and configuration, as they go into every result."""
+        ...
+
+    def doctor(self) -> list[tuple[str, bool, str]]:
+        """What is installed: name, whether usable, version or how to get it."""
+        ...
