@@ -10,7 +10,7 @@ user's input and for the machine the tool runs on::
     │   ├── ConfigurationError   a target.toml or setting that is missing, unknown or impossible
     │   └── OutputError          a path that cannot be written
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
-    ├── StorageError             a database that is corrupt, newer, locked or unwritable: exit code 2
+    ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
     └── InternalError            a defect in tilewright itself: exit code 1
 
 Every message is one sentence that names the input, what was expected and what to do.

@@ -118,9 +118,7 @@ class Storage(Protocol):
         """Record a new run."""
         ...
 
-    def update_run(
-        self, run_id: str, *, status: str, stop_reason: str, wall_s: float
-    ) -> None:
+    def update_run(self, run_id: str, *, status: str, stop_reason: str, wall_s: float) -> None:
         """Set a run's status (running, finished, interrupted), stop reason and wall seconds."""
         ...
 
