@@ -103,7 +103,11 @@ class Executor(Protocol):
     def evaluate(
         self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests."""
+        """Outcomes in the order of the requests.
+
+        An exception raised by `on_outcome` (the search stops: budget, Ctrl-C) ends the batch:
+        nothing further is started and the exception propagates.
+        """
         ...
 
     def close(self) -> None:
@@ -147,7 +151,11 @@ class Storage(Protocol):
         ...
 
     def store_outcome(self, key: str, outcome: Outcome) -> None:
-        """Store an outcome under a content key; the first one stored wins."""
+        """Store an outcome under a content key.
+
+        The first one stored wins, except that a bare lower bound ("slower_than_limit") gives way
+        to a higher bound or to a full outcome.
+        """
         ...
 
     def put_artifact(self, data: bytes, kind: str) -> str:
@@ -156,6 +164,14 @@ class Storage(Protocol):
 
     def artifact(self, digest: str) -> bytes:
         """Bytes by SHA-256; `UnknownNameError` if there are none."""
+        ...
+
+    def append_event(self, run_id: str, kind: str, data: Mapping[str, object]) -> None:
+        """Append one line to a run's event log, with the current time."""
+        ...
+
+    def events(self, run_id: str) -> list[tuple[str, str, Mapping[str, object]]]:
+        """A run's event log, oldest first: time (UTC, ISO 8601), kind, data."""
         ...
 
     def close(self) -> None:

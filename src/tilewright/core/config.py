@@ -1,0 +1,105 @@
+"""The settings of one run: everything that decides its result, and nothing else.
+
+They enter once, at the command line; the number of worker processes is not among them, because it
+does not change a result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.core.budget import Budget
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.records import content_id
+
+_AT_LEAST = {
+    "seed": 0,
+    "beam": 1,
+    "plans": 1,
+    "implementations": 1,
+    "iterations": 0,
+    "patience": 1,
+    "checks": 1,
+    "max_evaluations": 1,
+}
+_POSITIVE = ("build_timeout_s", "check_timeout_s", "measure_timeout_s", "max_wall_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Search, checking and budget. Raises `ConfigurationError` on an impossible value.
+
+    Attributes:
+        seed: source of all randomness; the same seed gives the same run.
+        proposer: entry-point name of the proposer.
+        beam: B, parents kept per iteration.
+        plans: N, plans per parent and iteration.
+        implementations: K, candidates per plan.
+        iterations: T, iterations at most.
+        dropout: probability that a menu option is hidden from one parent for one iteration.
+        patience: iterations without a better kernel after which the search stops.
+        checks: comparisons with the reference per candidate, each on inputs of its own.
+        build_timeout_s, check_timeout_s, measure_timeout_s: wall seconds per stage.
+        max_evaluations, max_wall_s: the budget; None is no limit.
+    """
+
+    seed: int = 0
+    proposer: str = "builtin"
+    beam: int = 6
+    plans: int = 6
+    implementations: int = 2
+    iterations: int = 15
+    dropout: float = 0.7
+    patience: int = 4
+    checks: int = 3
+    build_timeout_s: float = 30.0
+    check_timeout_s: float = 120.0
+    measure_timeout_s: float = 300.0
+    max_evaluations: int | None = None
+    max_wall_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in _AT_LEAST.items():
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise ConfigurationError(
+                    f"setting {name} is {value!r}: give a whole number of at least {least}."
+                )
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigurationError(
+                    f"setting {name} is {value!r}: give a number of seconds above 0."
+                )
+        if not 0 <= self.dropout < 1:
+            raise ConfigurationError(
+                f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."
+            )
+
+    @property
+    def input_seed(self) -> int:
+        """Seed of the private inputs, apart from the search's own randomness."""
+        return int(content_id("inputs", str(self.seed))[:8], 16)
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of the run."""
+        return Budget(self.max_evaluations, self.max_wall_s)
+
+    def recorded(self) -> dict[str, object]:
+        """What a run stores and targets read: every field, and the input seed."""
+        return {**dataclasses.asdict(self), "input_seed": self.input_seed}
+
+    @classmethod
+    def from_recorded(cls, values: Mapping[str, object]) -> Settings:
+        """Inverse of `recorded`; `ConfigurationError` on a setting this version does not know."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - known - {"input_seed"})
+        if unknown:
+            raise ConfigurationError(
+                f"setting {unknown[0]!r} is not known to this version of tilewright: "
+                "resume the run with the version that wrote it."
+            )
+        return cls(**{k: v for k, v in values.items() if k in known})  # type: ignore[arg-type]

@@ -1,0 +1,54 @@
+"""At most one process works on a run. The lock dies with its process, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from tilewright.core.errors import StorageError
+
+
+class RunLock:
+    """An exclusive advisory file lock, held inside a `with` block.
+
+    `StorageError` on entry when another process holds it; the message names that process.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / f"{name}.lock"
+        self._file: int | None = None
+
+    def __enter__(self) -> RunLock:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"{self._path} cannot be written ({error.strerror}): make the folder writable or "
+                "choose another --project folder."
+            ) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
+            os.close(file)
+            raise StorageError(
+                f"process {holder} is already working on this run: wait for it or end it first."
+            ) from error
+        os.truncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        self._file = file
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The file stays: removing it would let a third process lock a new file of the same name.
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

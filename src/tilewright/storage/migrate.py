@@ -1,0 +1,48 @@
+"""Brings a project database to this version's schema, or says why it cannot."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+from sqlalchemy import Connection, inspect, text
+
+from tilewright.core.errors import StorageError
+
+HEAD = "0001"
+"""Newest revision. Known here so that an up-to-date database is opened without alembic."""
+
+
+def schema_version(connection: Connection) -> str | None:
+    """Revision the database is at; None when it has no tables yet."""
+    tables = set(inspect(connection).get_table_names())
+    if "alembic_version" not in tables:
+        if tables:
+            raise StorageError(
+                f"{connection.engine.url.database} is a database of another program: "
+                "choose another --project folder."
+            )
+        return None
+    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if version is None else str(version)
+
+
+def migrate(connection: Connection, target: str = HEAD) -> None:
+    """Upgrade to revision `target`; `StorageError` for a database of a newer tilewright."""
+    current = schema_version(connection)
+    if current == target:
+        return
+    if current is not None and current > HEAD:
+        raise StorageError(
+            f"{connection.engine.url.database} was written by a newer tilewright (its schema is "
+            f"{current}, this version knows up to {HEAD}): upgrade tilewright or choose another "
+            "--project folder."
+        )
+    # Imported late: alembic takes longer to import than everything else here together.
+    from alembic import command
+    from alembic.config import Config
+
+    with as_file(files("tilewright.storage") / "migrations") as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, target)

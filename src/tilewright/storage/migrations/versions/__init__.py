@@ -1,0 +1,1 @@
+"""Revisions, numbered 0001 upwards; each one only ever appended."""

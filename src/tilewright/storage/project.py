@@ -1,0 +1,35 @@
+"""Where a project folder keeps its database and locks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.core.errors import StorageError
+from tilewright.storage.lock import RunLock
+from tilewright.storage.sql import SqlStorage
+
+FOLDER = ".tilewright"
+DATABASE = "tilewright.db"
+
+
+def open_project(project: Path, *, create: bool = True) -> SqlStorage:
+    """The storage of a project folder; `StorageError` if it is missing or not usable."""
+    folder = project / FOLDER
+    if not create and not (folder / DATABASE).exists():
+        raise StorageError(
+            f"{project} holds no tilewright runs: start one there with `tilewright optimize`, "
+            "or name another folder with --project."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be created ({error.strerror}): make {project} writable "
+            "or choose another --project folder."
+        ) from error
+    return SqlStorage(folder / DATABASE)
+
+
+def run_lock(project: Path, identity: str) -> RunLock:
+    """The lock of all runs with this identity: at most one process works on them."""
+    return RunLock(project / FOLDER / "locks", identity)

@@ -1,0 +1,89 @@
+"""Tables of the project database, as its newest migration leaves them.
+
+    runs 1--* trials *--1 artifacts (the trial's source)
+    runs 1--* events
+    outcomes (the cache, by content key; shared by all runs)
+
+Records travel as JSON text (`core.codec`); the columns beside it are what queries filter by.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(32), nullable=False, unique=True),
+    Column("identity", String(16), nullable=False, index=True),
+    Column("task", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("settings", Text, nullable=False),
+    Column("versions", Text, nullable=False),
+    Column("created_at", String(40), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("stop_reason", Text, nullable=False),
+    Column("wall_s", Float, nullable=False),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("run_id", String(32), ForeignKey("runs.id"), primary_key=True),
+    Column("index", Integer, primary_key=True),
+    Column("iteration", Integer, nullable=False),
+    Column("candidate_id", String(16), nullable=False),
+    Column("parent_id", String(16)),
+    Column("proposer", Text, nullable=False),
+    Column("plan", Text),
+    Column("source_digest", String(64), ForeignKey("artifacts.digest"), nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("latency", Float),
+    Column("binary_digest", String(64), nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("cached", Boolean, nullable=False),
+    Index("ix_trials_candidate_id", "candidate_id"),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("key", String(128), primary_key=True),
+    Column("outcome", Text, nullable=False),
+    # Set while only a lower bound of the latency is known; such a row may still be replaced.
+    Column("bound", Float),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", String(32), ForeignKey("runs.id"), nullable=False, index=True),
+    Column("at", String(40), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("data", Text, nullable=False),
+)

@@ -1,0 +1,255 @@
+"""Storage on SQLAlchemy: runs, trials, artifacts, the outcome cache and the event log."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from tilewright.core.codec import from_json, to_json
+from tilewright.core.errors import InternalError, StorageError, UnknownNameError
+from tilewright.core.records import Candidate, Failed, History, Outcome, RunRecord, Trial
+from tilewright.storage.database import Database
+from tilewright.storage.schema import artifacts, events, outcomes, runs, trials
+
+
+class SqlStorage:
+    """The `Storage` role on one SQLite file. Every call is durable when it returns.
+
+    Durable against the death of any process at any moment; a power cut may lose the last
+    commits (synchronous=NORMAL) but never corrupts the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Create or open the database at `path`; `StorageError` if that is not possible."""
+        self._database = Database(path)
+
+    def create_run(self, run: RunRecord) -> None:
+        """Record a new run."""
+        values = {
+            "id": run.id,
+            "identity": run.identity,
+            "task": run.task,
+            "target": run.target,
+            "settings": _dump(run.settings),
+            "versions": _dump(run.versions),
+            "created_at": run.created_at,
+            "status": run.status,
+            "stop_reason": run.stop_reason,
+            "wall_s": run.wall_s,
+        }
+        with self._database.write() as connection:
+            connection.execute(insert(runs).values(values))
+
+    def update_run(self, run_id: str, *, status: str, stop_reason: str, wall_s: float) -> None:
+        """Set a run's status, stop reason and wall seconds."""
+        statement = update(runs).where(runs.c.id == run_id)
+        with self._database.write() as connection:
+            connection.execute(
+                statement.values(status=status, stop_reason=stop_reason, wall_s=wall_s)
+            )
+
+    def run(self, run_id: str) -> RunRecord:
+        """A run by id, unique prefix or "latest"; `UnknownNameError` if there is none."""
+        newest_first = select(runs).order_by(runs.c.number.desc())
+        wanted = newest_first.limit(1)
+        if run_id != "latest":
+            # An exact match also counts when it is a prefix of another id.
+            wanted = newest_first.where(runs.c.id.startswith(run_id, autoescape=True))
+        with self._database.read() as connection:
+            found = connection.execute(wanted).all()
+            exact = [row for row in found if row.id == run_id]
+            if len(exact or found) == 1:
+                return _run((exact or found)[0])
+            known = connection.execute(select(runs.c.id)).scalars().all()
+        if found:
+            raise UnknownNameError(
+                "run", run_id, known, f"{len(found)} runs begin so; give more digits."
+            )
+        raise UnknownNameError("run", run_id, known, "List them with `tilewright runs list`.")
+
+    def runs(self) -> list[RunRecord]:
+        """All runs, newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(runs).order_by(runs.c.number.desc())).all()
+        return [_run(row) for row in rows]
+
+    def unfinished(self, identity: str) -> RunRecord | None:
+        """The newest run with this identity that is not finished."""
+        wanted = (
+            select(runs)
+            .where(runs.c.identity == identity, runs.c.status != "finished")
+            .order_by(runs.c.number.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(wanted).first()
+        return _run(row) if row is not None else None
+
+    def append_trial(self, run_id: str, trial: Trial) -> None:
+        """Append one trial; `InternalError` unless its index is the next one."""
+        candidate = trial.candidate
+        count = select(func.count()).select_from(trials).where(trials.c.run_id == run_id)
+        with self._database.write() as connection:
+            following = connection.execute(count).scalar_one()
+            if trial.index != following:
+                raise InternalError(
+                    f"trial {trial.index} of run {run_id} was appended where {following} is next."
+                )
+            values = {
+                "run_id": run_id,
+                "index": trial.index,
+                "iteration": trial.iteration,
+                "candidate_id": candidate.id,
+                "parent_id": candidate.parent_id,
+                "proposer": candidate.proposer,
+                "plan": _dump(candidate.plan) if candidate.plan else None,
+                "source_digest": _put(connection, candidate.source.encode(), "source"),
+                "outcome": _dump(trial.outcome),
+                "latency": trial.latency,
+                "binary_digest": getattr(trial.outcome, "artifact_digest", ""),
+                "wall_s": trial.wall_s,
+                "cached": trial.cached,
+            }
+            connection.execute(insert(trials).values(values))
+
+    def history(self, run_id: str) -> History:
+        """All trials of a run, in the order of their indices."""
+        wanted = (
+            select(trials, artifacts.c.data)
+            .join(artifacts, artifacts.c.digest == trials.c.source_digest)
+            .where(trials.c.run_id == run_id)
+            .order_by(trials.c.index)
+        )
+        with self._database.read() as connection:
+            return History([_trial(row) for row in connection.execute(wanted)])
+
+    def cached_outcome(self, key: str) -> Outcome | None:
+        """Outcome stored under a content key, if any."""
+        wanted = select(outcomes.c.outcome).where(outcomes.c.key == key)
+        with self._database.read() as connection:
+            found = connection.execute(wanted).scalar()
+        outcome: Outcome | None = None if found is None else _load(found)
+        return outcome
+
+    def store_outcome(self, key: str, outcome: Outcome) -> None:
+        """Store an outcome under a content key.
+
+        The first one stored wins, except that a bare lower bound ("slower_than_limit") gives way
+        to a higher bound or to a full outcome.
+        """
+        bound = outcome.bound if isinstance(outcome, Failed) else None
+        statement = upsert(outcomes).values(key=key, outcome=_dump(outcome), bound=bound)
+        new = statement.excluded
+        statement = statement.on_conflict_do_update(
+            index_elements=[outcomes.c.key],
+            set_={"outcome": new.outcome, "bound": new.bound},
+            where=outcomes.c.bound.is_not(None)
+            & (new.bound.is_(None) | (new.bound > outcomes.c.bound)),
+        )
+        with self._database.write() as connection:
+            connection.execute(statement)
+
+    def put_artifact(self, data: bytes, kind: str) -> str:
+        """Store bytes by content (compressed); returns their SHA-256."""
+        with self._database.write() as connection:
+            return _put(connection, data, kind)
+
+    def artifact(self, digest: str) -> bytes:
+        """Bytes by SHA-256; `UnknownNameError` if there are none."""
+        with self._database.read() as connection:
+            wanted = select(artifacts.c.data).where(artifacts.c.digest == digest)
+            found = connection.execute(wanted).scalar()
+        if found is None:
+            raise UnknownNameError("artifact", digest, [])
+        return _unpacked(found)
+
+    def append_event(self, run_id: str, kind: str, data: Mapping[str, object]) -> None:
+        """Append one line to a run's event log, with the current time."""
+        values = {"run_id": run_id, "at": now(), "kind": kind, "data": _dump(data)}
+        with self._database.write() as connection:
+            connection.execute(insert(events).values(values))
+
+    def events(self, run_id: str) -> list[tuple[str, str, Mapping[str, object]]]:
+        """A run's event log, oldest first: time (UTC, ISO 8601), kind, data."""
+        wanted = select(events).where(events.c.run_id == run_id).order_by(events.c.number)
+        with self._database.read() as connection:
+            return [(row.at, row.kind, _load(row.data)) for row in connection.execute(wanted)]
+
+    def close(self) -> None:
+        """Release the database. Idempotent."""
+        self._database.close()
+
+
+def now() -> str:
+    """Current time, UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _put(connection: Connection, data: bytes, kind: str) -> str:
+    digest = sha256(data).hexdigest()
+    values = {"digest": digest, "kind": kind, "size": len(data), "data": zlib.compress(data)}
+    connection.execute(upsert(artifacts).values(values).on_conflict_do_nothing())
+    return digest
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        return zlib.decompress(data)
+    except zlib.error as error:
+        raise StorageError(
+            f"a stored artifact is damaged ({error}): restore the database from a copy."
+        ) from error
+
+
+def _run(row: Row[Any]) -> RunRecord:
+    return RunRecord(
+        id=row.id,
+        task=row.task,
+        target=row.target,
+        settings=_load(row.settings),
+        versions=_load(row.versions),
+        created_at=row.created_at,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        wall_s=row.wall_s,
+    )
+
+
+def _trial(row: Row[Any]) -> Trial:
+    candidate = Candidate(
+        source=_unpacked(row.data).decode(),
+        parent_id=row.parent_id,
+        plan=_load(row.plan) if row.plan else None,
+        proposer=row.proposer,
+    )
+    outcome = _load(row.outcome)
+    return Trial(
+        index=row._mapping["index"],  # row.index is a method of the tuple
+        iteration=row.iteration,
+        candidate=candidate,
+        outcome=outcome,
+        wall_s=row.wall_s,
+        cached=row.cached,
+    )
+
+
+def _dump(value: object) -> str:
+    return json.dumps(to_json(value), separators=(",", ":"), sort_keys=True)
+
+
+def _load(text: str) -> Any:
+    try:
+        return from_json(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise StorageError(
+            f"a stored record cannot be read ({error}): it is damaged or was written by another "
+            "version of tilewright; restore the database from a copy or upgrade."
+        ) from error
