@@ -1,0 +1,1 @@
+"""One folder per accelerator; each is reached through its `tilewright.targets` entry point."""

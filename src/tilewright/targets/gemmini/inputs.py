@@ -1,0 +1,104 @@
+"""Private inputs: random arrays of several value distributions.
+
+One distribution alone hides errors: full-range values mostly saturate an int8 output (a wrong sum
+still gives 127), small ones never saturate, dense ones hide a missing zero, and random ones
+rarely meet -128.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.core.records import Argument, content_id
+
+Array = NDArray[Any]
+"""An argument's values."""
+
+DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
+"""`small`: outputs spread over the whole int8 range, the strongest test of values.
+`full-range`: uniform over the type, outputs saturate. `sparse`: about four products of an output
+are not zero. `extremes`: the type's bounds, zero and one."""
+
+_OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few int8 outputs saturate
+_LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing the accumulator
+_SPARSE_PRODUCTS = 4
+
+
+def distribution(index: int) -> str:
+    """Distribution of check number `index`."""
+    return DISTRIBUTIONS[index % len(DISTRIBUTIONS)]
+
+
+def derived_seed(input_seed: int, index: int) -> int:
+    """Seed of check number `index` of a run with this private seed (63 bits)."""
+    return int(content_id("gemmini inputs", str(input_seed), str(index)), 16) >> 1
+
+
+def draw(
+    argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
+) -> Array:
+    """Values for one input; `reduction` is how many products each output sums."""
+    if argument.dtype.startswith("float"):
+        return _draw_float(argument, distribution, reduction, rng)
+    return _draw_integer(argument, distribution, reduction, rng)
+
+
+def poison(argument: Argument, rng: np.random.Generator) -> Array:
+    """Random bytes for an output, so that what a kernel does not write is noticed."""
+    dtype = np.dtype(argument.dtype)
+    count = math.prod(argument.shape) * dtype.itemsize
+    data = np.frombuffer(rng.bytes(count), dtype)
+    return data.reshape(argument.shape)
+
+
+def _draw_integer(
+    argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
+) -> Array:
+    bounds = np.iinfo(argument.dtype)
+    low, high = max(bounds.min, -_LIMIT_INT32), min(bounds.max, _LIMIT_INT32)
+    shape = argument.shape
+    if distribution == "full-range":
+        values = rng.integers(low, high, shape, endpoint=True)
+    elif distribution == "extremes":
+        values = rng.choice(np.array([low, low + 1, max(low, -1), 0, 1, high]), shape)
+    elif distribution == "sparse":
+        density = min(1.0, math.sqrt(_SPARSE_PRODUCTS / reduction))
+        values = rng.integers(max(low, -11), 11, shape, endpoint=True)
+        values *= rng.random(shape) < density
+    else:
+        values = _spread(shape, max(low, -127), reduction, rng)
+    return values.astype(argument.dtype)
+
+
+def _spread(
+    shape: tuple[int, ...], low: int, reduction: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Uniform integers whose sums of `reduction` products have the wanted deviation.
+
+    Uniform on [-m, m] has the variance m (m + 1) / 3; where even m = 1 is too much, some values
+    become zero.
+    """
+    variance = _OUTPUT_DEVIATION / math.sqrt(reduction)
+    m = max(1, round((math.sqrt(1 + 12 * variance) - 1) / 2))
+    values = rng.integers(max(low, -m), m, shape, endpoint=True)
+    if m == 1:
+        values *= rng.random(shape) < min(1.0, variance * 3 / 2)
+    return values
+
+
+def _draw_float(
+    argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
+) -> Array:
+    shape = argument.shape
+    if distribution == "extremes":
+        values = rng.choice(np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3]), shape)
+    else:
+        scale = 100.0 if distribution == "full-range" else 1.0
+        values = rng.standard_normal(shape) * scale
+        if distribution == "sparse":
+            values *= rng.random(shape) < min(1.0, math.sqrt(_SPARSE_PRODUCTS / reduction))
+    return values.astype(argument.dtype)

@@ -1,0 +1,85 @@
+"""The generated starting kernel: a static loop nest that a first version by hand would have.
+
+16x64 tiles, every operand loaded again in the inner loops, the accumulator cleared by a move of
+zeros, nothing overlapped, all addresses computed in the loops. Sizes that do not divide by the
+tile are handled by minimums at the top of the loop they depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TILE = 16
+"""Rows and columns of the array: one tile of A, and the rows of every move."""
+
+TILE_COLUMNS = 64
+"""Columns of a tile of B and C: the widest move."""
+
+
+def naive_gemm(m: int, n: int, k: int) -> str:
+    """C source of `C[m][n] = sat8(A[m][k] * B[k][n])` for any positive sizes.
+
+    Every transfer stays inside its array. A loop that runs once is kept: its bounds document
+    the tile.
+    """
+    rows = _Extent("rows", "i", m, TILE)
+    columns = _Extent("cols", "j", n, TILE_COLUMNS)
+    depth = _Extent("depth", "k", k, TILE)
+    block = _Extent("jcols", "jj", n, TILE, end=str(columns))
+    body = [
+        f"void kernel(const int8_t A[{m}][{k}], const int8_t B[{k}][{n}], int8_t C[{m}][{n}]) {{",
+        "  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);",
+        f"  config_st({n});",
+        f"  config_ld({k}, 1.0f, 16, 0);  // A",
+        f"  config_ld({n}, 1.0f, 16, 1);  // B",
+        "  config_ld(0, 1.0f, 16, 2);  // zeros",
+        f"  for (int i = 0; i < {m}; i += {TILE}) {{",
+        *_indent(2, rows.declaration),
+        f"    for (int j = 0; j < {n}; j += {TILE_COLUMNS}) {{",
+        *_indent(3, columns.declaration),
+        "      // clear the accumulator tile",
+        f"      mvin3(0, ACC(0), {columns}, {rows});",
+        f"      for (int k = 0; k < {k}; k += {TILE}) {{",
+        *_indent(4, depth.declaration),
+        "        // operands of this step",
+        f"        mvin(&A[i][k], SPAD(0), {depth}, {rows});",
+        f"        mvin2(&B[k][j], SPAD(16), {columns}, {depth});",
+        f"        for (int jj = 0; jj < {columns}; jj += {TILE}) {{",
+        *_indent(5, block.declaration),
+        f"          preload(SPAD(16 + jj), ACC(jj) | ACCUMULATE, {block}, {depth}, {block}, {rows});",
+        f"          compute_preloaded(SPAD(0), NONE, {depth}, {rows}, {block}, {rows});",
+        "        }",
+        "      }",
+        "      // store the tile, saturated to int8",
+        f"      for (int jj = 0; jj < {columns}; jj += {TILE}) {{",
+        *_indent(4, block.declaration),
+        f"        mvout(&C[i][j + jj], ACC(jj), {block}, {rows});",
+        "      }",
+        "    }",
+        "  }",
+        "  fence();",
+        "}",
+    ]
+    return "\n".join(body) + "\n"
+
+
+class _Extent:
+    """How much of a tile one iteration covers: a literal, or a minimum where `size` is ragged.
+
+    `end` is where the loop over `variable` stops, in C; it is `size` unless that varies itself.
+    """
+
+    def __init__(self, name: str, variable: str, size: int, tile: int, end: str = "") -> None:
+        ragged = size > tile and size % tile != 0
+        self._text = name if ragged else str(min(size, tile))
+        left = f"{end or size} - {variable}"
+        self.declaration = (
+            [f"const int {name} = {left} < {tile} ? {left} : {tile};"] if ragged else []
+        )
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _indent(levels: int, lines: Iterable[str]) -> list[str]:
+    return ["  " * levels + line for line in lines]

@@ -1,0 +1,51 @@
+"""What a kernel must compute: how its inputs are drawn and what the answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.targets.gemmini.inputs import Array
+from tilewright.targets.gemmini.workloads import Gemm
+
+
+class Problem(Protocol):
+    """The oracle of a workload. Lives in the process that evaluates, out of a kernel's reach."""
+
+    reduction: int
+    """How many products each output sums; the scale of the inputs is chosen by it."""
+
+    fingerprint: str
+    """Content hash of the reference's own code where a user wrote it, else its version."""
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Expected outputs by argument name, with the arguments' dtypes and shapes."""
+        ...
+
+
+class GemmProblem:
+    """C = sat8(A * B), computed exactly."""
+
+    fingerprint = "gemm reference 1"
+
+    def __init__(self, gemm: Gemm) -> None:
+        self.reduction = gemm.k
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The saturated product; `A` is int8[M][K], `B` is int8[K][N]."""
+        exact = exact_product(inputs["A"], inputs["B"])
+        return {"C": np.clip(exact, -128, 127).astype(np.int8)}
+
+
+def exact_product(a: NDArray[np.int8], b: NDArray[np.int8]) -> Array:
+    """a[M][K] * b[K][N] with no rounding, in the fastest type that has none.
+
+    Every partial sum is at most K * 2**14 in magnitude; float32 holds whole numbers up to 2**24
+    exactly and float64 up to 2**53, whatever order and fused operations the library uses.
+    """
+    dtype = np.float32 if a.shape[1] << 14 <= 1 << 24 else np.float64
+    product: Array = a.astype(dtype) @ b.astype(dtype)
+    return product

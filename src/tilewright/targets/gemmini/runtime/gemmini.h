@@ -1,0 +1,94 @@
+/* The Gemmini commands of a tilewright kernel. Every kernel is compiled with this header already
+   included; it is the whole interface: nothing else may be called.
+
+   A command is one RoCC instruction on custom-3 (opcode 0x7b) with two source registers and no
+   destination. The two operands are packed by the macros below; the "memory" clobber keeps the
+   compiler from moving loads and stores of C code over a command. */
+#ifndef TILEWRIGHT_GEMMINI_H
+#define TILEWRIGHT_GEMMINI_H
+
+#include <stdint.h>
+
+/* Geometry of the default configuration. */
+#define DIM 16              /* rows and columns of the array; elements of a local row */
+#define SPAD_BANK_ROWS 4096 /* scratchpad: 4 banks of rows of 16 int8 */
+#define ACC_BANK_ROWS 512   /* accumulator: 2 banks of rows of 16 int32 */
+
+/* Local addresses: a row of the scratchpad or of the accumulator, and what to do there. */
+#define SPAD(row) ((uint32_t)(row))
+#define ACC(row) (0x80000000u | (uint32_t)(row))
+#define ACCUMULATE 0x40000000u /* write: add to the accumulator row instead of overwriting it */
+#define FULL 0x20000000u       /* mvout: the raw 32-bit values, neither scaled nor saturated */
+#define NONE 0xffffffffu       /* no operand */
+
+#define OUTPUT_STATIONARY 0
+#define WEIGHT_STATIONARY 1
+#define NO_ACTIVATION 0
+#define RELU 1
+
+#define GEMMINI_COMMAND_(funct, first, second)                                        \
+  do {                                                                                \
+    const uint64_t gemmini_first_ = (uint64_t)(first);                                \
+    const uint64_t gemmini_second_ = (uint64_t)(second);                              \
+    __asm__ volatile(".insn r 0x7b, 3, %2, x0, %0, %1" ::"r"(gemmini_first_),         \
+                     "r"(gemmini_second_), "i"(funct)                                 \
+                     : "memory");                                                     \
+  } while (0)
+
+/* A local block: rows in bits 63..48, columns in 47..32, the local address in 31..0. */
+#define GEMMINI_BLOCK_(local, cols, rows) \
+  ((uint64_t)(uint32_t)(local) | (uint64_t)(cols) << 32 | (uint64_t)(rows) << 48)
+
+/* The bits of a float in the upper half of an operand. */
+static inline uint64_t gemmini_float_(float value) {
+  union {
+    float value;
+    uint32_t bits;
+  } both = {value};
+  return (uint64_t)both.bits << 32;
+}
+
+#define config_ex(dataflow, activation, a_stride, a_transpose, b_transpose)              \
+  GEMMINI_COMMAND_(0,                                                                    \
+                   gemmini_float_(1.0f) | (uint64_t)(a_stride) << 16 |                   \
+                       (uint64_t)(b_transpose) << 9 | (uint64_t)(a_transpose) << 8 |     \
+                       (uint64_t)(activation) << 3 | (uint64_t)(dataflow) << 2,          \
+                   UINT64_C(1) << 48)
+
+#define config_ld(dram_stride, scale, block_stride, id)                                   \
+  GEMMINI_COMMAND_(0,                                                                     \
+                   gemmini_float_(scale) | (uint64_t)(block_stride) << 16 | 1u << 8 |     \
+                       (uint64_t)(id) << 3 | 1u,                                          \
+                   (uint64_t)(dram_stride))
+
+/* config_st(dram_stride), config_st(dram_stride, scale) or config_st(dram_stride, scale, act):
+   the picker's fourth argument is the form for as many arguments as were given. */
+#define config_st(...) \
+  GEMMINI_PICK_(__VA_ARGS__, GEMMINI_STORE_3_, GEMMINI_STORE_2_, GEMMINI_STORE_1_, 0)(__VA_ARGS__)
+#define GEMMINI_PICK_(one, two, three, form, ...) form
+#define GEMMINI_STORE_1_(dram_stride) GEMMINI_STORE_3_(dram_stride, 1.0f, NO_ACTIVATION)
+#define GEMMINI_STORE_2_(dram_stride, scale) GEMMINI_STORE_3_(dram_stride, scale, NO_ACTIVATION)
+#define GEMMINI_STORE_3_(dram_stride, scale, activation)   \
+  GEMMINI_COMMAND_(0, (uint64_t)(activation) << 2 | 2u,    \
+                   gemmini_float_(scale) | (uint64_t)(uint32_t)(dram_stride))
+
+#define mvin(dram, local, cols, rows) \
+  GEMMINI_COMMAND_(2, (uintptr_t)(dram), GEMMINI_BLOCK_(local, cols, rows))
+#define mvin2(dram, local, cols, rows) \
+  GEMMINI_COMMAND_(1, (uintptr_t)(dram), GEMMINI_BLOCK_(local, cols, rows))
+#define mvin3(dram, local, cols, rows) \
+  GEMMINI_COMMAND_(14, (uintptr_t)(dram), GEMMINI_BLOCK_(local, cols, rows))
+#define mvout(dram, local, cols, rows) \
+  GEMMINI_COMMAND_(3, (uintptr_t)(dram), GEMMINI_BLOCK_(local, cols, rows))
+
+#define preload(b, c, b_cols, b_rows, c_cols, c_rows) \
+  GEMMINI_COMMAND_(6, GEMMINI_BLOCK_(b, b_cols, b_rows), GEMMINI_BLOCK_(c, c_cols, c_rows))
+#define compute_preloaded(a, d, a_cols, a_rows, d_cols, d_rows) \
+  GEMMINI_COMMAND_(4, GEMMINI_BLOCK_(a, a_cols, a_rows), GEMMINI_BLOCK_(d, d_cols, d_rows))
+#define compute_accumulated(a, d, a_cols, a_rows, d_cols, d_rows) \
+  GEMMINI_COMMAND_(5, GEMMINI_BLOCK_(a, a_cols, a_rows), GEMMINI_BLOCK_(d, d_cols, d_rows))
+
+#define flush() GEMMINI_COMMAND_(7, 0, 0)
+#define fence() __asm__ volatile("fence" ::: "memory")
+
+#endif

@@ -1,0 +1,46 @@
+"""The settings of a run that decide how this target evaluates a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
+
+from tilewright.core.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """Inputs, limits and time-outs; `from_mapping` takes them out of a run's settings.
+
+    `input_seed` is the run's private seed, `checks` the number of functional comparisons before
+    the timed one. `instructions_per_operation` bounds a candidate that never ends: more than
+    50 million plus this many instructions per useful multiply-accumulate is a time-out.
+    """
+
+    input_seed: int = 0
+    checks: int = 3
+    compile_timeout_s: float = 20.0
+    simulation_timeout_s: float = 60.0
+    instructions_per_operation: float = 2.0
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, object]) -> Self:
+        """Known keys of `settings`; other keys belong to other parts of the run."""
+        known = {f.name: settings[f.name] for f in fields(cls) if f.name in settings}
+        for name, value in known.items():
+            _require_number(name, value, whole=name in ("input_seed", "checks"))
+        chosen = cls(**known)  # type: ignore[arg-type]
+        if chosen.checks < 3:
+            raise ConfigurationError(
+                f"setting checks = {chosen.checks} is too few: use 3 or more, so that values, "
+                "saturation and sparse data are all compared."
+            )
+        return chosen
+
+
+def _require_number(name: str, value: object, *, whole: bool) -> None:
+    kind = "whole number" if whole else "positive number"
+    good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if not good or (not whole and not float(value) > 0):  # type: ignore[arg-type]
+        raise ConfigurationError(f"setting {name} = {value!r} must be a {kind}.")

@@ -1,0 +1,47 @@
+"""`GemminiTarget`: opens workloads and folders as tasks, and says what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.records import TargetBrief
+from tilewright.core.roles import Task
+from tilewright.targets.gemmini import workloads
+from tilewright.targets.gemmini.brief import load_brief
+from tilewright.targets.gemmini.naive import naive_gemm
+from tilewright.targets.gemmini.problem import GemmProblem
+from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.task import KernelTask
+
+NAME = "gemmini"
+
+
+class GemminiTarget:
+    """Gemmini with the default int8 16x16 configuration of `target.toml`."""
+
+    name = NAME
+
+    @cached_property
+    def _brief(self) -> TargetBrief:
+        return load_brief(NAME)
+
+    def brief(self) -> TargetBrief:
+        """ISA, rules, menu, command effects and limits."""
+        return self._brief
+
+    def workloads(self) -> Mapping[str, str]:
+        """Registered names, and the pattern for any other sizes."""
+        any_size = {workloads.PATTERN: "C[M][N] = sat8(A[M][K] * B[K][N]) for any positive sizes"}
+        return {**any_size, **workloads.REGISTERED}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> Task:
+        """The GEMM named by `spec` (`gemm-512x512x512`) with its naive starting kernel."""
+        gemm = workloads.parse_gemm(spec)
+        return KernelTask(
+            gemm.workload(NAME),
+            naive_gemm(gemm.m, gemm.n, gemm.k),
+            GemmProblem(gemm),
+            EvaluationSettings.from_mapping(settings),
+        )

@@ -1,0 +1,37 @@
+"""A workload with its starting kernel and, on first use, what evaluates candidates for it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tilewright.core.records import Workload, content_id
+from tilewright.core.roles import Builder, Checker, Runner
+from tilewright.targets.gemmini.problem import Problem
+from tilewright.targets.gemmini.settings import EvaluationSettings
+
+
+class KernelTask:
+    """A task on this target; `evaluator` compiles and simulates in the process that asks for it."""
+
+    def __init__(
+        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+    ) -> None:
+        self.workload = workload
+        self.start = start
+        self._problem = problem
+        self._settings = settings
+
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of all that decides a verdict beside the workload and the versions."""
+        settings = self._settings
+        return content_id(
+            self._problem.fingerprint, str(settings.input_seed), str(settings.checks)
+        )
+
+    @cached_property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        """Builder, Checker and Runner, sharing inputs and expected outputs."""
+        from tilewright.targets.gemmini.evaluator import create_evaluator
+
+        return create_evaluator(self.workload, self._problem, self._settings)
