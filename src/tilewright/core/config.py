@@ -24,7 +24,7 @@ _AT_LEAST = {
     "checks": 1,
     "max_evaluations": 1,
 }
-_POSITIVE = ("build_timeout_s", "check_timeout_s", "measure_timeout_s", "max_wall_s")
+_POSITIVE = ("compile_timeout_s", "simulation_timeout_s", "max_wall_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Settings:
         dropout: probability that a menu option is hidden from one parent for one iteration.
         patience: iterations without a better kernel after which the search stops.
         checks: comparisons with the reference per candidate, each on inputs of its own.
-        build_timeout_s, check_timeout_s, measure_timeout_s: wall seconds per stage.
+        compile_timeout_s, simulation_timeout_s: wall seconds per compilation and simulation.
         max_evaluations, max_wall_s: the budget; None is no limit.
     """
 
@@ -54,9 +54,8 @@ class Settings:
     dropout: float = 0.7
     patience: int = 4
     checks: int = 3
-    build_timeout_s: float = 30.0
-    check_timeout_s: float = 120.0
-    measure_timeout_s: float = 300.0
+    compile_timeout_s: float = 20.0
+    simulation_timeout_s: float = 60.0
     max_evaluations: int | None = None
     max_wall_s: float | None = None
 

@@ -189,6 +189,11 @@ class Task(Protocol):
     evaluator: tuple[Builder, Checker, Runner]
     """Built on first use; lives in the process that evaluates."""
 
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of all that decides a verdict beside the workload and the versions."""
+        ...
+
 
 class Target(Protocol):
     """One accelerator: a folder behind the `tilewright.targets` entry point."""

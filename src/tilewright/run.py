@@ -1,0 +1,304 @@
+"""Runs: the only module that constructs implementations and puts them together.
+
+`optimize` finds an unfinished run of the same task and settings and goes on with it, so that
+after a crash, a kill or Ctrl-C the same command continues; `resume` does so by run id.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from time import monotonic
+
+from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError, InputError, WorkloadError
+from tilewright.core.plugins import load_proposer
+from tilewright.core.records import (
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    History,
+    Outcome,
+    RunRecord,
+    Trial,
+)
+from tilewright.core.roles import Executor, Storage
+from tilewright.core.tasks import OpenTask, open_task
+from tilewright.search.beam import BeamSearch
+from tilewright.search.events import Event, IterationFinished, OnEvent, RunStarted, Stopped
+from tilewright.search.loop import Search
+from tilewright.search.proposing import Batches
+from tilewright.search.summary import Summary, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One kernel's outcome outside any search. `versions` says by what it was evaluated."""
+
+    workload: str
+    target: str
+    candidate: Candidate
+    outcome: Outcome
+    wall_s: float
+    cached: bool
+    versions: Mapping[str, str]
+
+
+def open_project(project: Path, *, create: bool = False) -> Storage:
+    """The storage of a project folder; `StorageError` if it is missing or not usable."""
+    from tilewright.storage.project import open_project
+
+    return open_project(project, create=create)
+
+
+def optimize(
+    task: str,
+    settings: Settings,
+    *,
+    project: Path,
+    workers: int | None = None,
+    on_event: OnEvent = lambda event: None,
+) -> Summary:
+    """Search for a faster kernel of a workload or folder; resumes an unfinished equal run.
+
+    Ctrl-C ends it with status "interrupted" and the best so far. `WorkloadError` when the
+    starting kernel fails, further `TilewrightError`s for unusable input, machine or database.
+    """
+    opened = open_task(task, settings.recorded())
+    versions = _versions(opened)
+    with ExitStack() as stack:
+        storage = stack.enter_context(closing(open_project(project, create=True)))
+        run = _new_run(opened, settings, versions)
+        stack.enter_context(_lock(project, run))
+        unfinished = storage.unfinished(run.identity)
+        if unfinished is not None and unfinished.versions == versions:
+            run = unfinished
+        else:
+            storage.create_run(run)
+        return _Session(opened, settings, storage, run, on_event).work(workers)
+
+
+def resume(
+    run_id: str,
+    *,
+    project: Path,
+    workers: int | None = None,
+    on_event: OnEvent = lambda event: None,
+) -> Summary:
+    """Go on with an unfinished run; `InputError` when it is finished or cannot be continued."""
+    with ExitStack() as stack:
+        storage = stack.enter_context(closing(open_project(project)))
+        run = storage.run(run_id)
+        if run.status == "finished":
+            raise InputError(
+                f"run {run.id} is finished ({run.stop_reason}): there is nothing to resume; "
+                "start a new search with other settings."
+            )
+        settings = Settings.from_recorded(run.settings)
+        opened = open_task(run.task, settings.recorded())
+        _require_versions(run, _versions(opened))
+        stack.enter_context(_lock(project, run))
+        return _Session(opened, settings, storage, run, on_event).work(workers)
+
+
+def evaluate_file(
+    file: Path, task: str, settings: Settings, *, project: Path | None = None
+) -> Evaluation:
+    """Build, check and measure one kernel; takes outcomes from the project's cache if named."""
+    opened = open_task(task, settings.recorded())
+    candidate = Candidate(_read_kernel(file), proposer="file")
+    finished: list[tuple[Outcome, float, bool]] = []
+    with ExitStack() as stack:
+        storage = None
+        if project is not None:
+            storage = stack.enter_context(closing(open_project(project, create=True)))
+        executor = stack.enter_context(closing(create_executor(opened, settings, 1, storage)))
+        executor.evaluate(
+            [EvaluationRequest(candidate)],
+            lambda _, outcome, wall_s, cached: finished.append((outcome, wall_s, cached)),
+        )
+    outcome, wall_s, cached = finished[0]
+    return Evaluation(
+        workload=opened.name,
+        target=opened.target.name,
+        candidate=candidate,
+        outcome=outcome,
+        wall_s=wall_s,
+        cached=cached,
+        versions=_versions(opened),
+    )
+
+
+def create_executor(
+    opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
+) -> Executor:
+    """The executor on this machine: one worker per core unless `workers` says otherwise."""
+    from tilewright.evaluation.local import LocalExecutor
+
+    return LocalExecutor(
+        opened.name,
+        opened.target.name,
+        settings.recorded(),
+        workers or len(os.sched_getaffinity(0)),
+        lookup=storage.cached_outcome if storage else None,
+        store=storage.store_outcome if storage else None,
+    )
+
+
+class _Session:
+    """One process's work on one run."""
+
+    def __init__(
+        self,
+        opened: OpenTask,
+        settings: Settings,
+        storage: Storage,
+        run: RunRecord,
+        on_event: OnEvent,
+    ) -> None:
+        self._opened = opened
+        self._settings = settings
+        self._storage = storage
+        self._run = run
+        self._on_event = on_event
+        self._started = monotonic()
+
+    def work(self, workers: int | None) -> Summary:
+        """Search until it is over; the run's status says afterwards how it ended."""
+        try:
+            self._set("running", "")
+            reason = self._search(workers)
+        except KeyboardInterrupt:
+            return self._end("interrupted", "interrupted by the user")
+        except WorkloadError as error:
+            self._end("finished", str(error))
+            raise
+        except BaseException as error:
+            self._end("interrupted", f"{type(error).__name__}: {error}")
+            raise
+        return self._end("finished", reason)
+
+    def _search(self, workers: int | None) -> str:
+        history = self._storage.history(self._run.id)
+        self._hear(RunStarted(self._run, history))
+        executor = create_executor(self._opened, self._settings, workers, self._storage)
+        with closing(executor):
+            search = self._assemble(executor)
+            if not history:
+                history = search.evaluate_start(Candidate(self._opened.task.start))
+            _require_start(self._opened.name, history)
+            return search.run(history)[1]
+
+    def _assemble(self, executor: Executor) -> Search:
+        settings, opened = self._settings, self._opened
+        strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
+        batches = Batches(
+            opened.task.workload,
+            opened.target.brief(),
+            load_proposer(settings.proposer),
+            strategy,
+            settings,
+            self._hear,
+        )
+        return Search(
+            strategy=strategy,
+            batches=batches,
+            executor=executor,
+            append=self._append,
+            iterations=settings.iterations,
+            budget=settings.budget,
+            wall_s=self._wall_s,
+            on_event=self._hear,
+        )
+
+    def _append(self, trial: Trial) -> None:
+        self._storage.append_trial(self._run.id, trial)
+        self._set("running", "")
+
+    def _hear(self, event: Event) -> None:
+        """Keep the event log, then tell the listener."""
+        data: dict[str, object] | None = None
+        if isinstance(event, RunStarted):
+            data = {"process": os.getpid(), "trials": len(event.history)}
+        elif isinstance(event, IterationFinished):
+            best = event.best.latency if event.best else None
+            data = {"iteration": event.iteration, "trials": event.evaluated, "best": best}
+        elif isinstance(event, Stopped):
+            data = {"reason": event.reason}
+        if data is not None:
+            self._storage.append_event(self._run.id, type(event).__name__, data)
+        self._on_event(event)
+
+    def _wall_s(self) -> float:
+        return self._run.wall_s + monotonic() - self._started
+
+    def _set(self, status: str, reason: str) -> None:
+        self._storage.update_run(
+            self._run.id, status=status, stop_reason=reason, wall_s=self._wall_s()
+        )
+
+    def _end(self, status: str, reason: str) -> Summary:
+        self._set(status, reason)
+        return summarize(self._storage.run(self._run.id), self._storage.history(self._run.id))
+
+
+def _new_run(opened: OpenTask, settings: Settings, versions: Mapping[str, str]) -> RunRecord:
+    from tilewright.storage.sql import now
+
+    return RunRecord(
+        id=secrets.token_hex(4),
+        task=opened.name,
+        target=opened.target.name,
+        settings=settings.recorded(),
+        versions=versions,
+        created_at=now(),
+    )
+
+
+def _versions(opened: OpenTask) -> dict[str, str]:
+    """What outcomes depend on beside the settings: a run is only continued by the same."""
+    return {
+        "tilewright": version("tilewright"),
+        **opened.target.versions(),
+        "task": opened.fingerprint,
+    }
+
+
+def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
+    for name in sorted({*run.versions, *versions}):
+        was, now = run.versions.get(name, "none"), versions.get(name, "none")
+        if was != now:
+            raise ConfigurationError(
+                f"run {run.id} was made with {name} {was}, and here is {now}: its results would "
+                "not be comparable, so start a new run with the same `optimize` command."
+            )
+
+
+def _require_start(task: str, history: History) -> None:
+    outcome = history[0].outcome
+    if isinstance(outcome, Failed):
+        line = f" (line {outcome.line})" if outcome.line else ""
+        raise WorkloadError(
+            f"the starting kernel of {task} fails its {outcome.stage} with {outcome.kind}{line}: "
+            f"{outcome.log.strip()}; correct the kernel or, if that is right, the reference."
+        )
+
+
+def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:
+    from tilewright.storage.project import run_lock
+
+    return run_lock(project, run.identity)
+
+
+def _read_kernel(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"kernel file {file} cannot be read ({error}): name a C file in UTF-8."
+        ) from error

@@ -1,0 +1,1 @@
+"""Select, propose, evaluate: the search over kernels."""

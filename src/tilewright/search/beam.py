@@ -1,0 +1,70 @@
+"""Beam search: the B best kernels that each improved on their parent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core.records import History, Measured, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class BeamSearch:
+    """The `SearchStrategy` of plan-then-implement beam search; a pure function of the history.
+
+    Attributes:
+        width: B, parents kept.
+        iterations: T, iterations at most (they count from 1; the starting kernel is 0).
+        patience: stop when the best kernel did not improve for this many iterations.
+    """
+
+    width: int = 6
+    iterations: int = 15
+    patience: int = 4
+
+    def select(self, history: History) -> list[Trial]:
+        """The beam, best first: measured kernels that improved on their parent.
+
+        Earlier members compete again, so the best kernel never leaves the beam. Kernels with
+        the same binary are the same kernel: the first one stands for all.
+        """
+        kept: list[Trial] = []
+        binaries: set[str] = set()
+        for trial in sorted(_improved(history), key=lambda t: (t.latency, t.index)):
+            binary = _binary(trial)
+            if binary not in binaries:
+                binaries.add(binary)
+                kept.append(trial)
+        return kept[: self.width]
+
+    def limit_latency(self, parent: Trial) -> float | None:
+        """The parent's latency: a child that does not beat it is not kept."""
+        return parent.latency
+
+    def should_stop(self, history: History, iteration: int) -> str | None:
+        """Why the search is over before `iteration` starts, or None."""
+        if iteration > self.iterations:
+            return f"all {self.iterations} iterations done"
+        best = history.best
+        if best is not None and iteration - 1 - best.iteration >= self.patience:
+            return f"no better kernel for {self.patience} iterations"
+        return None
+
+
+def _improved(history: History) -> list[Trial]:
+    """First trials of measured kernels that are a start or faster than their parent."""
+    found: list[Trial] = []
+    for trial in history:
+        if trial.latency is None or history.get(trial.candidate.id) is not trial:
+            continue
+        parent_id = trial.candidate.parent_id
+        parent = history.get(parent_id) if parent_id else None
+        limit = parent.latency if parent else None
+        if limit is None or trial.latency < limit:
+            found.append(trial)
+    return found
+
+
+def _binary(trial: Trial) -> str:
+    """What makes two kernels the same: the binary, or the source where none is known."""
+    digest = trial.outcome.artifact_digest if isinstance(trial.outcome, Measured) else ""
+    return digest or trial.candidate.id

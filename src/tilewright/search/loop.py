@@ -1,0 +1,154 @@
+"""The search loop: select, propose, evaluate; nothing else.
+
+A trial is appended as soon as every trial before it in the batch is there, so the stored
+history is always a prefix of the one an undisturbed run would write, whatever the order in
+which evaluations finish. Outcomes that finish earlier wait in the executor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.core.budget import Budget, Spent
+from tilewright.core.records import Candidate, EvaluationRequest, History, Outcome, Trial
+from tilewright.core.roles import Executor, SearchStrategy
+from tilewright.search.events import (
+    Evaluated,
+    EvaluationStarted,
+    IterationFinished,
+    IterationStarted,
+    OnEvent,
+    Stopped,
+)
+from tilewright.search.proposing import Batches
+
+
+class BudgetSpentError(Exception):
+    """Ends a batch from inside `on_outcome`; never leaves this module."""
+
+
+class Search:
+    """One run's search.
+
+    Args:
+        strategy: chooses parents and says when to stop.
+        batches: proposes the candidates of an iteration.
+        executor: evaluates them.
+        append: makes one trial durable.
+        iterations: T, told to listeners.
+        budget: evaluations and wall seconds, over all sessions of the run.
+        wall_s: wall seconds spent so far, over all sessions of the run.
+        on_event: hears of every step.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: SearchStrategy,
+        batches: Batches,
+        executor: Executor,
+        append: Callable[[Trial], None],
+        iterations: int,
+        budget: Budget,
+        wall_s: Callable[[], float],
+        on_event: OnEvent,
+    ) -> None:
+        self._strategy = strategy
+        self._batches = batches
+        self._executor = executor
+        self._append = append
+        self._iterations = iterations
+        self._budget = budget
+        self._wall_s = wall_s
+        self._on_event = on_event
+
+    def evaluate_start(self, start: Candidate) -> History:
+        """Evaluate the starting kernel as trial 0. The budget always affords it."""
+        trials, _ = self._evaluate(0, [EvaluationRequest(start)], History(), Budget())
+        return History(trials)
+
+    def run(self, history: History) -> tuple[History, str]:
+        """Search from a history that begins with the measured starting kernel.
+
+        An iteration that an earlier session left unfinished is proposed again from the history
+        before it, and what is already recorded is not evaluated again. Returns the history at
+        the end and why the search stopped.
+        """
+        iteration = max(1, history[-1].iteration)
+        while True:
+            before = History([t for t in history if t.iteration < iteration])
+            reason = self._strategy.should_stop(before, iteration)
+            reason = reason or self._budget.exhausted(self._spent(history))
+            if reason is None:
+                history, reason = self._iterate(iteration, before, history)
+            if reason is not None:
+                self._on_event(Stopped(reason))
+                return history, reason
+            iteration += 1
+
+    def _iterate(
+        self, iteration: int, before: History, history: History
+    ) -> tuple[History, str | None]:
+        """One iteration on top of `before`; `history` may already hold some of its trials."""
+        parents = self._strategy.select(before)
+        self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
+        requests = [
+            request
+            for request in self._batches.propose(iteration, parents, before)
+            if history.get(request.candidate.id) is None
+        ]
+        affordable = self._budget.evaluations_left(self._spent(history))
+        trials, reason = self._evaluate(iteration, requests[:affordable], history, self._budget)
+        history = history.extended(trials)
+        if reason is None:
+            best = history.best
+            self._on_event(IterationFinished(iteration, len(history) - len(before), best))
+            reason = self._budget.exhausted(self._spent(history))
+        return history, reason
+
+    def _evaluate(
+        self,
+        iteration: int,
+        requests: Sequence[EvaluationRequest],
+        history: History,
+        budget: Budget,
+    ) -> tuple[list[Trial], str | None]:
+        """Evaluate and record a batch; with a reason when the wall time ran out inside it."""
+        done: dict[int, Trial] = {}
+        appended: list[Trial] = []
+
+        def on_outcome(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+            candidate = requests[position].candidate
+            index = len(history) + position
+            trial = Trial(index, iteration, candidate, outcome, wall_s, cached)
+            done[position] = trial
+            self._on_event(Evaluated(trial))
+            while (following := done.get(len(appended))) is not None:
+                self._append(following)
+                appended.append(following)
+            if len(done) < len(requests) and budget.exhausted(self._spent(history)):
+                raise BudgetSpentError
+
+        if not requests:
+            return [], None
+        self._on_event(EvaluationStarted(iteration, len(requests)))
+        try:
+            self._executor.evaluate(requests, on_outcome)
+        except BudgetSpentError:
+            self._close_gaps(appended, done, len(history))
+            return appended, budget.exhausted(self._spent(history))
+        return appended, None
+
+    def _close_gaps(self, appended: list[Trial], done: dict[int, Trial], offset: int) -> None:
+        """Record what finished after a request that never will: the run ends here."""
+        for position in sorted(done)[len(appended) :]:
+            trial = done[position]
+            index = offset + len(appended)
+            moved = Trial(
+                index, trial.iteration, trial.candidate, trial.outcome, trial.wall_s, trial.cached
+            )
+            self._append(moved)
+            appended.append(moved)
+
+    def _spent(self, history: History) -> Spent:
+        return Spent(len(history), self._wall_s())

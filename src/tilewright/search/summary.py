@@ -1,0 +1,71 @@
+"""A run in one record: what the command line prints, writes as JSON and the report heads with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.core.records import Failed, History, Measured, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Result of a run so far.
+
+    `verdict` is "correct" when a kernel passed every check and was measured, else the kind of
+    the starting kernel's failure, or "not evaluated". Latencies are in `unit`, and `quantity`
+    says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
+    `evaluations` took their outcome from the cache.
+    """
+
+    run_id: str
+    workload: str
+    target: str
+    verdict: str
+    unit: str
+    quantity: str
+    baseline_latency: float | None
+    best_latency: float | None
+    speedup: float | None
+    baseline_utilization: float | None
+    best_utilization: float | None
+    best_candidate_id: str | None
+    evaluations: int
+    cached_evaluations: int
+    wall_s: float
+    seed: int
+    versions: Mapping[str, str]
+    status: str
+    stop_reason: str
+
+
+def summarize(run: RunRecord, history: History) -> Summary:
+    """The summary of a run and its trials."""
+    start = history.baseline.outcome if history.baseline else None
+    best_trial = history.best
+    best = best_trial.outcome if best_trial else None
+    baseline = start if isinstance(start, Measured) else None
+    winner = best if isinstance(best, Measured) else None
+    verdict = "correct" if winner else start.kind if isinstance(start, Failed) else "not evaluated"
+    seed = run.settings.get("seed", 0)
+    return Summary(
+        run_id=run.id,
+        workload=run.task,
+        target=run.target,
+        verdict=verdict,
+        unit=winner.unit if winner else "",
+        quantity=winner.quantity if winner else "",
+        baseline_latency=baseline.latency if baseline else None,
+        best_latency=winner.latency if winner else None,
+        speedup=baseline.latency / winner.latency if baseline and winner else None,
+        baseline_utilization=baseline.utilization if baseline else None,
+        best_utilization=winner.utilization if winner else None,
+        best_candidate_id=best_trial.candidate.id if best_trial else None,
+        evaluations=len(history),
+        cached_evaluations=sum(t.cached for t in history),
+        wall_s=run.wall_s,
+        seed=seed if isinstance(seed, int) else 0,
+        versions={**run.versions, **(winner.versions if winner else {})},
+        status=run.status,
+        stop_reason=run.stop_reason,
+    )
