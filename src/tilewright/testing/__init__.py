@@ -1,0 +1,1 @@
+"""Contract suites and fakes for authors of targets, proposers, executors and storages."""

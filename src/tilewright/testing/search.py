@@ -1,0 +1,98 @@
+"""Contract suite of the `SearchStrategy` role.
+
+Subclass `SearchStrategyContract` in a test module and give the fixture `strategy`; pytest
+collects the inherited tests. They run searches in the toy world of `testing.toy`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tilewright.core.records import Candidate, History, Trial
+from tilewright.core.roles import SearchStrategy
+from tilewright.testing.toy import DIGITS, START, digits_of, toy_outcome
+
+
+def toy_history(seed: int, trials: int) -> History:
+    """A random search's history: several iterations, failures, duplicates and worse children."""
+    rng = random.Random(seed)
+    history = History([Trial(0, 0, Candidate(START), toy_outcome(START))])
+    while len(history) < trials:
+        parent = rng.choice([t for t in history if t.latency is not None]).candidate
+        digits = digits_of(parent.source)
+        digits[rng.randrange(DIGITS)] -= rng.randint(-1, 3)
+        source = f"toy {' '.join(map(str, digits))}"
+        child = Candidate(source, parent.id, proposer="toy")
+        iteration = 1 + len(history) // 8
+        history = history.extended(
+            [Trial(len(history), iteration, child, toy_outcome(source))]
+        )
+    return history
+
+
+def histories() -> Iterator[History]:
+    """Histories of many sizes, the smallest first."""
+    for seed in range(40):
+        yield toy_history(seed, 1 + 2 * seed)
+
+
+class SearchStrategyContract:
+    """What every search strategy must do."""
+
+    @pytest.fixture
+    def strategy(self) -> SearchStrategy:
+        """The strategy under test."""
+        raise NotImplementedError
+
+    def test_parents_are_distinct_measured_trials_of_the_history(
+        self, strategy: SearchStrategy
+    ) -> None:
+        """Never a failed kernel, one from elsewhere, or the same one twice."""
+        for history in histories():
+            parents = strategy.select(history)
+            assert all(p.latency is not None and p in list(history) for p in parents)
+            assert len({p.candidate.id for p in parents}) == len(parents)
+
+    def test_there_is_a_parent_once_a_trial_is_measured(self, strategy: SearchStrategy) -> None:
+        """A search with a measured start always has something to expand."""
+        assert all(strategy.select(history) for history in histories())
+
+    def test_nothing_measured_gives_no_parent(self, strategy: SearchStrategy) -> None:
+        """An empty history and one whose start failed have no parents."""
+        wrong = "toy " + " ".join(["-1"] * DIGITS)
+        failed = History([Trial(0, 0, Candidate(wrong), toy_outcome(wrong))])
+        assert strategy.select(History()) == []
+        assert strategy.select(failed) == []
+
+    def test_parents_come_best_first(self, strategy: SearchStrategy) -> None:
+        """By latency."""
+        for history in histories():
+            latencies = [p.latency or 0.0 for p in strategy.select(history)]
+            assert latencies == sorted(latencies)
+
+    def test_the_history_alone_decides(self, strategy: SearchStrategy) -> None:
+        """Asked again, in another order of calls, it answers the same."""
+        first = [strategy.select(h) for h in histories()]
+        again = [strategy.select(h) for h in reversed(list(histories()))]
+        assert first == again[::-1]
+        stops = [strategy.should_stop(h, 3) for h in histories()]
+        assert stops == [strategy.should_stop(h, 3) for h in histories()]
+
+    def test_a_child_at_its_limit_is_not_kept(self, strategy: SearchStrategy) -> None:
+        """What the limit cuts off would not have been selected anyway."""
+        for history in histories():
+            for parent in strategy.select(history):
+                limit = strategy.limit_latency(parent)
+                for child in history:
+                    first = history.get(child.candidate.id) is child
+                    kept = first and child in strategy.select(history)
+                    if kept and child.candidate.parent_id == parent.candidate.id:
+                        assert limit is None or (child.latency or 0.0) < limit
+
+    def test_a_search_without_progress_ends(self, strategy: SearchStrategy) -> None:
+        """Some number of iterations without a better kernel is enough."""
+        history = toy_history(1, 20)
+        assert any(strategy.should_stop(history, i) for i in range(1, 10_000))

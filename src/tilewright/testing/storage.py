@@ -1,0 +1,217 @@
+"""Contract suite of the `Storage` role.
+
+Subclass `StorageContract` in a test module and give the fixture `open_storage`, which opens the
+same storage each time it is called; pytest collects the inherited tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+import pytest
+
+from tilewright.core.errors import InternalError, UnknownNameError
+from tilewright.core.records import (
+    Candidate,
+    Check,
+    Failed,
+    History,
+    Measured,
+    Outcome,
+    Plan,
+    RunRecord,
+    Trial,
+    Verdict,
+)
+from tilewright.core.roles import Storage
+
+OpenStorage: TypeAlias = Callable[[], Storage]
+
+MEASURED = Measured(
+    latency=1234.0,
+    unit="cycles",
+    quantity="simulated",
+    utilization=0.5,
+    verdict=Verdict((Check(1, "full range"), Check(2, "sparse"))),
+    breakdown={"cpu": 10.0},
+    details={"instructions": 5.0},
+    versions={"compiler": "gcc 12"},
+    artifact_digest="ab" * 32,
+)
+FAILED = Failed("check", "wrong_result", "C[0][1] is 3, expected 4\nhint: …", line=7)
+BOUND = Failed("measure", "slower_than_limit", "stopped", bound=100.0)
+
+
+def run_record(run_id: str = "run-1", **changes: object) -> RunRecord:
+    """A run to store."""
+    settings = {"seed": 1, "dropout": 0.7, "proposer": "toy", "max_wall_s": None}
+    record = RunRecord(run_id, "toy:digits", "toy", settings, {"toy": "1"}, "2026-01-01T00:00:00")
+    return replace(record, **changes)  # type: ignore[arg-type]
+
+
+def trial(index: int, outcome: Outcome = MEASURED, source: str = "") -> Trial:
+    """A trial to store; its source has what text columns tend to break on."""
+    plan = Plan("parent", "unroll", "unroll j", "toy", {"factor": 4, "loop": "j"}, "cpu 10 %")
+    text = source or f"/* kernel {index} */\r\n\tx = 'é'; // \u2028 \"quoted\"\n"
+    candidate = Candidate(text, "parent" if index else None, plan if index else None, "toy")
+    return Trial(index, index // 2, candidate, outcome, wall_s=0.25, cached=index % 2 == 1)
+
+
+class StorageContract:
+    """What every storage must do."""
+
+    @pytest.fixture
+    def open_storage(self) -> OpenStorage:
+        """Opens the storage under test; every call reaches the same data."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def storage(self, open_storage: OpenStorage) -> Iterator[Storage]:
+        """The storage under test, empty."""
+        opened = open_storage()
+        yield opened
+        opened.close()
+
+    def test_a_run_comes_back_equal(self, storage: Storage) -> None:
+        """Every field of a run and its identity survive."""
+        run = run_record()
+        storage.create_run(run)
+        assert storage.run("run-1") == run
+        assert storage.run("run-1").identity == run.identity
+
+    def test_runs_are_listed_newest_first(self, storage: Storage) -> None:
+        """In the order of creation, whatever the ids."""
+        for run_id in ("b", "c", "a"):
+            storage.create_run(run_record(run_id))
+        assert [r.id for r in storage.runs()] == ["a", "c", "b"]
+        assert storage.run("latest").id == "a"
+
+    def test_a_run_is_found_by_unique_prefix(self, storage: Storage) -> None:
+        """An ambiguous or unknown prefix is an error; an exact id never is."""
+        for run_id in ("abc1", "abd2", "abd22"):
+            storage.create_run(run_record(run_id))
+        assert storage.run("abc").id == "abc1"
+        assert storage.run("abd2").id == "abd2"
+        for name in ("ab", "x", "%", "a_c"):
+            with pytest.raises(UnknownNameError):
+                storage.run(name)
+
+    def test_latest_of_nothing_is_an_error(self, storage: Storage) -> None:
+        """An empty storage has no latest run."""
+        assert storage.runs() == []
+        with pytest.raises(UnknownNameError):
+            storage.run("latest")
+
+    def test_status_is_updated(self, storage: Storage) -> None:
+        """Status, stop reason and wall seconds change; the rest stays."""
+        storage.create_run(run_record())
+        storage.update_run("run-1", status="finished", stop_reason="done", wall_s=2.5)
+        expected = run_record(status="finished", stop_reason="done", wall_s=2.5)
+        assert storage.run("run-1") == expected
+
+    def test_unfinished_finds_the_newest_of_the_same_identity(self, storage: Storage) -> None:
+        """Finished runs and runs with other settings are passed over."""
+        identity = run_record().identity
+        assert storage.unfinished(identity) is None
+        storage.create_run(run_record("old"))
+        storage.create_run(run_record("new"))
+        storage.create_run(run_record("other", settings={"seed": 2}))
+        found = storage.unfinished(identity)
+        assert found is not None
+        assert found.id == "new"
+        storage.update_run("new", status="finished", stop_reason="", wall_s=1.0)
+        storage.update_run("old", status="interrupted", stop_reason="", wall_s=1.0)
+        found = storage.unfinished(identity)
+        assert found is not None
+        assert found.id == "old"
+
+    def test_trials_come_back_equal_and_in_order(self, storage: Storage) -> None:
+        """Measured and failed ones, of several runs, with every field."""
+        storage.create_run(run_record("a"))
+        storage.create_run(run_record("b"))
+        outcomes: list[Outcome] = [MEASURED, FAILED, BOUND]
+        trials = [trial(i, outcome) for i, outcome in enumerate(outcomes)]
+        for one in trials:
+            storage.append_trial("a", one)
+        storage.append_trial("b", trials[0])
+        assert list(storage.history("a")) == trials
+        assert list(storage.history("b")) == trials[:1]
+        assert list(storage.history("unknown")) == []
+
+    @pytest.mark.parametrize("index", [0, 2])
+    def test_a_trial_out_of_order_is_refused(self, storage: Storage, index: int) -> None:
+        """Neither a repeated nor a skipped index gets in."""
+        storage.create_run(run_record())
+        storage.append_trial("run-1", trial(0))
+        with pytest.raises(InternalError):
+            storage.append_trial("run-1", trial(index))
+        assert len(storage.history("run-1")) == 1
+
+    def test_the_first_outcome_under_a_key_wins(self, storage: Storage) -> None:
+        """Outcomes come back equal and are not overwritten."""
+        assert storage.cached_outcome("key") is None
+        storage.store_outcome("key", MEASURED)
+        storage.store_outcome("key", FAILED)
+        storage.store_outcome("key", BOUND)
+        assert storage.cached_outcome("key") == MEASURED
+        assert storage.cached_outcome("ke") is None
+
+    def test_a_bound_gives_way_to_more_knowledge(self, storage: Storage) -> None:
+        """To a higher bound, then to a full outcome, never back."""
+        higher = replace(BOUND, bound=200.0)
+        storage.store_outcome("key", BOUND)
+        storage.store_outcome("key", higher)
+        storage.store_outcome("key", BOUND)
+        assert storage.cached_outcome("key") == higher
+        storage.store_outcome("key", MEASURED)
+        storage.store_outcome("key", replace(BOUND, bound=9999.0))
+        assert storage.cached_outcome("key") == MEASURED
+
+    def test_artifacts_are_stored_by_content(self, storage: Storage) -> None:
+        """Equal bytes have one digest; the empty artifact is one too."""
+        data = bytes(range(256)) * 100
+        digest = storage.put_artifact(data, "binary")
+        assert storage.put_artifact(data, "binary") == digest
+        assert storage.artifact(digest) == data
+        assert storage.artifact(storage.put_artifact(b"", "binary")) == b""
+        with pytest.raises(UnknownNameError):
+            storage.artifact("0" * 64)
+
+    def test_events_come_back_in_order(self, storage: Storage) -> None:
+        """Each run has its own log."""
+        storage.create_run(run_record("a"))
+        storage.create_run(run_record("b"))
+        storage.append_event("a", "started", {"process": 1})
+        storage.append_event("b", "started", {"process": 2})
+        storage.append_event("a", "stopped", {"reason": "done"})
+        log = [(kind, data) for _, kind, data in storage.events("a")]
+        assert log == [("started", {"process": 1}), ("stopped", {"reason": "done"})]
+        times = [at for at, _, _ in storage.events("a")]
+        assert times == sorted(times)
+
+    def test_everything_is_there_for_another_process(
+        self, storage: Storage, open_storage: OpenStorage
+    ) -> None:
+        """What a call wrote is visible to a second opening without closing the first."""
+        storage.create_run(run_record())
+        storage.append_trial("run-1", trial(0))
+        storage.store_outcome("key", FAILED)
+        digest = storage.put_artifact(b"data", "binary")
+        storage.append_event("run-1", "started", {})
+        second = open_storage()
+        try:
+            assert second.run("latest") == run_record()
+            assert isinstance(second.history("run-1"), History)
+            assert list(second.history("run-1")) == [trial(0)]
+            assert second.cached_outcome("key") == FAILED
+            assert second.artifact(digest) == b"data"
+            assert len(second.events("run-1")) == 1
+        finally:
+            second.close()
+
+    def test_closing_twice_is_harmless(self, storage: Storage) -> None:
+        """`close` is idempotent."""
+        storage.close()
+        storage.close()

@@ -1,0 +1,196 @@
+"""A whole toy world in memory, for tests of search, storage and run without any hardware.
+
+A toy kernel is a list of digits such as ``toy 9 9 9 9``; its latency falls with every digit, and
+a digit below zero computes a wrong result. Target, proposer and executor are deterministic.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tilewright.core.records import (
+    Argument,
+    Brief,
+    Candidate,
+    Check,
+    EvaluationRequest,
+    Failed,
+    History,
+    Measured,
+    MenuOption,
+    Outcome,
+    Plan,
+    TargetBrief,
+    Trial,
+    Verdict,
+    Workload,
+    content_id,
+)
+from tilewright.core.roles import Builder, Checker, OnOutcome, Runner
+
+DIGITS = 5
+START = "toy " + " ".join("9" * DIGITS)
+
+
+def digits_of(source: str) -> list[int]:
+    """The digits of a toy kernel, without its `#` comments."""
+    return [int(d) for d in re.findall(r"-?\d+", re.sub(r"#.*", "", source))]
+
+
+def toy_outcome(source: str, limit_latency: float | None = None) -> Outcome:
+    """What evaluating a toy kernel gives."""
+    digits = digits_of(source)
+    if min(digits) < 0:
+        return Failed("check", "wrong_result", "a digit is below zero", line=1)
+    latency = 100.0 + sum((i + 1) * d for i, d in enumerate(digits))
+    if limit_latency is not None and latency >= limit_latency:
+        return Failed("measure", "slower_than_limit", "too slow", bound=limit_latency)
+    return Measured(
+        latency=latency,
+        unit="cycles",
+        quantity="simulated",
+        utilization=100.0 / latency,
+        verdict=Verdict((Check(0, "full range"),)),
+        artifact_digest=content_id(repr(digits)),
+    )
+
+
+class ToyTask:
+    """The one toy workload."""
+
+    workload = Workload("toy:digits", "toy", (Argument("x", (DIGITS,), "int8", "output"),), 100)
+    start = START
+    fingerprint = "toy"
+
+    @property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        """Toy kernels are evaluated by `ToyExecutor` only."""
+        raise NotImplementedError
+
+
+class ToyTarget:
+    """The `Target` role with one workload, "toy:digits"."""
+
+    name = "toy"
+
+    def brief(self) -> TargetBrief:
+        """One menu option per digit."""
+        menu = tuple(MenuOption(f"lower-{i}", f"lower digit {i}") for i in range(DIGITS))
+        return TargetBrief("toy", "", "", menu, (), {}, {})
+
+    def workloads(self) -> Mapping[str, str]:
+        """The workload's name."""
+        return {"digits": "five digits, all nine"}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> ToyTask:
+        """The toy task, whatever `spec` says."""
+        return ToyTask()
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ToyTask:
+        """The toy task, whatever the folder holds."""
+        return ToyTask()
+
+    def versions(self) -> Mapping[str, str]:
+        """The toy's version."""
+        return {"toy": "1"}
+
+    def doctor(self) -> list[tuple[str, bool, str]]:
+        """Nothing needs to be installed."""
+        return []
+
+
+class ToyProposer:
+    """The `Proposer` role: lowers one digit by a random amount, at times below zero."""
+
+    name = "toy"
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """One plan per option drawn."""
+        options = random.Random(seed).sample(brief.menu, min(count, len(brief.menu)))
+        return [Plan(parent.candidate.id, o.id, o.text, self.name) for o in options]
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """Lower the plan's digit by 1 to 3."""
+        rng = random.Random(seed)
+        position = int(plan.option.rpartition("-")[2])
+        found = []
+        for _ in range(count):
+            digits = digits_of(parent.candidate.source)
+            digits[position] -= rng.randint(1, 3)
+            source = f"toy {' '.join(map(str, digits))}  # variant {rng.randint(0, 9)}"
+            found.append(Candidate(source, parent.candidate.id, plan, self.name))
+        return found
+
+    def normalize(self, source: str) -> str:
+        """The digits alone."""
+        return repr(digits_of(source))
+
+
+class ToyExecutor:
+    """The `Executor` role: sleeps a little per kernel and finishes in an arbitrary order.
+
+    `on_evaluated` hears the source of every kernel that is evaluated rather than looked up.
+    """
+
+    def __init__(
+        self,
+        *,
+        delay_s: float = 0.0,
+        workers: int = 2,
+        lookup: Callable[[str], Outcome | None] = lambda key: None,
+        store: Callable[[str, Outcome], None] = lambda key, outcome: None,
+        on_evaluated: Callable[[str], None] = lambda source: None,
+    ) -> None:
+        self._delay_s = delay_s
+        self._workers = workers
+        self._lookup = lookup
+        self._store = store
+        self._on_evaluated = on_evaluated
+
+    def evaluate(
+        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+    ) -> list[Outcome]:
+        """Outcomes in the order of the requests."""
+        outcomes: dict[int, Outcome] = {}
+        pool = ThreadPoolExecutor(self._workers)
+        try:
+            futures = {pool.submit(self._one, r): i for i, r in enumerate(requests)}
+            for future in as_completed(futures):
+                outcome, wall_s, cached = future.result()
+                outcomes[futures[future]] = outcome
+                if on_outcome is not None:
+                    on_outcome(futures[future], outcome, wall_s, cached)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return [outcomes[i] for i in range(len(requests))]
+
+    def close(self) -> None:
+        """Nothing outlives `evaluate`."""
+
+    def _one(self, request: EvaluationRequest) -> tuple[Outcome, float, bool]:
+        started = time.monotonic()
+        key = f"toy-{request.candidate.id}"
+        found = self._lookup(key)
+        if found is not None and _covers(found, request.limit_latency):
+            return found, 0.0, True
+        time.sleep(self._delay_s * random.random() * 2)
+        outcome = toy_outcome(request.candidate.source, request.limit_latency)
+        self._store(key, outcome)
+        self._on_evaluated(request.candidate.source)
+        return outcome, time.monotonic() - started, False
+
+
+def _covers(outcome: Outcome, limit_latency: float | None) -> bool:
+    """Whether a cached outcome says all that is asked: a bound must reach the limit."""
+    if not isinstance(outcome, Failed) or outcome.bound is None:
+        return True
+    return limit_latency is not None and outcome.bound >= limit_latency

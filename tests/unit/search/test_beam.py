@@ -1,0 +1,124 @@
+"""BeamSearch: its contract, and its own invariants on random histories."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.core.records import (
+    Candidate,
+    Failed,
+    History,
+    Measured,
+    Trial,
+    Verdict,
+)
+from tilewright.search.beam import BeamSearch
+from tilewright.testing.search import SearchStrategyContract
+
+
+class TestBeamSearchContract(SearchStrategyContract):
+    @pytest.fixture(params=[1, 3, 6])
+    def strategy(self, request: pytest.FixtureRequest) -> BeamSearch:
+        return BeamSearch(width=request.param, iterations=20, patience=5)
+
+
+def measured(latency: float, digest: str = "") -> Measured:
+    return Measured(latency, "cycles", "simulated", 0.5, Verdict(()), artifact_digest=digest)
+
+
+def trial(index: int, latency: float | None, parent: int | None, iteration: int = 1) -> Trial:
+    """Trial `index`, whose source and binary are its own; the parent is named by its index."""
+    outcome = Failed("build", "compile_error", "") if latency is None else measured(latency)
+    parent_id = None if parent is None else Candidate(f"k{parent}").id
+    return Trial(index, iteration, Candidate(f"k{index}", parent_id), outcome)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """A measured start, then trials with earlier trials as parents; small latencies, so ties."""
+    trials = [trial(0, float(draw(st.integers(5, 9))), None, 0)]
+    for index in range(1, draw(st.integers(1, 25))):
+        latency = draw(st.none() | st.integers(1, 10).map(float))
+        parent = draw(st.integers(0, index - 1))
+        trials.append(trial(index, latency, parent, 1 + index // 5))
+    return History(trials)
+
+
+@given(histories(), st.integers(1, 8))
+def test_the_beam_is_full_or_holds_every_improvement(history: History, width: int) -> None:
+    beam = BeamSearch(width=width).select(history)
+    improved = 0
+    for one in history:
+        parent = history.get(one.candidate.parent_id or "")
+        limit = parent.latency if parent else None
+        if one.latency is not None and (limit is None or one.latency < limit):
+            improved += 1
+            if one not in beam:
+                assert len(beam) == width
+                assert beam[-1].latency is not None
+                assert beam[-1].latency <= one.latency
+        else:
+            assert one not in beam
+    assert len(beam) == min(width, improved)
+
+
+@given(histories())
+def test_the_best_of_the_run_leads_the_beam_or_did_not_beat_its_parent(history: History) -> None:
+    best, lead = history.best, BeamSearch().select(history)[0]
+    assert best is not None
+    # A parent that failed has no latency to beat: such a child still counts.
+    assert lead.latency == best.latency
+
+
+@given(histories(), st.data())
+def test_members_of_a_beam_stay_eligible(history: History, data: st.DataObject) -> None:
+    """A wider history never drops a member without six at least as good."""
+    cut = data.draw(st.integers(1, len(history)))
+    later = BeamSearch().select(history)
+    for member in BeamSearch().select(History(history[:cut])):
+        assert member in later or len(later) == 6
+
+
+def test_equal_binaries_are_one_member() -> None:
+    start = trial(0, 10.0, None, 0)
+    parent_id = start.candidate.id
+    twins = [
+        Trial(i, 1, Candidate(f"k{i}", parent_id), measured(5.0, digest="same")) for i in (1, 2)
+    ]
+    assert BeamSearch().select(History([start, *twins])) == [twins[0], start]
+
+
+def test_a_repeated_candidate_counts_once() -> None:
+    start = trial(0, 10.0, None, 0)
+    child = trial(1, 5.0, 0)
+    again = Trial(2, 2, child.candidate, child.outcome)
+    assert BeamSearch().select(History([start, child, again])) == [child, start]
+
+
+def test_an_equally_fast_child_is_not_kept() -> None:
+    history = History([trial(0, 10.0, None, 0), trial(1, 10.0, 0)])
+    assert [t.index for t in BeamSearch().select(history)] == [0]
+
+
+@pytest.mark.parametrize(
+    ("best_iteration", "iteration", "reason"),
+    [
+        (0, 1, None),
+        (0, 3, None),
+        (0, 4, "no better kernel for 3 iterations"),
+        (2, 5, None),
+        (2, 6, "no better kernel for 3 iterations"),
+        (7, 8, None),
+        (8, 9, "all 8 iterations done"),
+    ],
+)
+def test_stopping(best_iteration: int, iteration: int, reason: str | None) -> None:
+    history = History([trial(0, 10.0, None, 0), trial(1, 5.0, 0, best_iteration)])
+    strategy = BeamSearch(iterations=8, patience=3)
+    assert strategy.should_stop(history, iteration) == reason
+
+
+def test_the_limit_is_the_parents_latency() -> None:
+    assert BeamSearch().limit_latency(trial(0, 10.0, None)) == 10.0
