@@ -182,16 +182,27 @@ class Storage(Protocol):
 class Task(Protocol):
     """A workload with its starting kernel, as a target opens it."""
 
-    workload: Workload
-    start: str
-    """Source of the starting kernel."""
+    @property
+    def workload(self) -> Workload:
+        """What a kernel must compute."""
+        ...
 
-    evaluator: tuple[Builder, Checker, Runner]
-    """Built on first use; lives in the process that evaluates."""
+    @property
+    def start(self) -> str:
+        """Source of the starting kernel."""
+        ...
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of all that decides a verdict beside the workload and the versions."""
+        """Content hash of what decides an outcome beside source, workload and versions.
+
+        The reference and the settings that choose inputs; part of every cache key.
+        """
+        ...
+
+    @property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        """Built on first use; lives in the process that evaluates."""
         ...
 
 

@@ -63,8 +63,9 @@ def load_menu(path: Path) -> tuple[MenuOption, ...]:
 def load_commands(path: Path) -> tuple[CommandEffect, ...]:
     """The `[[command]]` tables: name, operands, unit and optionally attributes."""
     return tuple(
-        _record(path, "command", {**table, "operands": tuple(table.get("operands", ()))},
-                CommandEffect)
+        _record(
+            path, "command", {**table, "operands": tuple(table.get("operands", ()))}, CommandEffect
+        )
         for table in _tables(path, "command")
     )
 

@@ -38,9 +38,7 @@ def derived_seed(input_seed: int, index: int) -> int:
     return int(content_id("gemmini inputs", str(input_seed), str(index)), 16) >> 1
 
 
-def draw(
-    argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
-) -> Array:
+def draw(argument: Argument, distribution: str, reduction: int, rng: np.random.Generator) -> Array:
     """Values for one input; `reduction` is how many products each output sums."""
     if argument.dtype.startswith("float"):
         return _draw_float(argument, distribution, reduction, rng)

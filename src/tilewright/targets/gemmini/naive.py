@@ -46,7 +46,8 @@ def naive_gemm(m: int, n: int, k: int) -> str:
         f"        mvin2(&B[k][j], SPAD(16), {columns}, {depth});",
         f"        for (int jj = 0; jj < {columns}; jj += {TILE}) {{",
         *_indent(5, block.declaration),
-        f"          preload(SPAD(16 + jj), ACC(jj) | ACCUMULATE, {block}, {depth}, {block}, {rows});",
+        "          preload(SPAD(16 + jj), ACC(jj) | ACCUMULATE, "
+        f"{block}, {depth}, {block}, {rows});",
         f"          compute_preloaded(SPAD(0), NONE, {depth}, {rows}, {block}, {rows});",
         "        }",
         "      }",

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Task
 from tilewright.targets.gemmini import workloads
 from tilewright.targets.gemmini.brief import load_brief
+from tilewright.targets.gemmini.folder import read_folder
 from tilewright.targets.gemmini.naive import naive_gemm
 from tilewright.targets.gemmini.problem import GemmProblem
 from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.simulator import versions as simulator_versions
 from tilewright.targets.gemmini.task import KernelTask
+from tilewright.targets.gemmini.toolchain import HOW_TO_GET, find_toolchain
 
 NAME = "gemmini"
 
@@ -45,3 +49,28 @@ class GemminiTarget:
             GemmProblem(gemm),
             EvaluationSettings.from_mapping(settings),
         )
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
+        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        workload, start, problem = read_folder(folder, NAME)
+        return KernelTask(workload, start, problem, EvaluationSettings.from_mapping(settings))
+
+    def versions(self) -> Mapping[str, str]:
+        """Compiler, simulator model and configuration hash."""
+        return {"compiler": find_toolchain().id, **simulator_versions()}
+
+    def doctor(self) -> list[tuple[str, bool, str]]:
+        """The compiler that would be used and the co-simulator."""
+        return [self._compiler(), self._simulator()]
+
+    def _compiler(self) -> tuple[str, bool, str]:
+        try:
+            return "RISC-V compiler", True, find_toolchain().id
+        except ToolchainMissingError:
+            return "RISC-V compiler", False, HOW_TO_GET
+
+    def _simulator(self) -> tuple[str, bool, str]:
+        try:
+            return "Gemmini co-simulator", True, f"model {simulator_versions()['simulator']}"
+        except ToolchainMissingError as error:
+            return "Gemmini co-simulator", False, str(error)

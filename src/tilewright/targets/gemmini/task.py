@@ -25,9 +25,7 @@ class KernelTask:
     def fingerprint(self) -> str:
         """Content hash of all that decides a verdict beside the workload and the versions."""
         settings = self._settings
-        return content_id(
-            self._problem.fingerprint, str(settings.input_seed), str(settings.checks)
-        )
+        return content_id(self._problem.fingerprint, str(settings.input_seed), str(settings.checks))
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:

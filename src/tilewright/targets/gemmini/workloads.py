@@ -79,9 +79,7 @@ def parse_gemm(spec: str) -> Gemm:
 def _size(spec: str, text: str) -> int:
     value = int(text) if len(text) <= 12 else 10**12
     if value <= 0:
-        raise WorkloadError(
-            f"workload {spec!r} has the size {text}: M, N and K must be 1 or more."
-        )
+        raise WorkloadError(f"workload {spec!r} has the size {text}: M, N and K must be 1 or more.")
     return value
 
 

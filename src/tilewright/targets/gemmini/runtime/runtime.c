@@ -1,5 +1,9 @@
-/* The four functions a compiler may call on its own when it compiles C without a library. */
+/* Linked with every kernel: the four functions a compiler may call on its own when it compiles C
+   without a library, and a reference that makes a missing `kernel` a link error. */
 #include <stddef.h>
+
+void kernel(void);
+void (*const tilewright_entry_)(void) __attribute__((used)) = kernel;
 
 void *memcpy(void *to, const void *from, size_t bytes) {
   unsigned char *t = to;

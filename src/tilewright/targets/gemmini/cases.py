@@ -1,0 +1,99 @@
+"""Private test cases of a task: inputs, poisoned outputs, expected outputs, comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tilewright.core.records import Argument, Check, Tolerance, Workload
+from tilewright.targets.gemmini import inputs
+from tilewright.targets.gemmini.inputs import Array
+from tilewright.targets.gemmini.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One set of inputs. `initial` holds every argument as the kernel finds it."""
+
+    check: Check
+    workload: Workload
+    initial: Mapping[str, Array]
+    problem: Problem
+
+    @cached_property
+    def expected(self) -> dict[str, Array]:
+        """The reference's outputs; computed on first use and kept."""
+        given = {a.name: self.initial[a.name] for a in self.workload.arguments if a.role == "input"}
+        return self.problem.reference({name: array.copy() for name, array in given.items()})
+
+    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
+        """What differs from the reference, as a sentence with the first mismatch, or None."""
+        for argument in self.workload.arguments:
+            if argument.role != "output":
+                continue
+            got = np.frombuffer(outputs[argument.name], argument.dtype).reshape(argument.shape)
+            text = _difference(argument, got, self.expected[argument.name], self.workload.tolerance)
+            if text is not None:
+                return f"{text} ({self.check.distribution} inputs, seed {self.check.seed})"
+        return None
+
+
+class Cases:
+    """The cases of a run by number, made when first asked for and kept while the task lives.
+
+    Numbers 0 .. checks-1 are compared functionally; number `checks` is the timed run's, so that
+    its inputs are new too.
+    """
+
+    def __init__(self, workload: Workload, problem: Problem, input_seed: int) -> None:
+        self._workload = workload
+        self._problem = problem
+        self._input_seed = input_seed
+        self._made: dict[int, Case] = {}
+
+    def __getitem__(self, index: int) -> Case:
+        if index not in self._made:
+            self._made[index] = self._make(index)
+        return self._made[index]
+
+    def _make(self, index: int) -> Case:
+        seed = inputs.derived_seed(self._input_seed, index)
+        distribution = inputs.distribution(index)
+        rng = np.random.default_rng(seed)
+        initial = {
+            a.name: inputs.draw(a, distribution, self._problem.reduction, rng)
+            if a.role == "input"
+            else inputs.poison(a, rng)
+            for a in self._workload.arguments
+        }
+        return Case(Check(seed, distribution), self._workload, initial, self._problem)
+
+
+def _difference(
+    argument: Argument, got: Array, expected: Array, tolerance: Tolerance
+) -> str | None:
+    wrong = _wrong(got, expected, tolerance)
+    count = int(np.count_nonzero(wrong))
+    if count == 0:
+        return None
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    index = "".join(f"[{i}]" for i in first)
+    return (
+        f"{count} of {wrong.size} elements of {argument.name} differ, first at "
+        f"{argument.name}{index}: got {got[first]}, expected {expected[first]}"
+    )
+
+
+def _wrong(got: Array, expected: Array, tolerance: Tolerance) -> Array:
+    """Where |got - expected| > absolute + relative * |expected|; not-a-number is always wrong."""
+    if tolerance == Tolerance():
+        different: Array = got != expected
+        return different
+    exact = expected.astype(np.float64)
+    allowed = tolerance.absolute + tolerance.relative * np.abs(exact)
+    with np.errstate(invalid="ignore"):
+        close: Array = np.abs(got.astype(np.float64) - exact) <= allowed
+    return ~close

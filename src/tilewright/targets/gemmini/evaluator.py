@@ -1,0 +1,96 @@
+"""Builder, Checker and Runner of a Gemmini task: compile, compare, simulate in time."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
+from tilewright.targets.gemmini.brief import LIMITS
+from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.problem import Problem
+from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.simulator import Simulator, measurements, utilization, versions
+from tilewright.targets.gemmini.source_rules import check_source
+from tilewright.targets.gemmini.toolchain import Toolchain, compile_kernel, find_toolchain
+
+
+def create_evaluator(
+    workload: Workload, problem: Problem, settings: EvaluationSettings
+) -> tuple[GemminiBuilder, GemminiChecker, GemminiRunner]:
+    """The three roles, sharing one simulator and one set of cases."""
+    cases = Cases(workload, problem, settings.input_seed)
+    simulator = Simulator(workload, settings)
+    return (
+        GemminiBuilder(find_toolchain(), settings.compile_timeout_s),
+        GemminiChecker(simulator, cases, settings.checks),
+        GemminiRunner(simulator, cases, settings.checks, workload),
+    )
+
+
+class GemminiBuilder:
+    """Compiles a source after refusing what reaches beyond it."""
+
+    def __init__(self, toolchain: Toolchain, timeout_s: float) -> None:
+        self._toolchain = toolchain
+        self._timeout_s = timeout_s
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """An ELF file, or the compiler's complaint with its line."""
+        built = check_source(candidate.source) or compile_kernel(
+            self._toolchain, candidate.source, self._timeout_s
+        )
+        if isinstance(built, Failed):
+            return built
+        return Artifact(candidate.id, built, self._toolchain.id)
+
+
+class GemminiChecker:
+    """Compares the first `checks` cases, without timing."""
+
+    def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
+        self._simulator = simulator
+        self._cases = cases
+        self._checks = checks
+
+    def check(self, artifact: Artifact) -> Verdict | Failed:
+        """All cases must agree; the first that does not is the failure."""
+        passed: list[Check] = []
+        for index in range(self._checks):
+            case = self._cases[index]
+            result = self._simulator.run(artifact, case, "check")
+            if isinstance(result, Failed):
+                return result
+            passed.append(case.check)
+        return Verdict(tuple(passed))
+
+
+class GemminiRunner:
+    """Simulates one further case in time; its output is compared too."""
+
+    def __init__(self, simulator: Simulator, cases: Cases, checks: int, workload: Workload) -> None:
+        self._simulator = simulator
+        self._cases = cases
+        self._index = checks
+        self._workload = workload
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """Simulated cycles from a cold start to the last command's end."""
+        limit = None if limit_latency is None else math.ceil(limit_latency)
+        case = self._cases[self._index]
+        result = self._simulator.run(artifact, case, "measure", limit)
+        if isinstance(result, Failed):
+            return result
+        units = LIMITS["tile_rows"] * LIMITS["tile_columns"]
+        return Measured(
+            latency=float(result.cycles),
+            unit="cycles",
+            quantity="simulated",
+            utilization=utilization(self._workload, result.cycles, units),
+            verdict=Verdict((*verdict.checks, case.check)),
+            breakdown={name: float(value) for name, value in result.breakdown.items()},
+            details=measurements(result),
+            versions={"compiler": artifact.toolchain, **versions()},
+            artifact_digest=artifact.digest,
+        )

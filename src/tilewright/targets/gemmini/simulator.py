@@ -1,0 +1,120 @@
+"""Runs an artifact on one test case, and turns what the simulator reports into records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Artifact, Failed, Stage, Workload
+from tilewright.targets.gemmini.cases import Case
+from tilewright.targets.gemmini.debug_lines import source_line
+from tilewright.targets.gemmini.memory import argument_addresses
+from tilewright.targets.gemmini.settings import EvaluationSettings
+
+if TYPE_CHECKING:
+    from tilewright.targets.gemmini.sim import Fault, SimResult
+
+CONFIGURATION = Path(__file__).parent / "target.toml"
+
+
+def load_sim() -> ModuleType:
+    """The co-simulator's module; `ToolchainMissingError` when its native part is not built."""
+    try:
+        from tilewright.targets.gemmini import sim
+    except ImportError as error:
+        raise ToolchainMissingError(
+            f"the Gemmini co-simulator is not built ({error}): install tilewright again with "
+            "`pip install .` or `uv sync` on a machine with a C++ compiler."
+        ) from error
+    return sim
+
+
+def versions() -> dict[str, str]:
+    """Simulator model and configuration, as they go into every result."""
+    digest = hashlib.sha256(CONFIGURATION.read_bytes()).hexdigest()[:16]
+    return {"simulator": str(load_sim().model_version), "configuration": digest}
+
+
+class Simulator:
+    """Simulates one task's kernels; holds the configuration and the arguments' addresses."""
+
+    def __init__(self, workload: Workload, settings: EvaluationSettings) -> None:
+        self._sim = load_sim()
+        self._config = self._sim.load_config(CONFIGURATION)
+        self._arguments = workload.arguments
+        self._settings = settings
+        self._max_instructions = 50_000_000 + int(
+            settings.instructions_per_operation * workload.operations
+        )
+
+    def run(
+        self, artifact: Artifact, case: Case, stage: Stage, limit_cycles: int | None = None
+    ) -> SimResult | Failed:
+        """A finished run whose outputs are right, or the failure. Timed in stage "measure"."""
+        result: SimResult = self._sim.run_kernel(
+            self._config,
+            artifact.binary,
+            self._regions(case),
+            timing=stage == "measure",
+            limit_cycles=limit_cycles,
+            max_instructions=self._max_instructions,
+            max_host_s=self._settings.simulation_timeout_s,
+        )
+        if result.status == "fault":
+            assert result.fault is not None
+            return _fault(artifact, stage, result.fault)
+        if result.status == "slower_than_limit":
+            log = f"stopped after {result.cycles} cycles, over the limit of {limit_cycles}."
+            return Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
+        if result.status == "timeout":
+            return Failed(stage, "timeout", self._timeout_log(result.instructions))
+        outputs = dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
+        mismatch = case.mismatch(outputs)
+        if mismatch is not None:
+            return Failed(stage, "wrong_result", f"{mismatch}.")
+        return result
+
+    def _regions(self, case: Case) -> list[object]:
+        arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
+        addresses = argument_addresses([array.nbytes for array in arrays])
+        return [
+            self._sim.Region(address, array.tobytes(), a.role == "output", a.name)
+            for a, array, address in zip(self._arguments, arrays, addresses, strict=True)
+        ]
+
+    def _timeout_log(self, instructions: int) -> str:
+        return (
+            f"stopped after {instructions} instructions: the limits are {self._max_instructions} "
+            f"instructions and {self._settings.simulation_timeout_s:g} s."
+        )
+
+
+def _fault(artifact: Artifact, stage: Stage, fault: Fault) -> Failed:
+    """The fault with the source lines of its address and of the earlier one it refers to."""
+    line = source_line(artifact.binary, fault.pc)
+    log = f"kernel.c:{line}: {fault.message}" if line else fault.message
+    if fault.second_pc is not None:
+        second = source_line(artifact.binary, fault.second_pc)
+        log += f" (the other command is at kernel.c:{second})" if second else ""
+    return Failed(stage, fault.kind, log, line)
+
+
+def utilization(workload: Workload, cycles: int, array_units: int) -> float:
+    """Useful operations over what the array could do in these cycles, 0..1."""
+    return workload.operations / (cycles * array_units)
+
+
+def measurements(result: SimResult) -> Mapping[str, float]:
+    """Further numbers of a run for `Measured.details`."""
+    return {
+        "instructions": float(result.instructions),
+        "macs": float(result.macs),
+        "scratchpad_kb": float(result.scratchpad_kb),
+        "accumulator_kb": float(result.accumulator_kb),
+    }

@@ -1,0 +1,98 @@
+"""Refuses kernel sources that could reach beyond themselves while they are compiled.
+
+A candidate is untrusted text that the compiler reads on this machine. What is refused here could
+pull other files into the artifact or emit instructions that are not in the C text; a sandbox around
+the compiler is a second wall, not a replacement.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.core.records import Failed
+
+HEADERS = ("gemmini.h", "stdint.h")
+"""The only headers a kernel may include."""
+
+MAX_SOURCE_BYTES = 1 << 20
+"""Far over any kernel a person or model writes; keeps a flood of text away from the compiler."""
+
+_DIRECTIVES = {
+    "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include", "pragma",
+}  # fmt: skip
+_ASSEMBLER = re.compile(r"\b(asm|__asm|__asm__|_Pragma|__has_include\w*|__has_embed)\b")
+_DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
+_INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
+_UNROLL = re.compile(r"\s*(GCC\s+)?unroll\b.*")
+_TOKENS = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+
+
+def check_source(source: str) -> Failed | None:
+    """A `compile_error` that names the line of the first forbidden construct, or None."""
+    if len(source.encode()) > MAX_SOURCE_BYTES:
+        return _refused(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB", None)
+    if "\0" in source:
+        return _refused("the source contains a zero byte", source[: source.index("\0")].count("\n"))
+    # An escaped line end joins two lines before anything else is recognised: keep the count of
+    # lines by moving the line ends behind the joined line.
+    lines = _joined_lines(source)
+    text = _TOKENS.sub(_blank, "\n".join(line for _, line in lines))
+    for (number, _), line in zip(lines, text.split("\n"), strict=True):
+        reason = _forbidden(line)
+        if reason:
+            return _refused(reason, number)
+    return None
+
+
+def _joined_lines(source: str) -> list[tuple[int, str]]:
+    """Logical lines with the number of the physical line each begins on."""
+    joined: list[tuple[int, str]] = []
+    start, text = 1, ""
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", source), 1):
+        text += line
+        stripped = text.rstrip(" \t\f\v")
+        if stripped.endswith("\\"):
+            text = stripped[:-1]
+            continue
+        joined.append((start, text))
+        start, text = number + 1, ""
+    if text:
+        joined.append((start, text))
+    return joined
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Comments become white space and strings stay: an include's file name is one."""
+    token = match.group()
+    if token.startswith(("//", "/*")):
+        return " " + "\n" * token.count("\n")
+    return token
+
+
+def _forbidden(line: str) -> str | None:
+    assembler = _ASSEMBLER.search(line)
+    if assembler:
+        return f"{assembler.group(1)} is not allowed in a kernel: use the command macros"
+    if "##" in line or "%:%:" in line:
+        return "pasting tokens with ## is not allowed in a kernel"
+    directive = _DIRECTIVE.match(line)
+    if directive is None:
+        return None
+    name, rest = directive.groups()
+    if name and name not in _DIRECTIVES:
+        return f"the directive #{name} is not allowed in a kernel"
+    if name == "include":
+        included = _INCLUDE.fullmatch(rest)
+        header = (included.group(1) or included.group(2)) if included else rest.strip()
+        if header not in HEADERS:
+            return f"#include {header} is not allowed: only {' and '.join(HEADERS)} are"
+    if name == "pragma" and not _UNROLL.fullmatch(rest):
+        return f"#pragma{rest} is not allowed: only `#pragma GCC unroll N` is"
+    return None
+
+
+def _refused(reason: str, line: int | None) -> Failed:
+    where = f"kernel.c:{line}: " if line else ""
+    return Failed("build", "compile_error", f"{where}{reason}.", line)

@@ -1,0 +1,212 @@
+"""The RISC-V cross compiler: finds one, and turns a kernel's C text into an ELF file.
+
+`riscv64-unknown-elf-gcc` is used when it is on PATH, else the clang inside the `ziglang` package.
+
+Flags: RV64IMAFD without compressed instructions, because the timing model is calibrated on RTL
+runs of such code; `-O2` as published kernels are built; `-g`, so that a fault's address leads to a
+source line. Kernels are linked to a fixed address with no library and no linker relaxation (there
+is no global pointer).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilewright.core.errors import InternalError, ToolchainMissingError
+from tilewright.core.records import Failed
+
+GCC = "riscv64-unknown-elf-gcc"
+RUNTIME = Path(__file__).parent / "runtime"
+HOW_TO_GET = (
+    f"install {GCC} (Debian: apt install gcc-riscv64-unknown-elf) "
+    "or run: pip install 'tilewright[toolchain]'"
+)
+
+_COMPILE = (
+    "-O2", "-g", "-std=gnu99", "-mabi=lp64d", "-mcmodel=medany", "-ffreestanding", "-fno-common",
+    "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration",
+)  # fmt: skip
+_MAX_MEMORY_BYTES = 4 << 30
+_MAX_FILE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """One usable compiler. `id` names it and its version and goes into every result."""
+
+    id: str
+    command: tuple[str, ...]
+    compile_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@cache
+def find_toolchain() -> Toolchain:
+    """The compiler to use; raises `ToolchainMissingError` when there is none."""
+    toolchain = find_gcc() or find_zig()
+    if toolchain is None:
+        raise ToolchainMissingError(f"no RISC-V cross compiler was found: {HOW_TO_GET}.")
+    return toolchain
+
+
+def find_gcc() -> Toolchain | None:
+    """The GNU cross compiler on PATH."""
+    path = shutil.which(GCC)
+    if path is None:
+        return None
+    first_line = _output([path, "--version"]).partition("\n")[0]
+    return Toolchain(
+        id=first_line.strip() or GCC,
+        command=(path,),
+        compile_flags=(*_COMPILE, "-march=rv64imafd", "-fno-tree-loop-distribute-patterns"),
+        link_flags=(
+            "-nostdlib", "-static", "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments",
+            "-Wl,--build-id=none", f"-Wl,-T,{RUNTIME / 'link.ld'}",
+        ),
+    )  # fmt: skip
+
+
+def find_zig() -> Toolchain | None:
+    """Clang as packaged in `ziglang`, run by this interpreter."""
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    command = (sys.executable, "-m", "ziglang")
+    version = _output([*command, "version"]).strip()
+    clang = _output([*command, "cc", "--version"]).partition("\n")[0].strip()
+    return Toolchain(
+        id=f"zig cc {version} ({clang})",
+        command=(*command, "cc", "-target", "riscv64-freestanding-none"),
+        compile_flags=(
+            *_COMPILE, "-mcpu=generic_rv64+m+a+f+d-c", "-mno-relax",
+            "-fno-sanitize=undefined", "-fno-stack-protector",
+        ),
+        link_flags=(
+            "-nostdlib", "-static", "-Wl,--no-gc-sections", "-Wl,-e,kernel",
+            f"-Wl,-T,{RUNTIME / 'link.ld'}",
+        ),
+        environment=(
+            ("ZIG_GLOBAL_CACHE_DIR", "zig-cache"), ("ZIG_LOCAL_CACHE_DIR", "zig-cache"),
+        ),
+    )  # fmt: skip
+
+
+def compile_kernel(toolchain: Toolchain, source: str, timeout_s: float) -> bytes | Failed:
+    """The linked ELF, byte for byte the same for the same source and toolchain.
+
+    A `Failed` of stage "build" carries the compiler's messages and the first source line.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-build-") as name:
+        folder = Path(name)
+        (folder / "kernel.c").write_text(source, encoding="utf-8")
+        (folder / "runtime.o").write_bytes(_runtime_object(toolchain))
+        arguments = (
+            *toolchain.link_flags, "-include", "gemmini.h", "kernel.c", "runtime.o",
+            "-o", "kernel.elf",
+        )  # fmt: skip
+        finished = _run(toolchain, arguments, folder, timeout_s)
+        if finished is None:
+            return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
+        code, log = finished
+        if code == 0:
+            return (folder / "kernel.elf").read_bytes()
+        return _failure(log.replace(name, ".") or f"the compiler failed with status {code}.")
+
+
+@cache
+def _runtime_object(toolchain: Toolchain) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="tilewright-build-") as name:
+        folder = Path(name)
+        shutil.copy(RUNTIME / "runtime.c", folder)
+        finished = _run(toolchain, ("-c", "runtime.c", "-o", "runtime.o"), folder, timeout_s=60)
+        if finished is None or finished[0] != 0:
+            log = finished[1] if finished else "it did not finish"
+            raise InternalError(f"{toolchain.id} cannot compile the kernel runtime: {log}.")
+        return (folder / "runtime.o").read_bytes()
+
+
+def _run(
+    toolchain: Toolchain, arguments: Sequence[str], folder: Path, timeout_s: float
+) -> tuple[int, str] | None:
+    """Exit status and messages of the compiler in `folder`; None when it ran out of time."""
+    environment = {
+        "PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TMPDIR": str(folder),
+        **dict(toolchain.environment),
+    }  # fmt: skip
+    command = [
+        *toolchain.command, *toolchain.compile_flags, f"-ffile-prefix-map={folder}=.",
+        f"-ffile-prefix-map={RUNTIME}=runtime", f"-I{RUNTIME}", *arguments,
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: _limit_resources(timeout_s),
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None
+    return process.returncode, output.decode(errors="replace")
+
+
+def _limit_resources(timeout_s: float) -> None:
+    """Bounds on the compiler, also for the case that this process is killed before it."""
+    cpu_s = int(timeout_s) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+_ERROR_LINE = re.compile(r"^(?:\./)?kernel\.c:(\d+)(?::\d+)?: (?:fatal )?error", re.MULTILINE)
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:)")
+_UNDEFINED_KERNEL = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?kernel\b")
+_GNU_PLACE = re.compile(r"kernel\.c:(\d+): undefined reference")
+_LLD_PLACE = re.compile(r">>> referenced by \S*?kernel\.c:(\d+)")
+_MAX_LOG = 8000
+
+
+def _failure(log: str) -> Failed:
+    """The compiler's or linker's messages as a typed failure."""
+    if _UNDEFINED_KERNEL.search(log):
+        return Failed(
+            "build", "link_error", "the source defines no (non-static) function named kernel."
+        )
+    if _UNDEFINED.search(log):
+        return Failed("build", "link_error", log[:_MAX_LOG], _line_of_undefined(log))
+    match = _ERROR_LINE.search(log)
+    return Failed("build", "compile_error", log[:_MAX_LOG], int(match.group(1)) if match else None)
+
+
+def _line_of_undefined(log: str) -> int | None:
+    """GNU ld puts the place before the message on one line, lld on the line after it."""
+    match = _GNU_PLACE.search(log) or _LLD_PLACE.search(log)
+    return int(match.group(1)) if match else None
+
+
+def _output(command: Sequence[str]) -> str:
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
