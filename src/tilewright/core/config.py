@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tilewright.core.budget import Budget
 from tilewright.core.errors import ConfigurationError
-from tilewright.core.records import content_id
 
 _AT_LEAST = {
     "seed": 0,
@@ -80,6 +79,9 @@ class Settings:
     @property
     def input_seed(self) -> int:
         """Seed of the private inputs, apart from the search's own randomness."""
+        # Imported here: the command line needs the defaults, and must start fast.
+        from tilewright.core.records import content_id
+
         return int(content_id("inputs", str(self.seed))[:8], 16)
 
     @property

@@ -1,0 +1,55 @@
+"""`tilewright demo`: the whole job on one known workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli import search_options as options
+from tilewright.cli.budget_text import parse_budget
+from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.searching import Outputs, search
+from tilewright.core.config import Settings
+
+if TYPE_CHECKING:
+    from tilewright.search.events import OnEvent
+    from tilewright.search.summary import Summary
+
+WORKLOAD = "gemmini:gemm-12544x64x256"
+BUDGET = "90 s"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("demo")(demo)
+
+
+def demo(
+    seed: options.Seed = options.DEFAULT.seed,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TEXT", help="When to stop at the latest.")
+    ] = BUDGET,
+    jobs: options.Jobs = None,
+    project: Project = Path(),
+    json: Json = None,
+    report: Annotated[
+        Path, typer.Option("--report", metavar="FILE", help="Where the report goes.")
+    ] = Path("tilewright-demo.html"),
+    no_color: NoColor = False,
+) -> None:
+    """Make a naive int8 matrix product for the Gemmini accelerator several times faster.
+
+    Needs no key and no hardware: a built-in rewriter proposes kernels, a simulator checks and
+    times them. The workload is 12544x64x256 from ResNet-50.
+    """
+    limits = parse_budget(budget)
+    settings = Settings(seed=seed, max_evaluations=limits.evaluations, max_wall_s=limits.wall_s)
+
+    def start(on_event: OnEvent) -> Summary:
+        from tilewright import run
+
+        return run.optimize(WORKLOAD, settings, project=project, workers=jobs, on_event=on_event)
+
+    search(start, settings, project, Outputs(json, report))

@@ -1,0 +1,66 @@
+"""`tilewright doctor`: what is installed, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import typer
+
+from tilewright.cli.options import NoColor, Project
+
+Finding = tuple[str, bool, str]
+"""Name of a part, whether it is usable, its version or how to get it."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("doctor")(doctor)
+
+
+def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
+    """Say what is installed, what is missing and how to get it.
+
+    Ends with exit code 1 if something that optimising needs is missing.
+    """
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+
+    findings = [_python(), _project_folder(project), *_targets()]
+    table = Table("", "part", "version, or how to get it", box=None, pad_edge=False)
+    for name, usable, text in findings:
+        mark = "[green]ok[/]" if usable else "[red]missing[/]"
+        table.add_row(mark, name, text)
+    results().print(table)
+    if not all(usable for _, usable, _ in findings):
+        raise typer.Exit(1)
+
+
+def _python() -> Finding:
+    from tilewright import __version__
+
+    return "tilewright", True, f"{__version__} on Python {platform.python_version()}"
+
+
+def _project_folder(project: Path) -> Finding:
+    """Whether runs could be stored in `project`."""
+    from tilewright.cli.output import check_outputs
+    from tilewright.core.errors import OutputError
+
+    try:
+        check_outputs(project=project / ".tilewright-probe")
+    except OutputError as error:
+        return "project folder", False, str(error)
+    return "project folder", True, str(project.resolve())
+
+
+def _targets() -> list[Finding]:
+    """Every target's own findings, prefixed by its name."""
+    from tilewright.core.plugins import load_target, target_names
+
+    return [
+        (f"{name}: {part}", usable, text)
+        for name in target_names()
+        for part, usable, text in load_target(name).doctor()
+    ]

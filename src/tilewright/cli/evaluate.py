@@ -1,0 +1,134 @@
+"""`tilewright evaluate`: build, check and measure one kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor
+from tilewright.cli.output import check_outputs, write_json
+from tilewright.core.config import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tilewright.core.records import Failed, Measured
+    from tilewright.run import Evaluation
+
+EPILOG = """
+\b
+Example:
+  tilewright evaluate kernel.c --workload gemmini:gemm-512x512x512 --json result.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("evaluate", epilog=EPILOG)(evaluate)
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="C source that defines `kernel`.")],
+    workload: Annotated[
+        str,
+        typer.Option(
+            "--workload",
+            metavar="WORKLOAD|FOLDER",
+            help="What the kernel must compute: a workload's name or a folder.",
+        ),
+    ],
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
+    ] = Settings().seed,
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Build, check and measure one kernel: verdict, cycles, utilisation, where cycles went.
+
+    Ends with exit code 1 if the kernel fails.
+    """
+    from tilewright.cli.console import results
+    from tilewright.core.records import Failed
+    from tilewright.run import evaluate_file
+
+    check_outputs(json=json)
+    evaluation = evaluate_file(file, workload, Settings(seed=seed))
+    if json:
+        write_json(json, evaluation_json(evaluation, seed))
+    if isinstance(evaluation.outcome, Failed):
+        _print_failed(results(), evaluation, evaluation.outcome, file)
+        raise typer.Exit(1)
+    _print_measured(results(), evaluation, evaluation.outcome)
+
+
+def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
+    """The documented fields of `evaluate --json`; what a failed kernel lacks is null."""
+    from tilewright.core.records import Failed
+
+    common: dict[str, object] = {
+        "workload": evaluation.workload,
+        "target": evaluation.target,
+        "verdict": "correct",
+        "cycles": None,
+        "instructions": None,
+        "utilization": None,
+        "breakdown": None,
+        "failure": None,
+        "wall_s": evaluation.wall_s,
+        "seed": seed,
+        "versions": dict(evaluation.versions),
+    }
+    outcome = evaluation.outcome
+    if isinstance(outcome, Failed):
+        failure = {
+            "stage": outcome.stage,
+            "kind": outcome.kind,
+            "line": outcome.line,
+            "log": outcome.log,
+        }
+        return {**common, "verdict": outcome.kind, "failure": failure}
+    return {
+        **common,
+        "cycles": outcome.latency,
+        "instructions": outcome.details.get("instructions"),
+        "utilization": outcome.utilization,
+        "breakdown": dict(outcome.breakdown),
+        "details": dict(outcome.details),
+        "versions": {**evaluation.versions, **outcome.versions},
+    }
+
+
+def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from tilewright.report.text import number, percent, share, words
+
+    checks = ", ".join(f"{c.distribution}" for c in outcome.verdict.checks)
+    console.print(Text(f"{evaluation.workload}: correct ({checks})", style="bold green"))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(justify="right", style="dim")
+    table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency), "")
+    table.add_row("array utilisation", percent(outcome.utilization), "")
+    for name, value in outcome.details.items():
+        table.add_row(words(name), number(value), "")
+    table.add_section()
+    for name, value in sorted(outcome.breakdown.items(), key=lambda item: -item[1]):
+        table.add_row(f"  {words(name)}", number(value), share(value, outcome.latency))
+    console.print(table)
+
+
+def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, file: Path) -> None:
+    """Kind and stage, the offending source line, then the log as it is."""
+    from rich.text import Text
+
+    kind = outcome.kind.replace("_", " ")
+    console.print(Text(f"{evaluation.workload}: {kind} ({outcome.stage})", style="bold red"))
+    lines = evaluation.candidate.source.splitlines()
+    if outcome.line is not None and 0 < outcome.line <= len(lines):
+        console.print(Text(f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"))
+    console.print(Text(outcome.log.rstrip()))

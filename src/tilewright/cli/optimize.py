@@ -1,0 +1,76 @@
+"""`tilewright optimize`: search for a faster kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli import search_options as options
+from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.searching import Outputs, search
+
+if TYPE_CHECKING:
+    from tilewright.search.events import OnEvent
+    from tilewright.search.summary import Summary
+
+EPILOG = """
+\b
+Examples:
+  tilewright optimize gemmini:gemm-512x512x512
+  tilewright optimize gemmini:gemm-784x256x1024 --budget "5 min" --seed 7
+  tilewright optimize examples/my-gemm --json result.json --report report.html
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("optimize", epilog=EPILOG)(optimize)
+
+
+def optimize(
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD|FOLDER",
+            help="A workload's name (see `tilewright workloads`), or a folder with workload.toml, "
+            "reference.py and kernel.c.",
+        ),
+    ],
+    seed: options.Seed = options.DEFAULT.seed,
+    beam: options.Beam = options.DEFAULT.beam,
+    plans: options.Plans = options.DEFAULT.plans,
+    implementations: options.Implementations = options.DEFAULT.implementations,
+    iterations: options.Iterations = options.DEFAULT.iterations,
+    dropout: options.Dropout = options.DEFAULT.dropout,
+    patience: options.Patience = options.DEFAULT.patience,
+    budget: options.BudgetText = None,
+    jobs: options.Jobs = None,
+    project: Project = Path(),
+    json: Json = None,
+    report: options.Report = None,
+    no_color: NoColor = False,
+) -> None:
+    """Search for a faster kernel of a workload, or of your own kernel in a folder.
+
+    Every candidate is compiled, compared with the reference on private inputs and timed. The
+    run is kept in the project folder: stopped at any moment, the same command goes on with it.
+    """
+    settings = options.make_settings(
+        seed=seed,
+        beam=beam,
+        plans=plans,
+        implementations=implementations,
+        iterations=iterations,
+        dropout=dropout,
+        patience=patience,
+        budget=budget,
+    )
+
+    def start(on_event: OnEvent) -> Summary:
+        from tilewright import run
+
+        return run.optimize(task, settings, project=project, workers=jobs, on_event=on_event)
+
+    search(start, settings, project, Outputs(json, report))

@@ -1,0 +1,170 @@
+"""Shows a running search: a live panel on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.cli.console import notes
+from tilewright.cli.progress_state import Improvement, ProgressState
+from tilewright.core.budget import Budget
+from tilewright.core.records import Measured, Trial
+from tilewright.report.text import duration, number, percent, ratio, words
+from tilewright.search.events import Evaluated, Event, IterationFinished, RunStarted
+
+REFRESHES_PER_SECOND = 4
+SHOWN_IMPROVEMENTS = 8
+BAR_WIDTH = 28
+
+
+class Progress:
+    """Context manager whose `on_event` goes to the search.
+
+    On a terminal one panel is redrawn at most four times a second and disappears at the end;
+    elsewhere every iteration and every new best kernel is one line.
+    """
+
+    def __init__(self, budget: Budget, console: Console | None = None) -> None:
+        self.state = ProgressState(budget)
+        self._console = console or notes()
+        self._live = (
+            Live(
+                get_renderable=lambda: live_panel(self.state),
+                refresh_per_second=REFRESHES_PER_SECOND,
+                transient=True,
+                console=self._console,
+            )
+            if self._console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def on_event(self, event: Event) -> None:
+        """Take one event of the search in."""
+        improvement = self.state.apply(event)
+        if self._live is None:
+            line = plain_line(self.state, event, improvement)
+            if line:
+                self._console.print(line, markup=False, soft_wrap=True)
+
+
+def plain_line(state: ProgressState, event: Event, improvement: Improvement | None) -> str:
+    """The log line of an event; empty for events that need none."""
+    if isinstance(event, RunStarted):
+        again = f", {len(event.history)} evaluations kept" if len(event.history) else ""
+        return f"run {event.run.id}: {event.run.task}{again}"
+    if isinstance(event, IterationFinished):
+        return (
+            f"[{duration(state.wall_s)}] iteration {event.iteration} of {state.iterations}: "
+            f"{state.plans} plans, {state.candidates} candidates, {state.duplicates} duplicates, "
+            f"{event.evaluated} evaluated; best {ratio(state.speedup)}"
+        )
+    if improvement is not None:
+        trial = improvement.trial
+        return (
+            f"[{duration(improvement.wall_s)}] evaluation {trial.index}: "
+            f"{ratio(improvement.speedup)}, {_latency(trial)}: {_option(trial)}"
+        )
+    if isinstance(event, Evaluated) and event.trial is state.baseline:
+        return f"[{duration(state.wall_s)}] starting kernel: {_latency(event.trial)}"
+    return ""
+
+
+def live_panel(state: ProgressState) -> Group:
+    """The panel for a terminal: where the search is, how it goes, what it found."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_row("run", Text(f"{state.task}  ({state.run_id})"))
+    grid.add_row("iteration", Text(_where(state)))
+    grid.add_row("evaluating", _bar(state.batch_done, state.batch))
+    grid.add_row("so far", Text(_counts(state)))
+    grid.add_row("best", _best(state))
+    grid.add_row("time", _time(state))
+    return Group(grid, _improvements(state))
+
+
+def _where(state: ProgressState) -> str:
+    if state.iteration == 0:
+        return "the starting kernel"
+    return (
+        f"{state.iteration} of {state.iterations}, {state.stage}: {state.plans} plans, "
+        f"{state.candidates} candidates, {state.duplicates} duplicates"
+    )
+
+
+def _counts(state: ProgressState) -> str:
+    return (
+        f"{state.evaluations} evaluations: {state.correct} correct, "
+        f"{state.stopped_early} stopped early, {state.failed} failed"
+    )
+
+
+def _best(state: ProgressState) -> Text:
+    if state.best is None:
+        return Text("-")
+    return Text.assemble((ratio(state.speedup), "bold green"), f"  {_latency(state.best)}")
+
+
+def _time(state: ProgressState) -> Table | Text:
+    left = state.seconds_left()
+    if left is None:
+        return Text(f"{duration(state.wall_s)}, no time limit")
+    words = f"{duration(state.wall_s)}, at most {duration(left)} left"
+    return _bar(state.wall_s, state.wall_s + left, words)
+
+
+def _bar(done: float, total: float, words: str = "") -> Table:
+    """A bar with words behind it, "12 of 58" unless given."""
+    row = Table.grid(padding=(0, 1))
+    bar = ProgressBar(total=total or 1, completed=done, width=BAR_WIDTH)
+    row.add_row(bar, Text(words or f"{done:g} of {total:g}"))
+    return row
+
+
+def _improvements(state: ProgressState) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column(no_wrap=True, overflow="ellipsis")
+    for improvement in state.improvements[-SHOWN_IMPROVEMENTS:]:
+        trial = improvement.trial
+        table.add_row(
+            Text(f"{duration(improvement.wall_s):>11}", style="dim"),
+            Text(ratio(improvement.speedup), style="green"),
+            Text(_option(trial)),
+        )
+    return table
+
+
+def _option(trial: Trial) -> str:
+    plan = trial.candidate.plan
+    return words(plan.option) if plan else trial.candidate.proposer
+
+
+def _latency(trial: Trial) -> str:
+    outcome = trial.outcome
+    if not isinstance(outcome, Measured):
+        return "not measured"
+    return (
+        f"{number(outcome.latency)} {outcome.quantity} {outcome.unit}, "
+        f"{percent(outcome.utilization)} of the array's peak"
+    )

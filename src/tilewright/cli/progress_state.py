@@ -1,0 +1,144 @@
+"""What the live view knows, folded from the search's events; no drawing here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilewright.core.budget import Budget
+from tilewright.core.records import Failed, Trial
+from tilewright.search.events import (
+    Evaluated,
+    EvaluationStarted,
+    Event,
+    Implemented,
+    IterationStarted,
+    Planned,
+    RunStarted,
+    Stopped,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """A new best kernel: its trial, speedup over the start and the wall seconds until then."""
+
+    trial: Trial
+    speedup: float
+    wall_s: float
+
+
+@dataclass(slots=True)
+class ProgressState:
+    """Counts of the run so far and of the current iteration's batch.
+
+    `budget` holds for all sessions of a run, so evaluations and seconds of earlier sessions
+    count too. `clock` gives seconds; only differences matter.
+    """
+
+    budget: Budget
+    clock: Callable[[], float] = time.monotonic
+    task: str = ""
+    run_id: str = ""
+    iteration: int = 0
+    iterations: int = 0
+    stage: str = "starting"
+    plans: int = 0
+    candidates: int = 0
+    duplicates: int = 0
+    batch: int = 0
+    batch_done: int = 0
+    evaluations: int = 0
+    correct: int = 0
+    stopped_early: int = 0
+    failed: int = 0
+    baseline: Trial | None = None
+    best: Trial | None = None
+    improvements: list[Improvement] = field(default_factory=list)
+    stop_reason: str = ""
+    _started: float = 0.0
+    _earlier_s: float = 0.0
+    _evaluations_at_start: int = 0
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+
+    def apply(self, event: Event) -> Improvement | None:
+        """Take one event in; returns the improvement if it brought a new best kernel."""
+        match event:
+            case RunStarted(run=run, history=history):
+                self.task, self.run_id, self._earlier_s = run.task, run.id, run.wall_s
+                for trial in history:
+                    self._count(trial)
+                self._evaluations_at_start = self.evaluations
+            case IterationStarted(iteration=iteration, iterations=iterations):
+                self.iteration, self.iterations = iteration, iterations
+                self.plans = self.candidates = self.duplicates = 0
+                self.batch = self.batch_done = 0
+                self.stage = "planning"
+            case Planned(plans=plans):
+                self.plans += plans
+                self.stage = "implementing"
+            case Implemented(candidates=candidates, duplicates=duplicates):
+                self.candidates += candidates
+                self.duplicates += duplicates
+            case EvaluationStarted(candidates=candidates):
+                self.batch, self.batch_done = candidates, 0
+                self.stage = "evaluating"
+            case Evaluated(trial=trial):
+                self.batch_done += 1
+                return self._count(trial)
+            case Stopped(reason=reason):
+                self.stop_reason = reason
+        return None
+
+    @property
+    def wall_s(self) -> float:
+        """Wall seconds of the run, over all its sessions."""
+        return self._earlier_s + self.clock() - self._started
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the best kernel over the starting one."""
+        return self._speedup(self.best) if self.best else None
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the budget ends the run at the latest; None without a budget."""
+        left = []
+        if self.budget.wall_s is not None:
+            left.append(max(0.0, self.budget.wall_s - self.wall_s))
+        here = self.evaluations - self._evaluations_at_start
+        if self.budget.evaluations is not None and here > 0:
+            pace_s = (self.clock() - self._started) / here
+            left.append(max(0.0, (self.budget.evaluations - self.evaluations) * pace_s))
+        return min(left, default=None)
+
+    def _count(self, trial: Trial) -> Improvement | None:
+        self.evaluations += 1
+        if isinstance(trial.outcome, Failed):
+            if trial.outcome.kind == "slower_than_limit":
+                self.stopped_early += 1
+            else:
+                self.failed += 1
+            return None
+        self.correct += 1
+        if self.baseline is None:
+            self.baseline = self.best = trial
+            return None
+        return self._improve(trial)
+
+    def _improve(self, trial: Trial) -> Improvement | None:
+        if self.best is None or trial.latency is None or self.best.latency is None:
+            return None
+        if trial.latency >= self.best.latency:
+            return None
+        self.best = trial
+        improvement = Improvement(trial, self._speedup(trial), self.wall_s)
+        self.improvements.append(improvement)
+        return improvement
+
+    def _speedup(self, trial: Trial) -> float:
+        if self.baseline is None or not self.baseline.latency or not trial.latency:
+            return 1.0
+        return self.baseline.latency / trial.latency

@@ -1,0 +1,92 @@
+"""`tilewright runs list|show|resume`: the runs of a project folder."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilewright.cli import search_options as options
+from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.searching import Outputs, finish, search
+from tilewright.core.config import Settings
+
+if TYPE_CHECKING:
+    from tilewright.search.events import OnEvent
+    from tilewright.search.summary import Summary
+
+app = typer.Typer(
+    help="List, show and resume the runs of a project folder.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("list")
+def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
+    """List all runs, newest first."""
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+    from tilewright.report.text import duration, ratio
+    from tilewright.run import open_project
+    from tilewright.search.summary import summarize
+
+    table = Table("run", "started", "workload", "status", box=None, pad_edge=False)
+    for heading in ("seed", "evaluations", "speedup", "wall time"):
+        table.add_column(heading, justify="right")
+    with closing(open_project(project)) as storage:
+        for run in storage.runs():
+            summary = summarize(run, storage.history(run.id))
+            table.add_row(
+                run.id,
+                run.created_at[:16].replace("T", " "),
+                run.task,
+                run.status,
+                str(summary.seed),
+                str(summary.evaluations),
+                ratio(summary.speedup),
+                duration(run.wall_s),
+            )
+    results().print(table)
+
+
+@app.command("show")
+def show(
+    run: RunName, project: Project = Path(), json: Json = None, no_color: NoColor = False
+) -> None:
+    """Show one run: the result so far and the winning schedule step by step."""
+    from tilewright.run import open_project
+    from tilewright.search.summary import summarize
+
+    outputs = Outputs(json)
+    outputs.check()
+    with closing(open_project(project)) as storage:
+        record = storage.run(run)
+        summary = summarize(record, storage.history(record.id))
+    finish(summary, project, outputs)
+
+
+@app.command("resume")
+def resume(
+    run: RunName,
+    jobs: options.Jobs = None,
+    project: Project = Path(),
+    json: Json = None,
+    report: options.Report = None,
+    no_color: NoColor = False,
+) -> None:
+    """Go on with a run that was interrupted or killed; nothing is evaluated twice."""
+    from tilewright.run import open_project
+    from tilewright.run import resume as resume_run
+
+    with closing(open_project(project)) as storage:
+        record = storage.run(run)
+    settings = Settings.from_recorded(record.settings)
+
+    def start(on_event: OnEvent) -> Summary:
+        return resume_run(record.id, project=project, workers=jobs, on_event=on_event)
+
+    search(start, settings, project, Outputs(json, report))

@@ -1,0 +1,124 @@
+"""Runs a search for a command: refuses bad outputs first, shows progress, writes what was asked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilewright.cli.budget_text import describe_budget
+from tilewright.cli.output import check_outputs, write_json, write_text
+from tilewright.core.config import Settings
+
+if TYPE_CHECKING:
+    from tilewright.core.records import RunRecord
+    from tilewright.search.events import OnEvent
+    from tilewright.search.summary import Summary
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells expect it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a search's results go beside the terminal."""
+
+    json: Path | None = None
+    report: Path | None = None
+
+    def check(self) -> None:
+        """Raise OutputError if one of them cannot be written."""
+        check_outputs(json=self.json, report=self.report)
+
+
+def search(
+    start: Callable[[OnEvent], Summary], settings: Settings, project: Path, outputs: Outputs
+) -> None:
+    """Run `start` with live progress, then print and write its result.
+
+    Exits with 130 after Ctrl-C, when the summary is that of the best so far.
+    """
+    from tilewright.cli.progress import Progress
+
+    outputs.check()
+    with Progress(settings.budget) as progress:
+        summary = start(progress.on_event)
+    finish(summary, project, outputs)
+    if summary.status == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+
+
+def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
+    """Print the result of a run and write the files that were asked for."""
+    from contextlib import closing
+
+    from tilewright.cli.console import results
+    from tilewright.cli.summary_table import summary_lines
+    from tilewright.run import open_project
+
+    with closing(open_project(project)) as storage:
+        run, history = storage.run(summary.run_id), storage.history(summary.run_id)
+    if outputs.json:
+        write_json(outputs.json, summary_json(summary))
+    if outputs.report:
+        from tilewright.report.static import render_report
+
+        write_text(outputs.report, render_report(run, history, command_line(run)))
+    console = results()
+    for line in summary_lines(summary, history):
+        console.print(line)
+    for name, place in next_steps(summary, project, outputs):
+        console.print(f"{name:<14}{place}", markup=False, soft_wrap=True)
+
+
+def next_steps(summary: Summary, project: Path, outputs: Outputs) -> list[tuple[str, str]]:
+    """Where the results lie, and the commands that lead further."""
+    where = "" if project == Path() else f" --project {shlex.quote(str(project))}"
+    run = f"{summary.run_id}{where}"
+    steps = []
+    if summary.status == "interrupted":
+        steps.append(("go on", f"tilewright runs resume {run}"))
+    if summary.best_candidate_id:
+        steps.append(("best kernel", f"tilewright best {run} -o kernel.c"))
+    steps.append(("report", str(outputs.report or f"tilewright report {run}")))
+    if outputs.json:
+        steps.append(("json", str(outputs.json)))
+    return steps
+
+
+def summary_json(summary: Summary) -> dict[str, object]:
+    """The documented fields of `--json`; numbers that do not exist are null."""
+    return {
+        "workload": summary.workload,
+        "target": summary.target,
+        "verdict": summary.verdict,
+        "baseline_cycles": summary.baseline_latency,
+        "best_cycles": summary.best_latency,
+        "speedup": summary.speedup,
+        "best_utilization": summary.best_utilization,
+        "evaluations": summary.evaluations,
+        "wall_s": summary.wall_s,
+        "seed": summary.seed,
+        "versions": dict(summary.versions),
+        "run": summary.run_id,
+        "status": summary.status,
+        "stop_reason": summary.stop_reason,
+    }
+
+
+def command_line(run: RunRecord) -> str:
+    """The command that starts this run again: its task and every setting that is not a default."""
+    settings, default = Settings.from_recorded(run.settings), Settings()
+    words = ["tilewright", "optimize", shlex.quote(run.task), f"--seed {settings.seed}"]
+    for name in ("beam", "plans", "implementations", "iterations", "dropout", "patience"):
+        value = getattr(settings, name)
+        if value != getattr(default, name):
+            words.append(f"--{name} {value}")
+    budget = describe_budget(settings.budget)
+    if budget:
+        words.append(f"--budget {shlex.quote(budget)}")
+    return " ".join(words)

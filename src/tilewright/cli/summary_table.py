@@ -1,0 +1,83 @@
+"""The final table of a run: start against best, and the winning schedule step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.report.text import duration, number, percent, ratio, words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tilewright.core.records import History
+    from tilewright.search.summary import Summary
+
+
+def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType]:
+    """What is printed at the end of a search, from the headline to how it stopped."""
+    yield Text(headline(summary), style="bold")
+    yield ""
+    if summary.baseline_latency is not None:
+        yield comparison(summary)
+        yield ""
+    if summary.best_candidate_id and len(history.lineage(summary.best_candidate_id)) > 1:
+        yield schedule(summary.best_candidate_id, history)
+        yield ""
+    cached = f" ({summary.cached_evaluations} from the cache)" if summary.cached_evaluations else ""
+    yield Text(
+        f"{summary.evaluations} evaluations{cached} in {duration(summary.wall_s)}, "
+        f"seed {summary.seed}; ended because: {summary.stop_reason or summary.status}"
+    )
+
+
+def headline(summary: Summary) -> str:
+    """One line: how much faster, or why nothing is."""
+    if summary.speedup is None:
+        return f"{summary.workload}: no kernel was measured ({summary.verdict})"
+    if summary.speedup <= 1:
+        return f"{summary.workload}: no kernel faster than the starting one was found"
+    return f"{summary.workload}: {ratio(summary.speedup)} faster than the starting kernel"
+
+
+def comparison(summary: Summary) -> Table:
+    """Starting kernel and best kernel side by side."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for heading in (f"{summary.quantity} {summary.unit}", "array utilisation", "speedup"):
+        table.add_column(heading, justify="right")
+    table.add_row(
+        "starting kernel",
+        number(summary.baseline_latency),
+        percent(summary.baseline_utilization),
+        ratio(1.0),
+    )
+    table.add_row(
+        "best kernel",
+        number(summary.best_latency),
+        percent(summary.best_utilization),
+        ratio(summary.speedup),
+        style="green",
+    )
+    return table
+
+
+def schedule(best_id: str, history: History) -> Table:
+    """The steps from the starting kernel to the best one, with the speedup after each."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("step", justify="right")
+    table.add_column("speedup", justify="right")
+    table.add_column("what was done", overflow="fold")
+    chain = history.lineage(best_id)
+    start = chain[0].latency
+    for step, trial in enumerate(chain):
+        plan = trial.candidate.plan
+        speedup = start / trial.latency if start and trial.latency else None
+        what = Text("starting kernel")
+        if plan:
+            what = Text.assemble((words(plan.option), "bold"), ": ", plan.text)
+        table.add_row(str(step), ratio(speedup), what)
+    return table

@@ -1,0 +1,38 @@
+"""`tilewright workloads`: what can be optimised by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.options import NoColor
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("workloads")(list_workloads)
+
+
+def list_workloads(
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="NAME", help="Only this target's.")
+    ] = None,
+    no_color: NoColor = False,
+) -> None:
+    """List the workloads each target knows by name.
+
+    A kernel of your own is a folder with workload.toml, reference.py and kernel.c: give the
+    folder to `tilewright optimize` instead of a name.
+    """
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+    from tilewright.core.plugins import load_target, target_names
+
+    table = Table("workload", "what it is", box=None, pad_edge=False)
+    for name in [target] if target is not None else target_names():
+        for workload, text in load_target(name).workloads().items():
+            full_name = workload if workload.startswith(f"{name}:") else f"{name}:{workload}"
+            table.add_row(full_name, text)
+    results().print(table)

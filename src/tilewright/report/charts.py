@@ -1,0 +1,94 @@
+"""Geometry of the report's charts, in SVG user units; the template draws it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.report.views import TrialView
+
+WIDTH, HEIGHT = 960, 320
+LEFT, RIGHT, TOP, BOTTOM = 56, 24, 16, 56
+"""Margins around the plot; the bottom one holds the marks of trials without a latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A labelled position on an axis."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One trial's place in a chart."""
+
+    x: float
+    y: float
+    trial: TrialView
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedupChart:
+    """Speedup over the starting kernel against evaluations.
+
+    `line` is the best so far as an SVG path; `points` the measured trials; `misses` the others,
+    on their own row below the axis.
+    """
+
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    points: tuple[Mark, ...]
+    misses: tuple[Mark, ...]
+    line: str
+    final: Mark
+
+
+def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
+    """The chart, or None when no trial was measured (there is nothing to be faster than)."""
+    measured = [t for t in trials if t.speedup is not None]
+    if not measured:
+        return None
+    y_ticks = nice_ticks(max(t.speedup or 0 for t in measured), 6)
+    x_top = max(1, len(trials) - 1)
+
+    def x(index: int) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * index / x_top, 1)
+
+    def y(speedup: float) -> float:
+        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * speedup / y_ticks[-1], 1)
+
+    points = tuple(Mark(x(t.index), y(t.speedup or 0), t) for t in measured)
+    misses = tuple(Mark(x(t.index), HEIGHT - BOTTOM + 30, t) for t in trials if t.speedup is None)
+    return SpeedupChart(
+        x_ticks=tuple(
+            Tick(x(int(v)), f"{v:g}") for v in nice_ticks(x_top, 8) if v <= x_top and v == int(v)
+        ),
+        y_ticks=tuple(Tick(y(v), f"{v:g}x") for v in y_ticks),
+        points=points,
+        misses=misses,
+        line=_best_so_far(points, x(x_top)),
+        final=min(points, key=lambda mark: (mark.y, mark.x)),
+    )
+
+
+def nice_ticks(top: float, at_most: int) -> list[float]:
+    """Round values 0, s, 2s, ... of which the last is the first to reach `top`."""
+    rough = max(top, 1e-9) / at_most
+    magnitude = 10 ** math.floor(math.log10(rough))
+    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= rough * (1 - 1e-9))
+    count = max(1, math.ceil(top / step - 1e-9))
+    return [round(i * step, 10) for i in range(count + 1)]
+
+
+def _best_so_far(points: Sequence[Mark], x_end: float) -> str:
+    """A staircase through the points that were the fastest so far (smaller y is faster)."""
+    path = f"M{points[0].x} {points[0].y}"
+    best = points[0].y
+    for mark in points[1:]:
+        if mark.y < best:
+            path += f"H{mark.x}V{mark.y}"
+            best = mark.y
+    return f"{path}H{x_end}"

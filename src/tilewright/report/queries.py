@@ -1,0 +1,112 @@
+"""Turns a run and its history into the views a report draws."""
+
+from __future__ import annotations
+
+from tilewright.core.records import Failed, History, Measured, RunRecord, Trial
+from tilewright.report.diffs import cut, unified_diff
+from tilewright.report.views import ReportView, TrialState, TrialView
+
+_DIFF_BUDGET = 2_000_000
+"""Characters all diffs of one report may take together (a 1000-trial report stays below 5 MB)."""
+_LOG_BUDGET = 1_000_000
+_LARGEST_DIFF = 60_000
+_SMALLEST_SHARE = 800
+
+
+def report_view(run: RunRecord, history: History) -> ReportView:
+    """All a report shows. Works from zero trials on, measured or not."""
+    baseline = history.baseline
+    best = history.best
+    winning = {t.index for t in history.lineage(best.candidate.id)} if best else set()
+    trials = tuple(_trial_view(t, history, t.index in winning) for t in history)
+    measured = best.outcome if best and isinstance(best.outcome, Measured) else None
+    return ReportView(
+        task=run.task,
+        target=run.target,
+        run_id=run.id,
+        created_at=run.created_at,
+        status=run.status,
+        stop_reason=run.stop_reason,
+        wall_s=run.wall_s,
+        unit=measured.unit if measured else "cycles",
+        quantity=measured.quantity if measured else "simulated",
+        trials=trials,
+        baseline=trials[0] if baseline and baseline.latency is not None else None,
+        best=trials[best.index] if best else None,
+        schedule=tuple(t for t in trials if t.winning),
+        checks=_checks(measured),
+        start_source=baseline.candidate.source if baseline else "",
+        best_source=best.candidate.source if best else "",
+        settings=run.settings,
+        versions={**run.versions, **(measured.versions if measured else {})},
+    )
+
+
+def _trial_view(trial: Trial, history: History, winning: bool) -> TrialView:
+    parent_id = trial.candidate.parent_id
+    parent = history.get(parent_id) if parent_id else None
+    outcome = trial.outcome
+    measured = outcome if isinstance(outcome, Measured) else None
+    plan = trial.candidate.plan
+    diff_share = _LARGEST_DIFF if winning else _share(_DIFF_BUDGET, len(history))
+    return TrialView(
+        index=trial.index,
+        iteration=trial.iteration,
+        parent=parent.index if parent else None,
+        state=_state(trial, parent),
+        winning=winning,
+        option=plan.option if plan else "",
+        proposer=trial.candidate.proposer,
+        plan=plan.text if plan else "",
+        expected=plan.expected if plan else "",
+        latency=trial.latency,
+        speedup=_ratio(history.baseline, trial),
+        gain=_ratio(parent, trial),
+        utilization=measured.utilization if measured else None,
+        breakdown=measured.breakdown if measured else {},
+        details=measured.details if measured else {},
+        failure=_failure(outcome) if isinstance(outcome, Failed) else "",
+        log=cut(outcome.log, _share(_LOG_BUDGET, len(history)))
+        if isinstance(outcome, Failed)
+        else "",
+        wall_s=trial.wall_s,
+        cached=trial.cached,
+        diff=unified_diff(parent.candidate.source, trial.candidate.source, diff_share)
+        if parent
+        else (),
+    )
+
+
+def _state(trial: Trial, parent: Trial | None) -> TrialState:
+    if isinstance(trial.outcome, Failed):
+        return "stopped" if trial.outcome.kind == "slower_than_limit" else "failed"
+    if parent is None:
+        return "start"
+    gain = _ratio(parent, trial)
+    return "kept" if gain is not None and gain > 1 else "rejected"
+
+
+def _ratio(before: Trial | None, after: Trial) -> float | None:
+    """How many times faster `after` is, if both were measured."""
+    if before is None or before.latency is None or not after.latency:
+        return None
+    return before.latency / after.latency
+
+
+def _failure(outcome: Failed) -> str:
+    place = f", line {outcome.line}" if outcome.line is not None else ""
+    return f"{outcome.kind.replace('_', ' ')} ({outcome.stage}{place})"
+
+
+def _checks(measured: Measured | None) -> str:
+    """The comparisons the best kernel passed, in words."""
+    if measured is None or not measured.verdict.checks:
+        return ""
+    checks = measured.verdict.checks
+    names = ", ".join(dict.fromkeys(check.distribution for check in checks))
+    return f"{len(checks)} private inputs ({names})"
+
+
+def _share(budget: int, trials: int) -> int:
+    """Characters one trial may take so that all together stay within `budget`."""
+    return min(_LARGEST_DIFF, max(_SMALLEST_SHARE, budget // max(1, trials)))

@@ -1,0 +1,122 @@
+"""Renders a run as one HTML file: everything inlined, nothing fetched, nothing of it trusted.
+
+Kernels, plans and logs are foreign text. They are escaped by the template, reach the script as
+JSON only, and a content security policy lets no script run but the report's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib import resources
+from typing import Any
+
+from tilewright.core.records import History, RunRecord
+from tilewright.report import text
+from tilewright.report.breakdown import cycle_bars
+from tilewright.report.charts import speedup_chart
+from tilewright.report.queries import report_view
+from tilewright.report.tree import beam_tree
+from tilewright.report.views import ReportView, TrialView
+
+_HIGHLIGHT_LIMIT = 400_000
+"""Characters of C above which colouring would take seconds; such a kernel is shown plain."""
+
+
+def render_report(run: RunRecord, history: History, command: str) -> str:
+    """The whole HTML document; `command` is what a reader types to get the same run."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tilewright.report", "web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=text.number, ratio=text.ratio, percent=text.percent, duration=text.duration
+    )
+    view = report_view(run, history)
+    style = _web_file("report.css") + _code_styles()
+    script = _web_file("report.js")
+    return environment.get_template("report.html.j2").render(
+        view=view,
+        command=command,
+        chart=speedup_chart(view.trials),
+        tree=beam_tree(view.trials),
+        bars=cycle_bars(view.baseline, view.best),
+        trial_data=[trial_data(trial, view) for trial in view.trials],
+        best_html=_highlighted(view.best_source),
+        settings=json.dumps(dict(view.settings), indent=1, sort_keys=True, default=str),
+        style=style,
+        script=script,
+        style_hash=_policy_hash(style),
+        script_hash=_policy_hash(script),
+    )
+
+
+def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
+    """What the page shows when a trial is selected; all values are text or lists of text."""
+    facts = [("outcome", text.outcome(trial))]
+    if trial.latency is not None:
+        facts.append((view.metric, text.number(trial.latency)))
+    if trial.speedup is not None and trial.parent is not None:
+        facts.append(("over the start", text.ratio(trial.speedup)))
+    if trial.gain is not None:
+        facts.append(("over its parent", text.ratio(trial.gain)))
+    if trial.utilization is not None:
+        facts.append(("array utilisation", text.percent(trial.utilization)))
+    facts += [(text.words(name), text.number(value)) for name, value in trial.details.items()]
+    facts.append(("evaluated in", "cache" if trial.cached else text.duration(trial.wall_s)))
+    return {
+        "title": f"Trial {trial.index}" + (f": {text.words(trial.option)}" if trial.option else ""),
+        "parent": trial.parent,
+        "state": trial.state,
+        "by": trial.proposer,
+        "plan": trial.plan,
+        "expected": trial.expected,
+        "facts": facts,
+        "breakdown": [
+            (text.words(name), text.number(value), text.share(value, trial.latency))
+            for name, value in sorted(trial.breakdown.items(), key=lambda item: -item[1])
+        ],
+        "failure": trial.failure,
+        "log": trial.log,
+        "diff": trial.diff,
+    }
+
+
+def _web_file(name: str) -> str:
+    return resources.files("tilewright.report").joinpath("web", name).read_text(encoding="utf-8")
+
+
+def _highlighted(source: str) -> str:
+    """C as HTML spans; Pygments escapes the text."""
+    from markupsafe import Markup, escape
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import CLexer
+
+    if len(source) > _HIGHLIGHT_LIMIT:
+        return escape(source)
+    return Markup(highlight(source, CLexer(), HtmlFormatter(nowrap=True)))
+
+
+def _code_styles() -> str:
+    """Pygments' classes for a light and a dark page."""
+    from pygments.formatters import HtmlFormatter
+
+    def style(name: str) -> str:
+        rules = HtmlFormatter(style=name).get_token_style_defs(".code")
+        return "\n".join(rule for rule in rules if "border" not in rule)
+
+    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{style('github-dark')}\n}}\n"
+    return style("default") + "\n" + dark
+
+
+def _policy_hash(inline: str) -> str:
+    """The content security policy's name for an inline script or style."""
+    digest = hashlib.sha256(inline.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

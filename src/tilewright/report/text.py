@@ -1,0 +1,58 @@
+"""Numbers and names as a person reads them."""
+
+from __future__ import annotations
+
+from tilewright.report.views import TrialView
+
+_OUTCOMES = {
+    "start": "the starting kernel",
+    "kept": "correct and faster than its parent",
+    "rejected": "correct, but not faster than its parent",
+    "stopped": "stopped: slower than its parent",
+}
+
+
+def number(value: float | None) -> str:
+    """Digits in groups of three; decimals only where the value is small."""
+    if value is None:
+        return "-"
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def ratio(value: float | None) -> str:
+    """A speedup, for instance "2.91x"."""
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction of 1 as percent with one decimal."""
+    return "-" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def share(part: float, whole: float | None) -> str:
+    """`part` as percent of `whole`, empty when there is no whole."""
+    return percent(part / whole) if whole else ""
+
+
+def duration(seconds: float) -> str:
+    """Seconds as "0.42 s", "38 s", "2 min 5 s" or "1 h 12 min"."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def words(name: str) -> str:
+    """An identifier as words."""
+    return name.replace("_", " ").replace("-", " ")
+
+
+def outcome(trial: TrialView) -> str:
+    """What became of a trial, in a few words."""
+    return _OUTCOMES.get(trial.state, trial.failure)

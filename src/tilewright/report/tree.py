@@ -1,0 +1,102 @@
+"""Layout of the beam as a tree: iterations are columns, edges lead from parent to child."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.report.views import TrialView
+
+MIN_COLUMN, MAX_COLUMN = 64.0, 170.0
+ROW_PITCH = 11.0
+"""Vertical distance of neighbours; a node's radius is 4."""
+TOP, SIDE = 34.0, 30.0
+SMALLEST_HEIGHT = 150.0
+WANTED_WIDTH = 960.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A trial's place in the tree."""
+
+    x: float
+    y: float
+    trial: TrialView
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A curve from a parent to its child, as an SVG path."""
+
+    path: str
+    child: TrialView
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The heading of an iteration."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeamTree:
+    """Edges come worst first, so that the winning ones are drawn on top."""
+
+    width: float
+    height: float
+    columns: tuple[Column, ...]
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+def beam_tree(trials: Sequence[TrialView]) -> BeamTree:
+    """Place every trial: columns by iteration; inside one by parent, then by latency."""
+    by_iteration: dict[int, list[TrialView]] = {}
+    for trial in trials:
+        column = 0 if trial.parent is None else max(1, trial.iteration)
+        by_iteration.setdefault(column, []).append(trial)
+    tallest = max((len(column) for column in by_iteration.values()), default=1)
+    height = max(SMALLEST_HEIGHT, TOP + (tallest + 1) * ROW_PITCH)
+    pitch = WANTED_WIDTH / max(1, len(by_iteration))
+    pitch = min(MAX_COLUMN, max(MIN_COLUMN, pitch))
+    placed: dict[int, Node] = {}
+    columns = []
+    for position, iteration in enumerate(sorted(by_iteration)):
+        x = round(SIDE + position * pitch, 1)
+        columns.append(Column(x, "start" if iteration == 0 else str(iteration)))
+        _place_column(by_iteration[iteration], x, height, placed)
+    edges = [_edge(placed[t.parent], placed[t.index]) for t in trials if t.parent is not None]
+    return BeamTree(
+        width=2 * SIDE + (len(columns) - 1) * pitch,
+        height=height,
+        columns=tuple(columns),
+        nodes=tuple(placed[t.index] for t in trials),
+        edges=tuple(sorted(edges, key=lambda edge: _importance(edge.child))),
+    )
+
+
+def _place_column(
+    column: Sequence[TrialView], x: float, height: float, placed: dict[int, Node]
+) -> None:
+    """Put `column` at `x`, centred; children of the same parent stay together, fastest first."""
+
+    def order(trial: TrialView) -> tuple[float, float, int]:
+        parent_y = placed[trial.parent].y if trial.parent in placed else 0.0
+        latency = trial.latency if trial.latency is not None else float("inf")
+        return parent_y, latency, trial.index
+
+    first = TOP + (height - TOP - (len(column) - 1) * ROW_PITCH) / 2
+    for row, trial in enumerate(sorted(column, key=order)):
+        placed[trial.index] = Node(x, round(first + row * ROW_PITCH, 1), trial)
+
+
+def _edge(parent: Node, child: Node) -> Edge:
+    middle = round((parent.x + child.x) / 2, 1)
+    path = f"M{parent.x} {parent.y}C{middle} {parent.y} {middle} {child.y} {child.x} {child.y}"
+    return Edge(path, child)
+
+
+def _importance(trial: TrialView) -> int:
+    return 2 if trial.winning else int(trial.state == "kept")

@@ -1,0 +1,70 @@
+"""The records a report is drawn from: plain values, nothing left to compute but layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+TrialState = Literal["start", "kept", "rejected", "stopped", "failed"]
+"""start: the starting kernel; kept: faster than its parent; rejected: correct, not faster;
+stopped: simulation ended early because it could no longer be kept; failed: build or check."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """One trial. Latencies are in the report's unit; `speedup` is over the starting kernel."""
+
+    index: int
+    iteration: int
+    parent: int | None
+    state: TrialState
+    winning: bool
+    option: str
+    proposer: str
+    plan: str
+    expected: str
+    latency: float | None
+    speedup: float | None
+    gain: float | None
+    utilization: float | None
+    breakdown: Mapping[str, float]
+    details: Mapping[str, float]
+    failure: str
+    log: str
+    wall_s: float
+    cached: bool
+    diff: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportView:
+    """A whole run. `baseline` and `best` are None when no kernel was measured."""
+
+    task: str
+    target: str
+    run_id: str
+    created_at: str
+    status: str
+    stop_reason: str
+    wall_s: float
+    unit: str
+    quantity: str
+    trials: tuple[TrialView, ...]
+    baseline: TrialView | None
+    best: TrialView | None
+    schedule: tuple[TrialView, ...]
+    checks: str
+    start_source: str
+    best_source: str
+    settings: Mapping[str, object]
+    versions: Mapping[str, str]
+
+    @property
+    def metric(self) -> str:
+        """What kind of number a latency is, for instance "simulated cycles"."""
+        return f"{self.quantity} {self.unit}"
+
+    def count(self, *states: TrialState) -> int:
+        """Number of trials in one of `states`."""
+        return sum(trial.state in states for trial in self.trials)
