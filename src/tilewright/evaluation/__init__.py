@@ -1,0 +1,1 @@
+"""The evaluation pipeline: build, check and measure candidates in worker processes."""

@@ -1,0 +1,57 @@
+"""Outcomes by content: what has been evaluated under equal conditions is not evaluated again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.core.records import EvaluationRequest, Failed, Outcome, content_id
+
+Lookup = Callable[[str], Outcome | None]
+"""Outcome stored under a key, if any."""
+
+Store = Callable[[str, Outcome], None]
+"""Keeps an outcome under a key; the first one stored wins."""
+
+_NOT_REPEATABLE = ("timeout", "crash")  # they may come from the machine, not from the candidate
+
+
+class OutcomeCache:
+    """Finds and keeps outcomes; `context` is the content hash of everything but the request."""
+
+    def __init__(self, context: str, lookup: Lookup, store: Store) -> None:
+        self._context = context
+        self._lookup = lookup
+        self._store = store
+
+    def find(self, request: EvaluationRequest) -> Outcome | None:
+        """An outcome that answers the request.
+
+        A candidate that was stopped for being too slow counts only if it was seen to exceed the
+        limit asked for now.
+        """
+        found = self._lookup(self._key(request))
+        if found is None and request.limit_latency is not None:
+            found = self._lookup(self._limited_key(request))
+        if found is None or _answers(found, request.limit_latency):
+            return found
+        return None
+
+    def keep(self, request: EvaluationRequest, outcome: Outcome) -> None:
+        """Store an outcome, unless another attempt might end differently."""
+        if isinstance(outcome, Failed) and outcome.kind in _NOT_REPEATABLE:
+            return
+        limited = isinstance(outcome, Failed) and outcome.kind == "slower_than_limit"
+        self._store(self._limited_key(request) if limited else self._key(request), outcome)
+
+    def _key(self, request: EvaluationRequest) -> str:
+        return content_id(self._context, request.candidate.source)
+
+    def _limited_key(self, request: EvaluationRequest) -> str:
+        """Key of a `slower_than_limit`: it must not take the place of a full measurement."""
+        return content_id(self._context, request.candidate.source, repr(request.limit_latency))
+
+
+def _answers(outcome: Outcome, limit_latency: float | None) -> bool:
+    if not isinstance(outcome, Failed) or outcome.kind != "slower_than_limit":
+        return True
+    return limit_latency is not None and (outcome.bound or 0.0) >= limit_latency
