@@ -1,0 +1,29 @@
+"""The Gemmini co-simulator: runs a compiled kernel, checks it and says how long it takes.
+
+A kernel is interpreted, never run natively; it can reach only the memory it is given.
+"""
+
+from tilewright.targets.gemmini.sim.config import SimConfig, load_config
+from tilewright.targets.gemmini.sim.run import (
+    BREAKDOWN,
+    MODEL_VERSION,
+    Fault,
+    Hotspot,
+    Region,
+    SimResult,
+    run_kernel,
+    run_program,
+)
+
+__all__ = [
+    "BREAKDOWN",
+    "MODEL_VERSION",
+    "Fault",
+    "Hotspot",
+    "Region",
+    "SimConfig",
+    "SimResult",
+    "load_config",
+    "run_kernel",
+    "run_program",
+]

@@ -1,0 +1,23 @@
+from typing import Any
+
+SOURCE_HASH: str
+
+def config_fields() -> list[str]: ...
+def run_kernel(
+    config: dict[str, int],
+    elf: bytes,
+    regions: list[tuple[int, Any, bool, str]],
+    symbol: str,
+    timing: bool,
+    limit_cycles: int | None,
+    max_instructions: int,
+    max_host_s: float | None,
+) -> dict[str, Any]: ...
+def run_program(
+    config: dict[str, int],
+    elf: bytes,
+    segments: list[tuple[int, Any]],
+    read: list[tuple[int, int]],
+    timing: bool,
+    max_instructions: int,
+) -> dict[str, Any]: ...

@@ -1,0 +1,81 @@
+// What Gemmini computes: every command executed at once, in program order, with checks that the
+// hardware does not make. Timing is elsewhere.
+#pragma once
+
+#include <vector>
+
+#include "command.hpp"
+#include "config.hpp"
+#include "memory.hpp"
+#include "types.hpp"
+
+namespace cosim {
+
+class Accelerator {
+ public:
+  // `checks_written` refuses reads of local rows that were never written.
+  Accelerator(const Config& config, Memory& memory, bool checks_written);
+
+  // Executes one command of the instruction at `pc`. Throws a Fault for a command that the
+  // hardware cannot carry out, or that reads local rows which were never written.
+  void execute(u8 funct, u64 rs1, u64 rs2, u64 pc);
+
+  // Multiply-accumulates on operands that exist (not on padding).
+  u64 macs() const { return macs_; }
+  u64 scratchpad_rows_touched() const { return scratchpad_touched_; }
+  u64 accumulator_rows_touched() const { return accumulator_touched_; }
+
+ private:
+  static constexpr int kMaxDim = 16;
+
+  // Where a tile's rows lie: `rows` rows, `stride` apart, from `first`.
+  struct Rows {
+    bool in_accumulator;
+    u32 first;
+    u32 stride;
+    int rows;
+  };
+
+  void configure(u64 rs1, u64 rs2);
+  void move_in(u8 funct, u64 rs1, u64 rs2);
+  void move_out(u64 rs1, u64 rs2, u64 pc);
+  void preload(u64 rs1, u64 rs2);
+  void compute(u8 funct, u64 rs1, u64 rs2);
+
+  void load_row(const LoadConfig& config, LocalAddress address, u32 row, const u8* source, int cols);
+  void store_row(LocalAddress address, u32 row, u8* target, int cols) const;
+  void load_weights();
+  void add_bias(const Tile& bias, i32 (&sums)[kMaxDim][kMaxDim]);
+  void write_results(const i32 (&sums)[kMaxDim][kMaxDim]);
+
+  void check_bounds(const char* what, const Rows& rows) const;
+  void check_written(const char* what, const Rows& rows) const;
+  void check_tile(const char* what, const Tile& tile) const;
+  void mark_written(bool in_accumulator, u32 row);
+
+  const Config config_;
+  const int dim_;
+  Memory& memory_;
+  const bool checks_written_;
+  std::vector<i8> scratchpad_;    // [row][dim]
+  std::vector<i32> accumulator_;  // [row][dim]
+  std::vector<u8> scratchpad_written_;
+  std::vector<u8> accumulator_written_;
+
+  LoadConfig load_configs_[3];
+  StoreConfig store_config_;
+  ExecuteConfig execute_config_;
+
+  i16 weights_[kMaxDim][kMaxDim] = {};  // [k][column]: the tile that stays in the array
+  Tile weights_tile_;
+  Tile result_;
+  bool is_preloaded_ = false;
+  int weight_rows_ = 0;
+  int weight_cols_ = 0;
+
+  u64 macs_ = 0;
+  u64 scratchpad_touched_ = 0;
+  u64 accumulator_touched_ = 0;
+};
+
+}  // namespace cosim

@@ -1,0 +1,124 @@
+// The Python module tilewright.targets.gemmini.sim._cosim.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "simulation.hpp"
+
+namespace nb = nanobind;
+
+namespace cosim {
+namespace {
+
+constexpr u64 kMaxProgramBytes = 64ull << 20;
+
+Config config_from_dict(const nb::dict& values) {
+  Config config;
+#define COSIM_READ(name) config.name = nb::cast<int>(values[#name]);
+  COSIM_CONFIG_FIELDS(COSIM_READ)
+#undef COSIM_READ
+  return config;
+}
+
+std::vector<std::string> config_fields() {
+#define COSIM_NAME(name) #name,
+  return {COSIM_CONFIG_FIELDS(COSIM_NAME)};
+#undef COSIM_NAME
+}
+
+std::vector<u8> copy_bytes(nb::handle object) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) nb::raise_python_error();
+  const u8* first = static_cast<const u8*>(view.buf);
+  std::vector<u8> bytes(first, first + view.len);
+  PyBuffer_Release(&view);
+  return bytes;
+}
+
+nb::dict result_to_dict(const Result& result) {
+  nb::dict out;
+  out["status"] = result.status;
+  out["cycles"] = result.cycles;
+  out["instructions"] = result.instructions;
+  out["macs"] = result.macs;
+  out["scratchpad_bytes"] = result.scratchpad_bytes;
+  out["accumulator_bytes"] = result.accumulator_bytes;
+  nb::list outputs;
+  for (const auto& bytes : result.outputs) outputs.append(nb::bytes(bytes.data(), bytes.size()));
+  out["outputs"] = outputs;
+  nb::dict breakdown;
+  for (const auto& [cause, cycles] : result.breakdown) breakdown[cause.c_str()] = cycles;
+  out["breakdown"] = breakdown;
+  nb::list hotspots;
+  for (const Hotspot& hotspot : result.hotspots) {
+    hotspots.append(nb::make_tuple(hotspot.cause, hotspot.pc, hotspot.cycles));
+  }
+  out["hotspots"] = hotspots;
+  out["fault"] = nb::none();
+  if (result.fault) {
+    const Fault& fault = *result.fault;
+    out["fault"] = nb::make_tuple(fault_name(fault.kind), fault.message, fault.pc, fault.second_pc);
+  }
+  return out;
+}
+
+nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
+                                const nb::list& regions, const std::string& symbol, bool timing,
+                                std::optional<u64> limit_cycles, u64 max_instructions,
+                                std::optional<double> max_host_s) {
+  const Config parameters = config_from_dict(config);
+  std::vector<Argument> arguments;
+  for (nb::handle item : regions) {
+    const auto region = nb::cast<nb::tuple>(item);
+    arguments.push_back({nb::cast<u64>(region[0]), copy_bytes(region[1]),
+                         nb::cast<bool>(region[2]), nb::cast<std::string>(region[3])});
+  }
+  const u8* file = static_cast<const u8*>(elf.data());
+  const u64 file_size = elf.size();
+  Result result;
+  {
+    nb::gil_scoped_release release;
+    result = run_kernel(parameters, read_elf(file, file_size, kMaxProgramBytes),
+                        std::move(arguments), symbol, timing,
+                        {limit_cycles, max_instructions, max_host_s});
+  }
+  return result_to_dict(result);
+}
+
+nb::dict run_program_from_python(const nb::dict& config, const nb::bytes& elf,
+                                 const nb::list& segments,
+                                 const std::vector<std::pair<u64, u64>>& read, bool timing,
+                                 u64 max_instructions) {
+  const Config parameters = config_from_dict(config);
+  std::vector<std::pair<u64, std::vector<u8>>> extra;
+  for (nb::handle item : segments) {
+    const auto segment = nb::cast<nb::tuple>(item);
+    extra.emplace_back(nb::cast<u64>(segment[0]), copy_bytes(segment[1]));
+  }
+  const u8* file = static_cast<const u8*>(elf.data());
+  const u64 file_size = elf.size();
+  Result result;
+  {
+    nb::gil_scoped_release release;
+    result = run_program(parameters, read_elf(file, file_size, kMaxProgramBytes), std::move(extra),
+                         read, timing, {std::nullopt, max_instructions, std::nullopt});
+  }
+  return result_to_dict(result);
+}
+
+}  // namespace
+}  // namespace cosim
+
+NB_MODULE(_cosim, module) {
+  module.doc() = "Cycle-level Gemmini co-simulator; use it through tilewright.targets.gemmini.sim.";
+  module.attr("SOURCE_HASH") = COSIM_SOURCE_HASH;
+  module.def("config_fields", &cosim::config_fields);
+  module.def("run_kernel", &cosim::run_kernel_from_python, nb::arg("config"), nb::arg("elf"),
+             nb::arg("regions"), nb::arg("symbol"), nb::arg("timing"),
+             nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
+             nb::arg("max_host_s").none());
+  module.def("run_program", &cosim::run_program_from_python, nb::arg("config"), nb::arg("elf"),
+             nb::arg("segments"), nb::arg("read"), nb::arg("timing"), nb::arg("max_instructions"));
+}

@@ -1,0 +1,72 @@
+// Every parameter of the simulated machine. Filled from target.toml, which documents each one;
+// the model itself holds no numbers.
+#pragma once
+
+namespace cosim {
+
+// Fields are named SECTION_KEY after target.toml's [simulator.SECTION] tables.
+#define COSIM_CONFIG_FIELDS(FIELD)      \
+  FIELD(array_dim)                      \
+  FIELD(array_tile_latency)             \
+  FIELD(array_output_delay)             \
+  FIELD(array_drain_cycles)             \
+  FIELD(array_minimum_rows)             \
+  FIELD(scratchpad_banks)               \
+  FIELD(scratchpad_bank_rows)           \
+  FIELD(scratchpad_read_delay)          \
+  FIELD(accumulator_banks)              \
+  FIELD(accumulator_bank_rows)          \
+  FIELD(accumulator_scale_latency)      \
+  FIELD(commands_max_blocks)            \
+  FIELD(commands_load_entries)          \
+  FIELD(commands_execute_entries)       \
+  FIELD(commands_store_entries)         \
+  FIELD(commands_load_queue)            \
+  FIELD(commands_execute_queue)         \
+  FIELD(commands_store_queue)           \
+  FIELD(commands_front_queue)           \
+  FIELD(commands_front_latency)         \
+  FIELD(dma_bus_bytes)                  \
+  FIELD(dma_max_request_bytes)          \
+  FIELD(dma_in_flight)                  \
+  FIELD(dma_issue_latency)              \
+  FIELD(dma_write_latency)              \
+  FIELD(dma_store_latency)              \
+  FIELD(dma_scale_lanes)                \
+  FIELD(dma_scale_latency)              \
+  FIELD(l2_bytes)                       \
+  FIELD(l2_ways)                        \
+  FIELD(l2_line_bytes)                  \
+  FIELD(l2_hit_latency)                 \
+  FIELD(l2_mshrs)                       \
+  FIELD(l2_mshr_release)                \
+  FIELD(l2_full_line_store)             \
+  FIELD(l2_write_back)                  \
+  FIELD(l2_probe_latency)               \
+  FIELD(dram_latency)                   \
+  FIELD(dram_line_cycles)               \
+  FIELD(cpu_rocc_replay)                \
+  FIELD(cpu_fence_latency)              \
+  FIELD(cpu_l1_bytes)                   \
+  FIELD(cpu_l1_ways)                    \
+  FIELD(cpu_l1_miss)                    \
+  FIELD(cpu_load_use)                   \
+  FIELD(cpu_jump)                       \
+  FIELD(cpu_branch_miss)                \
+  FIELD(cpu_multiply)                   \
+  FIELD(cpu_divide)                     \
+  FIELD(cpu_divide_word)                \
+  FIELD(cpu_float)                      \
+  FIELD(cpu_store_to_load)              \
+  FIELD(cpu_store_to_load_distance)
+
+struct Config {
+#define COSIM_DECLARE(name) int name = 0;
+  COSIM_CONFIG_FIELDS(COSIM_DECLARE)
+#undef COSIM_DECLARE
+
+  int scratchpad_rows() const { return scratchpad_banks * scratchpad_bank_rows; }
+  int accumulator_rows() const { return accumulator_banks * accumulator_bank_rows; }
+};
+
+}  // namespace cosim

@@ -1,0 +1,149 @@
+#include "simulation.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "accelerator.hpp"
+#include "hart.hpp"
+#include "timing/timing_model.hpp"
+
+namespace cosim {
+namespace {
+
+constexpr u64 kStackBytes = 1ull << 20;
+// Far from any address a kernel is linked to or an argument is given.
+constexpr u64 kStackBase = 0x4000000000ull;
+constexpr u64 kEventBatch = 1024;
+
+Region region_of(const ElfSegment& segment, const std::string& name) {
+  Region region;
+  region.base = segment.address;
+  region.bytes = segment.bytes;
+  region.writable = segment.writable;
+  region.executable = segment.executable;
+  region.name = name;
+  return region;
+}
+
+Region stack_region() {
+  Region region;
+  region.base = kStackBase;
+  region.bytes.resize(kStackBytes);
+  region.writable = true;
+  region.name = "the stack";
+  return region;
+}
+
+HartLimits hart_limits(const Limits& limits) {
+  HartLimits hart;
+  hart.instructions = limits.instructions;
+  if (limits.host_s) {
+    hart.deadline = std::chrono::steady_clock::now() +
+                    std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                        std::chrono::duration<double>(*limits.host_s));
+  }
+  return hart;
+}
+
+// Runs a program in `memory` and fills everything in the result but the outputs.
+Result run(const Config& config, Memory& memory, const Hart::Start& start,
+           const std::vector<u64>& arguments, bool with_timing, const Limits& limits) {
+  Result result;
+  // Bare-metal programs may measure with whatever the memories hold at power-on.
+  Accelerator accelerator(config, memory, !start.is_machine);
+  Pipeline pipeline(config);
+  const HartLimits hart_limit = hart_limits(limits);
+  Hart hart(memory, accelerator, with_timing ? &pipeline : nullptr, start, hart_limit);
+  for (std::size_t i = 0; i < arguments.size(); i++) {
+    hart.set_argument(static_cast<int>(i), arguments[i]);
+  }
+  std::vector<Event> events;
+  try {
+    if (with_timing) {
+      EventSource source(hart, kEventBatch);
+      TimingModel timing(config, source, start.is_machine);
+      const TimingStatus status = timing.run(limits.cycles, hart_limit.deadline);
+      if (status == TimingStatus::cycle_limit) result.status = "slower_than_limit";
+      if (status == TimingStatus::source_limit) result.status = "timeout";
+      result.cycles = timing.cycles();
+      timing.report(result.breakdown, result.hotspots);
+    } else if (hart.run(events, 1) != HartStatus::finished) {
+      result.status = "timeout";
+    }
+  } catch (Fault& fault) {
+    result.status = "fault";
+    result.fault = std::move(fault);
+  }
+  result.instructions = hart.instructions();
+  result.macs = accelerator.macs();
+  result.scratchpad_bytes =
+      accelerator.scratchpad_rows_touched() * static_cast<u64>(config.array_dim);
+  result.accumulator_bytes =
+      accelerator.accumulator_rows_touched() * static_cast<u64>(config.array_dim) * 4;
+  return result;
+}
+
+}  // namespace
+
+Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
+                  const std::string& symbol, bool with_timing, const Limits& limits) {
+  const auto entry = elf.symbol(symbol);
+  if (!entry) throw std::invalid_argument("the ELF file does not define " + symbol);
+  if (arguments.size() > 8) throw std::invalid_argument("a kernel takes at most 8 arguments");
+  Memory memory;
+  for (const ElfSegment& segment : elf.segments) {
+    memory.add(region_of(segment, segment.executable ? "the code" : "the kernel's static data"));
+  }
+  memory.add(stack_region());
+  std::vector<u64> addresses;
+  std::vector<std::pair<u64, u64>> writable;
+  for (Argument& argument : arguments) {
+    addresses.push_back(argument.address);
+    if (argument.writable) writable.emplace_back(argument.address, argument.bytes.size());
+    Region region;
+    region.base = argument.address;
+    region.bytes = std::move(argument.bytes);
+    region.writable = argument.writable;
+    region.input = !argument.writable;
+    region.name = "argument " + argument.name;
+    memory.add(std::move(region));
+  }
+  Hart::Start start;
+  start.pc = *entry;
+  start.stack_pointer = kStackBase + kStackBytes;
+  Result result = run(config, memory, start, addresses, with_timing, limits);
+  for (const auto& [address, size] : writable) {
+    result.outputs.push_back(memory.find(address, size)->bytes);
+  }
+  return result;
+}
+
+Result run_program(const Config& config, const Elf& elf,
+                   std::vector<std::pair<u64, std::vector<u8>>> segments,
+                   const std::vector<std::pair<u64, u64>>& read, bool with_timing,
+                   const Limits& limits) {
+  Memory memory;
+  for (const ElfSegment& segment : elf.segments) memory.add(region_of(segment, "the program"));
+  for (auto& [address, bytes] : segments) {
+    Region region;
+    region.base = address;
+    region.bytes = std::move(bytes);
+    region.name = "a data segment";
+    memory.add(std::move(region));
+  }
+  Hart::Start start;
+  start.pc = elf.entry;
+  start.is_machine = true;
+  start.finish_address = elf.symbol("tohost");
+  if (!start.finish_address) throw std::invalid_argument("the program has no symbol tohost");
+  Result result = run(config, memory, start, {}, with_timing, limits);
+  for (const auto& [address, size] : read) {
+    const Region* region = memory.find(address, size);
+    if (!region) throw std::invalid_argument("the range to read is outside the program's memory");
+    const auto first = region->bytes.begin() + static_cast<std::ptrdiff_t>(address - region->base);
+    result.outputs.emplace_back(first, first + static_cast<std::ptrdiff_t>(size));
+  }
+  return result;
+}
+
+}  // namespace cosim

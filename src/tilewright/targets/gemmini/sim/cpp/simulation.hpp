@@ -1,0 +1,64 @@
+// One simulation: memory, processor, accelerator and, when asked, the timing model.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config.hpp"
+#include "elf.hpp"
+#include "fault.hpp"
+#include "memory.hpp"
+
+namespace cosim {
+
+struct Limits {
+  std::optional<u64> cycles;
+  u64 instructions = ~0ull;
+  std::optional<double> host_s;
+};
+
+// A cause of lost cycles and the first instruction it hit.
+struct Hotspot {
+  std::string cause;
+  u64 pc = 0;
+  u64 cycles = 0;
+};
+
+struct Result {
+  std::string status = "ok";  // or fault, slower_than_limit, timeout
+  std::optional<Fault> fault;
+  u64 cycles = 0;  // 0 without timing
+  u64 instructions = 0;
+  u64 macs = 0;
+  u64 scratchpad_bytes = 0;
+  u64 accumulator_bytes = 0;
+  std::vector<std::vector<u8>> outputs;
+  std::vector<std::pair<std::string, u64>> breakdown;
+  std::vector<Hotspot> hotspots;
+};
+
+// An array a kernel takes.
+struct Argument {
+  u64 address = 0;
+  std::vector<u8> bytes;
+  bool writable = false;
+  std::string name;
+};
+
+// Calls `symbol` with the arguments' addresses in a0..a7; an implicit fence ends the run.
+// `outputs` holds the bytes of the writable arguments, in order.
+// Throws std::invalid_argument for a file or arguments that cannot be loaded.
+Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
+                  const std::string& symbol, bool with_timing, const Limits& limits);
+
+// Runs a bare-metal program from its entry until it writes to `tohost`. Cycles are those between
+// its first two reads of mcycle. `outputs` holds the bytes of each (address, size) in `read`.
+Result run_program(const Config& config, const Elf& elf,
+                   std::vector<std::pair<u64, std::vector<u8>>> segments,
+                   const std::vector<std::pair<u64, u64>>& read, bool with_timing,
+                   const Limits& limits);
+
+}  // namespace cosim

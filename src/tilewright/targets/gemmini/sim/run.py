@@ -1,0 +1,175 @@
+"""Runs kernels and bare-metal programs on the co-simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import FailureKind
+from tilewright.targets.gemmini.sim import _cosim
+from tilewright.targets.gemmini.sim.config import SimConfig
+
+MODEL_VERSION = _cosim.SOURCE_HASH[:16]
+"""Changes with every change of the simulator's sources; goes into every result."""
+
+BREAKDOWN: Mapping[str, str] = {
+    "array_busy": "cycles in which the array is fed with operands",
+    "bank_conflict": "cycles an operand waits because two operands are in one scratchpad bank",
+    "write_steal": "cycles an operand waits because a load writes its scratchpad bank",
+    "accumulator_port": "cycles an mvout waits because the array or a load uses its bank",
+    "rs_full_load": "cycles a load waits for a reservation station entry",
+    "rs_full_execute": "cycles a preload or compute waits for a reservation station entry",
+    "rs_full_store": "cycles a store waits for a reservation station entry",
+    "dma_wait": "cycles the array is idle with work that waits for a load's data",
+    "store_wait": "cycles the array is idle with work that waits for a store",
+    "dependency": "cycles the array is idle with work that waits for earlier array results",
+    "cpu": "cycles in which the accelerator waits for the CPU's next command",
+    "command_wait": "cycles the CPU waits because the command queue is full",
+    "fence": "cycles the CPU waits at a fence",
+    "drain": "cycles the array drains before a new configuration",
+    "l2_hit": "DMA requests served by the L2 cache (a count, not cycles)",
+    "l2_miss": "DMA requests that went to DRAM (a count, not cycles)",
+}
+"""What each entry of `SimResult.breakdown` counts. Entries overlap: they do not add up to the
+total, since the units work at the same time."""
+
+Status: TypeAlias = Literal["ok", "fault", "slower_than_limit", "timeout"]
+Buffer: TypeAlias = Any
+"""Anything with a contiguous buffer: bytes, bytearray, memoryview or a numpy array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """An array in simulated memory, copied in before the run.
+
+    A kernel that writes to a region that is not `writable` fails with `input_modified`.
+    """
+
+    address: int
+    data: Buffer
+    writable: bool
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a program did that the hardware does not allow, and where.
+
+    `second_pc` is the other instruction involved, for instance the mvout whose bytes were read
+    too early.
+    """
+
+    kind: FailureKind
+    message: str
+    pc: int
+    second_pc: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hotspot:
+    """A cause of lost cycles: an entry of `BREAKDOWN`, the instruction it hit most, how often."""
+
+    cause: str
+    pc: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimResult:
+    """The outcome of one run.
+
+    `cycles` is 0 without timing; after "slower_than_limit" it is where the run stopped.
+    `outputs` holds the bytes of every region (`run_kernel`) or range read (`run_program`) after
+    the run. `breakdown` and `hotspots` are empty without timing; see `BREAKDOWN`.
+    `scratchpad_kb` and `accumulator_kb` count the rows that were ever written.
+    """
+
+    status: Status
+    cycles: int
+    instructions: int
+    macs: int
+    utilization: float
+    scratchpad_kb: float
+    accumulator_kb: float
+    outputs: tuple[bytes, ...]
+    fault: Fault | None = None
+    breakdown: Mapping[str, int] = field(default_factory=dict)
+    hotspots: tuple[Hotspot, ...] = ()
+
+
+def run_kernel(
+    config: SimConfig,
+    elf: bytes,
+    regions: Sequence[Region],
+    *,
+    symbol: str = "kernel",
+    timing: bool = True,
+    limit_cycles: int | None = None,
+    max_instructions: int = 2_000_000_000,
+    max_host_s: float | None = None,
+) -> SimResult:
+    """Call `symbol` with the regions' addresses in a0..a7 (at most 8), caches cold.
+
+    Cycles run from before the kernel's first instruction to after an implicit fence at its end.
+    A run that exceeds `limit_cycles` stops with "slower_than_limit", one that exceeds
+    `max_instructions` or `max_host_s` (wall seconds) with "timeout".
+    Raises `InputError` for an ELF file or regions that cannot be loaded.
+    """
+    try:
+        raw = _cosim.run_kernel(
+            dict(config.parameters),
+            elf,
+            [(r.address, r.data, r.writable, r.name) for r in regions],
+            symbol,
+            timing,
+            limit_cycles,
+            max_instructions,
+            max_host_s,
+        )
+    except ValueError as error:
+        raise InputError(f"cannot load the kernel: {error}.") from error
+    written = iter(raw["outputs"])
+    outputs = tuple(next(written) if r.writable else bytes(r.data) for r in regions)
+    return _result(config, raw, outputs)
+
+
+def run_program(
+    config: SimConfig,
+    elf: bytes,
+    segments: Sequence[tuple[int, Buffer]] = (),
+    *,
+    read: Sequence[tuple[int, int]] = (),
+    timing: bool = True,
+    max_instructions: int = 2_000_000_000,
+) -> SimResult:
+    """Run a bare-metal program from its entry until it stores to the symbol `tohost`.
+
+    `segments` are further read-only contents of memory by address. Cycles are those between the
+    program's first two reads of mcycle. `outputs` holds the (address, size) ranges of `read`.
+    """
+    try:
+        raw = _cosim.run_program(
+            dict(config.parameters), elf, list(segments), list(read), timing, max_instructions
+        )
+    except ValueError as error:
+        raise InputError(f"cannot load the program: {error}.") from error
+    return _result(config, raw, tuple(raw["outputs"]))
+
+
+def _result(config: SimConfig, raw: dict[str, Any], outputs: tuple[bytes, ...]) -> SimResult:
+    peak = raw["cycles"] * config["array_dim"] ** 2
+    return SimResult(
+        status=raw["status"],
+        cycles=raw["cycles"],
+        instructions=raw["instructions"],
+        macs=raw["macs"],
+        utilization=raw["macs"] / peak if peak else 0.0,
+        scratchpad_kb=raw["scratchpad_bytes"] / 1024,
+        accumulator_kb=raw["accumulator_bytes"] / 1024,
+        outputs=outputs,
+        fault=Fault(*raw["fault"]) if raw["fault"] else None,
+        breakdown=raw["breakdown"],
+        hotspots=tuple(Hotspot(*h) for h in raw["hotspots"]),
+    )
