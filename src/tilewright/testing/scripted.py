@@ -1,0 +1,145 @@
+"""A target whose kernels say themselves what happens to them, for tests of executors.
+
+A scripted kernel is lines of `word value`: `latency 120` measures 120 cycles (the default is 100);
+`fail STAGE KIND` fails in that stage; `sleep SECONDS`, `exit STATUS`, `signal NUMBER`, `raise TEXT`
+and `user-error TEXT` happen in the check stage, before anything is measured. Sources of a folder
+task are `kernel.c`, and its reference is not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import (
+    Argument,
+    Artifact,
+    Candidate,
+    Check,
+    Failed,
+    Measured,
+    TargetBrief,
+    Verdict,
+    Workload,
+    content_id,
+)
+from tilewright.core.roles import Builder, Checker, Runner
+
+NAME = "scripted"
+
+
+def create_target() -> ScriptedTarget:
+    """The entry point."""
+    return ScriptedTarget()
+
+
+def write_entry_point(folder: Path) -> None:
+    """Make the target installed for every process that has `folder` on its import path."""
+    package = folder / "tilewright_scripted-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright-scripted\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(
+        f"[tilewright.targets]\n{NAME} = {__name__}:create_target\n"
+    )
+
+
+def _script(artifact: Artifact) -> list[tuple[str, str]]:
+    lines = artifact.binary.decode().splitlines()
+    return [(word, value.strip()) for word, _, value in (line.partition(" ") for line in lines)]
+
+
+class ScriptedEvaluator:
+    """Builder, Checker and Runner in one: does what the kernel's text says."""
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """The text itself is the binary."""
+        artifact = Artifact(candidate.id, candidate.source.encode(), "script 1")
+        return self._failure(artifact, "build") or artifact
+
+    def check(self, artifact: Artifact) -> Verdict | Failed:
+        """Carries out what happens in this stage."""
+        for word, value in _script(artifact):
+            if word == "sleep":
+                time.sleep(float(value))
+            elif word == "exit":
+                os._exit(int(value))
+            elif word == "signal":
+                os.kill(os.getpid(), int(value))
+            elif word == "raise":
+                raise RuntimeError(value)
+            elif word == "user-error":
+                raise WorkloadError(value)
+        return self._failure(artifact, "check") or Verdict((Check(1, "scripted"),))
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """The script's latency, stopped at the limit."""
+        failure = self._failure(artifact, "measure")
+        if failure is not None:
+            return failure
+        latency = float(dict(_script(artifact)).get("latency", "100"))
+        if limit_latency is not None and latency >= limit_latency:
+            return Failed("measure", "slower_than_limit", "too slow", bound=limit_latency)
+        return Measured(
+            latency, "cycles", "simulated", 0.5, verdict, artifact_digest=artifact.digest
+        )
+
+    def _failure(self, artifact: Artifact, stage: str) -> Failed | None:
+        for word, value in _script(artifact):
+            failing, _, kind = value.partition(" ")
+            if word == "fail" and failing == stage:
+                return Failed(stage, kind, f"scripted {kind}", line=1)  # type: ignore[arg-type]
+        return None
+
+
+class ScriptedTask:
+    """The only task; `settings` are part of its fingerprint."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self.workload = Workload(
+            f"{NAME}:any", NAME, (Argument("C", (4,), "int8", "output"),), 100, source="any"
+        )
+        self.start = "latency 100\n"
+        self.fingerprint = content_id(repr(sorted(settings.items())))
+
+    @property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        """One object in three roles."""
+        evaluator = ScriptedEvaluator()
+        return evaluator, evaluator, evaluator
+
+
+class ScriptedTarget:
+    """The `Target` role over scripts."""
+
+    name = NAME
+
+    def brief(self) -> TargetBrief:
+        """Nothing to know."""
+        return TargetBrief(NAME, "", "", (), (), {}, {})
+
+    def workloads(self) -> Mapping[str, str]:
+        """One name."""
+        return {"any": "does what the kernel says"}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> ScriptedTask:
+        """The task; the spec `missing` is a user's error."""
+        if spec == "missing":
+            raise WorkloadError("workload 'missing' does not exist.")
+        return ScriptedTask(settings)
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ScriptedTask:
+        """The same task for any folder."""
+        return ScriptedTask(settings)
+
+    def versions(self) -> Mapping[str, str]:
+        """The one version there is."""
+        return {"scripted": "1"}
+
+    def doctor(self) -> list[tuple[str, bool, str]]:
+        """Nothing needs to be installed."""
+        return []
