@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from tilewright.report.views import TrialView
 
 WIDTH, HEIGHT = 960, 320
-LEFT, RIGHT, TOP, BOTTOM = 56, 24, 16, 56
+LEFT, RIGHT, TOP, BOTTOM = 88, 24, 16, 56
 """Margins around the plot; the bottom one holds the marks of trials without a latency."""
+MISS_ROW = HEIGHT - BOTTOM + 38
+FINAL_LABEL_WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,17 @@ class SpeedupChart:
     misses: tuple[Mark, ...]
     line: str
     final: Mark
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    bottom: int = HEIGHT - BOTTOM
+    miss_row: int = MISS_ROW
+
+    @property
+    def final_label_x(self) -> float:
+        """Right end of the label at the best point, inside the plot."""
+        return max(self.final.x, LEFT + FINAL_LABEL_WIDTH)
 
 
 def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
@@ -61,7 +74,7 @@ def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * speedup / y_ticks[-1], 1)
 
     points = tuple(Mark(x(t.index), y(t.speedup or 0), t) for t in measured)
-    misses = tuple(Mark(x(t.index), HEIGHT - BOTTOM + 30, t) for t in trials if t.speedup is None)
+    misses = tuple(Mark(x(t.index), MISS_ROW, t) for t in trials if t.speedup is None)
     return SpeedupChart(
         x_ticks=tuple(
             Tick(x(int(v)), f"{v:g}") for v in nice_ticks(x_top, 8) if v <= x_top and v == int(v)

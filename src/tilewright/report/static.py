@@ -18,10 +18,19 @@ from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
 from tilewright.report.queries import report_view
 from tilewright.report.tree import beam_tree
-from tilewright.report.views import ReportView, TrialView
+from tilewright.report.views import ReportView, TrialState, TrialView
 
 _HIGHLIGHT_LIMIT = 400_000
 """Characters of C above which colouring would take seconds; such a kernel is shown plain."""
+
+_LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
+    ("start", False, "starting kernel"),
+    ("kept", True, "step of the winning schedule"),
+    ("kept", False, "faster than its parent"),
+    ("rejected", False, "correct, not faster"),
+    ("stopped", False, "stopped early: slower than its parent"),
+    ("failed", False, "failed to build or check"),
+)
 
 
 def render_report(run: RunRecord, history: History, command: str) -> str:
@@ -36,7 +45,13 @@ def render_report(run: RunRecord, history: History, command: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=text.number, ratio=text.ratio, percent=text.percent, duration=text.duration
+        number=text.number,
+        ratio=text.ratio,
+        percent=text.percent,
+        duration=text.duration,
+        words=text.words,
+        outcome=text.outcome,
+        diff_class=text.diff_class,
     )
     view = report_view(run, history)
     style = _web_file("report.css") + _code_styles()
@@ -46,6 +61,7 @@ def render_report(run: RunRecord, history: History, command: str) -> str:
         command=command,
         chart=speedup_chart(view.trials),
         tree=beam_tree(view.trials),
+        legend_entries=_LEGEND,
         bars=cycle_bars(view.baseline, view.best),
         trial_data=[trial_data(trial, view) for trial in view.trials],
         best_html=_highlighted(view.best_source),
@@ -95,9 +111,9 @@ def _web_file(name: str) -> str:
 def _highlighted(source: str) -> str:
     """C as HTML spans; Pygments escapes the text."""
     from markupsafe import Markup, escape
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import CLexer
+    from pygments import highlight  # type: ignore[import-untyped]
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
+    from pygments.lexers import CLexer  # type: ignore[import-untyped]
 
     if len(source) > _HIGHLIGHT_LIMIT:
         return escape(source)

@@ -56,3 +56,8 @@ def words(name: str) -> str:
 def outcome(trial: TrialView) -> str:
     """What became of a trial, in a few words."""
     return _OUTCOMES.get(trial.state, trial.failure)
+
+
+def diff_class(line: str) -> str:
+    """Style class of a line of a unified diff."""
+    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from tilewright.report.views import TrialView
 
-MIN_COLUMN, MAX_COLUMN = 64.0, 170.0
+MIN_COLUMN, MAX_COLUMN = 40.0, 150.0
 ROW_PITCH = 11.0
 """Vertical distance of neighbours; a node's radius is 4."""
 TOP, SIDE = 34.0, 30.0
 SMALLEST_HEIGHT = 150.0
-WANTED_WIDTH = 960.0
+WANTED_WIDTH = 680.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _place_column(
 def _edge(parent: Node, child: Node) -> Edge:
     middle = round((parent.x + child.x) / 2, 1)
     path = f"M{parent.x} {parent.y}C{middle} {parent.y} {middle} {child.y} {child.x} {child.y}"
-    return Edge(path, child)
+    return Edge(path, child.trial)
 
 
 def _importance(trial: TrialView) -> int:

@@ -1,0 +1,114 @@
+// Shows the selected trial. Everything foreign goes through textContent, never through markup.
+"use strict";
+const trials = JSON.parse(document.getElementById("trials").textContent);
+const detail = document.getElementById("detail");
+const tree = document.getElementById("tree");
+const nodes = new Map();
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function list(rows, className) {
+  const made = element("dl", className);
+  for (const [name, ...values] of rows) {
+    const row = element("div");
+    row.append(element("dt", "", name));
+    for (const value of values) row.append(element("dd", "", value));
+    made.append(row);
+  }
+  return made;
+}
+
+function scrollable(text, className) {
+  const made = element("pre", className, text);
+  made.tabIndex = 0;
+  return made;
+}
+
+function diff(lines) {
+  const made = scrollable("", "diff");
+  const kinds = { "+": "added", "-": "removed", "@": "place" };
+  for (const line of lines) made.append(element("span", kinds[line[0]] || "same", line), "\n");
+  return made;
+}
+
+function section(title, content) {
+  const made = element("section");
+  made.append(element("h4", "", title), content);
+  return made;
+}
+
+function describe(trial) {
+  const parts = [element("h3", "", trial.title)];
+  if (trial.plan) parts.push(element("p", "plan", trial.plan));
+  if (trial.expected) parts.push(element("p", "expected", "Expected: " + trial.expected));
+  parts.push(list(trial.facts, "facts"));
+  if (trial.failure) parts.push(section("Failed: " + trial.failure, scrollable(trial.log, "log")));
+  if (trial.parent !== null) {
+    parts.push(section("Changes against trial " + trial.parent, diff(trial.diff)));
+  }
+  if (trial.breakdown.length) {
+    parts.push(section("Where cycles go", list(trial.breakdown, "facts shares")));
+  }
+  return parts;
+}
+
+function select(index, focus) {
+  for (const old of document.querySelectorAll(".selected")) {
+    old.classList.remove("selected");
+    if (old.hasAttribute("tabindex")) old.setAttribute("tabindex", "-1");
+  }
+  for (const mark of document.querySelectorAll(`[data-trial="${index}"]`)) {
+    mark.classList.add("selected");
+  }
+  const node = nodes.get(index);
+  node.setAttribute("tabindex", "0");
+  if (focus) node.focus();
+  detail.replaceChildren(...describe(trials[index]));
+}
+
+// Left goes to the parent, right to the first child, up and down stay in the column.
+function neighbour(index, key) {
+  if (key === "ArrowLeft") return trials[index].parent;
+  if (key === "ArrowRight") {
+    const child = trials.findIndex((trial) => trial.parent === index);
+    return child < 0 ? null : child;
+  }
+  const place = (at) => nodes.get(at).transform.baseVal[0].matrix;
+  const here = place(index);
+  const direction = key === "ArrowUp" ? -1 : key === "ArrowDown" ? 1 : 0;
+  let best = null;
+  for (const other of direction ? nodes.keys() : []) {
+    const there = place(other);
+    const distance = (there.f - here.f) * direction;
+    if (there.e !== here.e || distance <= 0) continue;
+    if (best === null || distance < (place(best).f - here.f) * direction) best = other;
+  }
+  return best;
+}
+
+if (tree) {
+  for (const node of tree.querySelectorAll(".node")) nodes.set(Number(node.dataset.trial), node);
+  for (const area of document.querySelectorAll("#tree, #chart")) {
+    area.addEventListener("click", (event) => {
+      const mark = event.target.closest("[data-trial]");
+      if (!mark) return;
+      select(Number(mark.dataset.trial), area === tree);
+      if (area !== tree) document.getElementById("beam-section").scrollIntoView();
+    });
+  }
+  tree.addEventListener("keydown", (event) => {
+    const node = event.target.closest(".node");
+    if (!node) return;
+    const next = neighbour(Number(node.dataset.trial), event.key);
+    if (next === null) return;
+    event.preventDefault();
+    select(next, true);
+  });
+  const winners = tree.querySelectorAll(".node.winning");
+  select(winners.length ? Number(winners[winners.length - 1].dataset.trial) : 0, false);
+}
