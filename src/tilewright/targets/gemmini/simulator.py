@@ -38,7 +38,7 @@ def load_sim() -> ModuleType:
 def versions() -> dict[str, str]:
     """Simulator model and configuration, as they go into every result."""
     digest = hashlib.sha256(CONFIGURATION.read_bytes()).hexdigest()[:16]
-    return {"simulator": str(load_sim().model_version), "configuration": digest}
+    return {"simulator": str(load_sim().MODEL_VERSION), "configuration": digest}
 
 
 class Simulator:
@@ -84,7 +84,7 @@ class Simulator:
         arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
         addresses = argument_addresses([array.nbytes for array in arrays])
         return [
-            self._sim.Region(address, array.tobytes(), a.role == "output", a.name)
+            self._sim.Region(address, array, a.role == "output", a.name)
             for a, array, address in zip(self._arguments, arrays, addresses, strict=True)
         ]
 
