@@ -142,7 +142,6 @@ def create_executor(
 
     return LocalExecutor(
         opened.name,
-        opened.target.name,
         settings.recorded(),
         workers or len(os.sched_getaffinity(0)),
         lookup=storage.cached_outcome if storage else None,

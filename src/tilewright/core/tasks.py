@@ -38,7 +38,7 @@ class OpenTask:
 def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
     """Open "target:workload" or a folder with a workload.toml; `InputError`s say what is wrong."""
     folder = Path(name)
-    if folder.is_dir():
+    if name and folder.is_dir():
         folder = folder.resolve()
         target = load_target(_target_of(folder))
         return OpenTask(str(folder), target, target.open_folder(folder, settings))

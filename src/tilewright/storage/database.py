@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from tilewright.core.errors import StorageError
-from tilewright.storage.migrate import migrate
+from tilewright.storage.migrate import HEAD, migrate, schema_version
 
 BUSY_TIMEOUT_S = 10.0
 
@@ -28,8 +29,11 @@ class Database:
         self.path = path
         self._engine = _engine(path)
         try:
-            with self.write() as connection:
-                migrate(connection)
+            with self.read() as connection:
+                current = schema_version(connection)
+            if current != HEAD:  # read first: opening does not wait for a writer
+                with self.write() as connection:
+                    migrate(connection)
         except StorageError:
             self.close()
             raise
@@ -76,6 +80,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise StorageError(_sentence(path, str(error.orig))) from error
+    except sqlite3.Error as error:  # from the pragmas of a new connection
+        raise StorageError(_sentence(path, str(error))) from error
 
 
 def _sentence(path: Path, reason: str) -> str:

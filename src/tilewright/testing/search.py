@@ -27,9 +27,7 @@ def toy_history(seed: int, trials: int) -> History:
         source = f"toy {' '.join(map(str, digits))}"
         child = Candidate(source, parent.id, proposer="toy")
         iteration = 1 + len(history) // 8
-        history = history.extended(
-            [Trial(len(history), iteration, child, toy_outcome(source))]
-        )
+        history = history.extended([Trial(len(history), iteration, child, toy_outcome(source))])
     return history
 
 

@@ -1,0 +1,118 @@
+"""A search killed at any moments and started again ends as if it had never been disturbed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.records import Trial
+from tilewright.storage.project import open_project
+
+SCRIPT = Path(__file__).with_name("toy_run.py")
+
+
+def start(project: Path, seed: int, delay_s: float) -> subprocess.Popen[str]:
+    project.mkdir(exist_ok=True)
+    command = [sys.executable, str(SCRIPT), str(project), str(seed), str(delay_s)]
+    return subprocess.Popen(
+        [*command, str(project / "log")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def recorded(project: Path) -> list[Trial]:
+    """Trials of the project's first run, without what may differ: seconds and cache hits.
+
+    A process killed after its run was finished is followed by one that repeats the run from the
+    cache; both runs must be equal.
+    """
+    storage = open_project(project)
+    histories = []
+    for run in storage.runs():
+        assert run.status == "finished"
+        trials = storage.history(run.id)
+        histories.append([Trial(t.index, t.iteration, t.candidate, t.outcome) for t in trials])
+    storage.close()
+    assert len(histories) in (1, 2)
+    assert histories[0] == histories[-1]
+    return histories[-1]
+
+
+def killed(process: subprocess.Popen[str], log: Path, lines: int, extra_s: float) -> bool:
+    """Kill the process soon after the log has this many lines; False if it ended before."""
+    while not (log.exists() and log.read_text().count("\n") >= lines):
+        if process.poll() is not None:
+            return False
+        time.sleep(0.002)
+    time.sleep(extra_s)
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
+    undisturbed = start(tmp_path / "undisturbed", seed, 0.0)
+    rng = random.Random(seed)
+    kills, project = 0, tmp_path / "killed"
+    for extra_s in (0.2, 0.4, 0.8):  # while it starts and creates its database
+        process = start(project, seed, 0.01)
+        time.sleep(extra_s)
+        process.kill()
+        process.wait()
+    lines = 0
+    while True:
+        lines += rng.randint(1, 12)
+        process = start(project, seed, 0.01)
+        if not killed(process, project / "log", lines, rng.uniform(0, 0.04)):
+            break
+        kills += 1
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert output.startswith("finished")
+    assert kills >= 3
+    assert undisturbed.wait() == 0, undisturbed.communicate()
+    trials = recorded(project)
+    assert trials == recorded(tmp_path / "undisturbed")
+    evaluated = (project / "log").read_text().splitlines()
+    assert len(evaluated) == len(set(evaluated))
+    assert set(evaluated) <= {t.candidate.source for t in trials}
+
+
+@pytest.mark.slow
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    process = start(tmp_path / "a", 0, 0.1)
+    log = tmp_path / "a" / "log"
+    while not (log.exists() and log.read_text().count("\n") > 10):
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate()
+    assert (process.returncode, output) == (0, "interrupted: interrupted by the user\n"), errors
+    process = start(tmp_path / "a", 0, 0.0)
+    assert process.wait() == 0, process.communicate()
+    undisturbed = start(tmp_path / "b", 0, 0.0)
+    assert undisturbed.wait() == 0
+    assert recorded(tmp_path / "a") == recorded(tmp_path / "b")
+
+
+@pytest.mark.slow
+def test_two_processes_on_one_run(tmp_path: Path) -> None:
+    first = start(tmp_path / "a", 0, 0.1)
+    log = tmp_path / "a" / "log"
+    while not log.exists() or not log.read_text():
+        assert first.poll() is None, first.communicate()
+    second = start(tmp_path / "a", 0, 0.1)
+    _, errors = second.communicate()
+    assert f"StorageError: process {first.pid} is already working on this run" in errors
+    other = start(tmp_path / "a", 1, 0.0)
+    assert other.wait() == 0
+    first.kill()
+    first.communicate()

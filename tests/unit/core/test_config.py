@@ -1,0 +1,63 @@
+"""Settings: limits, and the way to a database and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tilewright.core.budget import Budget, Spent
+from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seed": -1},
+        {"beam": 0},
+        {"plans": 0},
+        {"implementations": 1.5},
+        {"iterations": -1},
+        {"patience": 0},
+        {"dropout": 1.0},
+        {"dropout": -0.1},
+        {"dropout": float("nan")},
+        {"checks": 0},
+        {"compile_timeout_s": 0.0},
+        {"max_evaluations": 0},
+        {"max_wall_s": 0.0},
+        {"max_wall_s": float("nan")},
+    ],
+)
+def test_an_impossible_setting_is_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigurationError, match=f"setting {next(iter(wrong))} is"):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_settings_survive_the_database() -> None:
+    settings = Settings(seed=3, max_wall_s=90.0, max_evaluations=None)
+    assert Settings.from_recorded(json.loads(json.dumps(settings.recorded()))) == settings
+
+
+def test_a_setting_of_a_newer_version_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'colour' is not known"):
+        Settings.from_recorded({"seed": 1, "colour": "red"})
+
+
+def test_inputs_have_a_seed_of_their_own() -> None:
+    seeds = {Settings(seed=seed).input_seed for seed in range(50)}
+    assert len(seeds) == 50
+    assert Settings(seed=1).recorded()["input_seed"] == Settings(seed=1).input_seed
+
+
+def test_the_budget_is_in_the_settings() -> None:
+    budget = Settings(max_evaluations=10, max_wall_s=2.0).budget
+    assert budget == Budget(10, 2.0)
+    assert budget.exhausted(Spent(9, 1.9)) is None
+    assert budget.exhausted(Spent(10, 0.0)) == "budget of 10 evaluations spent"
+    assert budget.exhausted(Spent(0, 2.0)) == "budget of 2 s wall time spent"
+    assert budget.evaluations_left(Spent(4)) == 6
+    assert budget.evaluations_left(Spent(14)) == 0
+    assert Budget().exhausted(Spent(10**9, 1e9)) is None
+    assert Budget().evaluations_left(Spent(10**9)) is None

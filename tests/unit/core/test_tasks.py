@@ -1,0 +1,82 @@
+"""open_task: workload names and folders, and how they can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.core import tasks
+from tilewright.core.errors import UnknownNameError, WorkloadError
+from tilewright.core.tasks import open_task
+from tilewright.testing.toy import ToyTarget, ToyTask
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> ToyTarget:
+        if name != "toy":
+            raise UnknownNameError("target", name, ["toy"])
+        return ToyTarget()
+
+    monkeypatch.setattr(tasks, "load_target", load)
+    monkeypatch.setattr(tasks, "target_names", lambda: ["toy"])
+
+
+def test_a_workload_by_name() -> None:
+    opened = open_task("toy:digits", {})
+    assert opened.name == "toy:digits"
+    assert opened.target.name == "toy"
+
+
+def test_a_folder_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "my-kernel"
+    folder.mkdir()
+    (folder / "workload.toml").write_text('target = "toy"\n')
+    monkeypatch.chdir(tmp_path)
+    assert open_task("my-kernel", {}).name == str(folder)
+    assert open_task("./my-kernel/", {}).name == str(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "has no workload.toml"),
+        ('targt = "toy"', "names no target"),
+        ("target = 3", "names no target"),
+        ("target =", "cannot be read"),
+        (b"\xff", "cannot be read"),
+        ('target = "toi"', "unknown target 'toi': did you mean 'toy'"),
+    ],
+)
+def test_a_folder_that_is_no_task(
+    tmp_path: Path, content: str | bytes | None, message: str
+) -> None:
+    if content is not None:
+        data = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / "workload.toml").write_bytes(data)
+    with pytest.raises((WorkloadError, UnknownNameError), match=message):
+        open_task(str(tmp_path), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("digits", "did you mean 'toy:digits'"),
+        ("tou:digits", "unknown target 'tou': did you mean 'toy'"),
+        ("", "unknown workload ''"),
+        ("no/such/folder", "folder no/such/folder does not exist"),
+    ],
+)
+def test_a_name_that_is_no_task(name: str, message: str) -> None:
+    with pytest.raises((WorkloadError, UnknownNameError), match=message):
+        open_task(name, {})
+
+
+def test_the_fingerprint_changes_with_kernel_and_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {open_task("toy:digits", {}).fingerprint}
+    monkeypatch.setattr(ToyTask, "fingerprint", "other inputs")
+    seen.add(open_task("toy:digits", {}).fingerprint)
+    monkeypatch.setattr(ToyTask, "start", "toy 1 1 1 1 1")
+    seen.add(open_task("toy:digits", {}).fingerprint)
+    assert len(seen) == 3

@@ -1,0 +1,154 @@
+"""Batches: dropout, derived seeds, duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.core.config import Settings
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    EvaluationRequest,
+    History,
+    MenuOption,
+    Plan,
+    Trial,
+)
+from tilewright.search.beam import BeamSearch
+from tilewright.search.events import Event, Implemented, Planned
+from tilewright.search.proposing import Batches, derived_seed, dropped
+from tilewright.testing.search import toy_history
+from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, toy_outcome
+
+MENU = [MenuOption(f"option-{i}", "") for i in range(10)]
+
+
+@given(st.integers(0, 2**64), st.integers(1, 10), st.floats(0, 0.99))
+def test_dropout_keeps_some_options_in_their_order(seed: int, size: int, dropout: float) -> None:
+    menu = MENU[:size]
+    kept = dropped(menu, dropout, seed)
+    assert kept
+    assert list(kept) == [option for option in menu if option in kept]
+    assert dropped(menu, dropout, seed) == kept
+
+
+def test_dropout_drops_with_its_probability() -> None:
+    kept = sum(len(dropped(MENU, 0.7, seed)) for seed in range(2000))
+    assert 0.28 < kept / (2000 * len(MENU)) < 0.32
+
+
+def test_no_dropout_keeps_the_menu() -> None:
+    assert dropped(MENU, 0.0, 1) == tuple(MENU)
+    assert dropped([], 0.7, 1) == ()
+
+
+def test_seeds_differ_by_everything_they_are_derived_from() -> None:
+    seeds = {
+        derived_seed(seed, iteration, parent, purpose)
+        for seed in range(3)
+        for iteration in range(3)
+        for parent in ("a", "b")
+        for purpose in ("plan", "dropout")
+    }
+    assert len(seeds) == 36
+
+
+class RecordingProposer(ToyProposer):
+    """Keeps the briefs it is given."""
+
+    def __init__(self) -> None:
+        self.briefs: list[Brief] = []
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        self.briefs.append(brief)
+        return super().plan(brief, parent, history, count, seed)
+
+
+def propose(
+    history: History, settings: Settings, iteration: int = 3, proposer: ToyProposer | None = None
+) -> tuple[list[EvaluationRequest], list[Event]]:
+    events: list[Event] = []
+    strategy = BeamSearch(settings.beam)
+    batches = Batches(
+        ToyTask.workload,
+        ToyTarget().brief(),
+        proposer or ToyProposer(),
+        strategy,
+        settings,
+        events.append,
+    )
+    return batches.propose(iteration, strategy.select(history), history), events
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_batch_has_nothing_twice_and_nothing_old(seed: int) -> None:
+    history = toy_history(seed, 60)
+    requests, _ = propose(history, Settings(seed=seed))
+    forms = [ToyProposer().normalize(r.candidate.source) for r in requests]
+    assert len(set(forms)) == len(forms)
+    assert not set(forms) & {ToyProposer().normalize(t.candidate.source) for t in history}
+
+
+def test_the_batch_depends_on_the_seed_and_nothing_else() -> None:
+    history = toy_history(1, 40)
+    first, events = propose(history, Settings(seed=1))
+    again, same_events = propose(history, Settings(seed=1))
+    other, _ = propose(history, Settings(seed=2))
+    assert (first, events) == (again, same_events)
+    assert first != other
+
+
+def test_each_parent_and_iteration_has_a_menu_of_its_own() -> None:
+    history, proposer = toy_history(1, 60), RecordingProposer()
+    for iteration in (1, 2, 3):
+        propose(history, Settings(), iteration, proposer)
+    assert {b.iteration for b in proposer.briefs} == {1, 2, 3}
+    assert len({b.menu for b in proposer.briefs}) > 3
+    assert all(len(b.target.menu) == 5 for b in proposer.briefs)
+
+
+def test_limits_and_counts_follow_the_parents() -> None:
+    history, settings = toy_history(1, 60), Settings(plans=3, implementations=2, dropout=0.2)
+    requests, events = propose(history, settings)
+    for request in requests:
+        parent = history.get(request.candidate.parent_id or "")
+        assert parent is not None
+        assert request.limit_latency == parent.latency
+    planned = [e for e in events if isinstance(e, Planned)]
+    implemented = [e for e in events if isinstance(e, Implemented)]
+    assert [e.parent_id for e in planned] == [e.parent_id for e in implemented]
+    assert all(e.plans <= 3 for e in planned)
+    assert sum(e.candidates for e in implemented) == len(requests)
+    totals = [e.candidates + e.duplicates for e in implemented]
+    assert totals == [2 * e.plans for e in planned]
+
+
+class SilentProposer(ToyProposer):
+    """Has no plan."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        return []
+
+
+class StubbornProposer(ToyProposer):
+    """Proposes the starting kernel again and again, in another layout."""
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        return [Candidate(f"{START}  # {i}", parent.candidate.id, plan) for i in range(count)]
+
+
+@pytest.mark.parametrize("proposer", [SilentProposer(), StubbornProposer()])
+def test_no_new_idea_is_an_empty_batch(proposer: ToyProposer) -> None:
+    start: Sequence[Trial] = [Trial(0, 0, Candidate(START), toy_outcome(START))]
+    requests, _ = propose(History(start), Settings(), proposer=proposer)
+    assert requests == []

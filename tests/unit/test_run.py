@@ -1,0 +1,217 @@
+"""run.py in the toy world: assembling, resuming, ending, refusing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tilewright import run
+from tilewright.core import tasks
+from tilewright.core.config import Settings
+from tilewright.core.errors import (
+    ConfigurationError,
+    InputError,
+    StorageError,
+    UnknownNameError,
+    WorkloadError,
+)
+from tilewright.core.records import EvaluationRequest, Failed, Outcome
+from tilewright.core.roles import Executor, OnOutcome, Storage
+from tilewright.core.tasks import OpenTask
+from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
+from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
+
+QUICK = Settings(seed=1, iterations=3, plans=3)
+
+
+class World:
+    """What the fixture lets a test change and see."""
+
+    def __init__(self) -> None:
+        self.target = ToyTarget()
+        self.evaluated: list[str] = []
+        self.interrupt_after: int | None = None
+        self.fails: Failed | None = None
+
+    def create_executor(
+        self,
+        opened: OpenTask,
+        settings: Settings,
+        workers: int | None,
+        storage: Storage | None,
+    ) -> Executor:
+        assert storage is not None
+        world = self
+
+        class Executor(ToyExecutor):
+            def evaluate(
+                self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+            ) -> list[Outcome]:
+                if world.fails is not None and on_outcome is not None:
+                    on_outcome(0, world.fails, 0.1, False)
+                    return [world.fails]
+                limit = world.interrupt_after
+                if limit is not None and len(world.evaluated) >= limit:
+                    raise KeyboardInterrupt
+                return super().evaluate(requests, on_outcome)
+
+        return Executor(
+            lookup=storage.cached_outcome,
+            store=storage.store_outcome,
+            on_evaluated=self.evaluated.append,
+        )
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(tasks, "load_target", lambda name: made.target)
+    monkeypatch.setattr(run, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(run, "create_executor", made.create_executor)
+    return made
+
+
+def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) -> None:
+    events: list[Event] = []
+    summary = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=events.append)
+    assert (summary.verdict, summary.status) == ("correct", "finished")
+    assert summary.stop_reason == "all 3 iterations done"
+    assert summary.baseline_latency == 235
+    assert summary.best_latency is not None
+    assert summary.speedup == 235 / summary.best_latency > 1
+    assert summary.evaluations == len(world.evaluated)
+    assert summary.cached_evaluations == 0
+    assert summary.wall_s > 0
+    assert (summary.workload, summary.target, summary.seed) == ("toy:digits", "toy", 1)
+    assert {"tilewright", "toy", "task"} <= set(summary.versions)
+    assert isinstance(events[0], RunStarted)
+    assert sum(isinstance(e, Evaluated) for e in events) == summary.evaluations
+    assert events[-1] == Stopped(summary.stop_reason)
+    storage = run.open_project(tmp_path)
+    stored = storage.run("latest")
+    assert stored.id == summary.run_id
+    assert Settings.from_recorded(stored.settings) == QUICK
+    best = storage.history(stored.id).best
+    assert best is not None
+    assert best.candidate.id == summary.best_candidate_id
+    kinds = [kind for _, kind, _ in storage.events(stored.id)]
+    assert kinds == ["RunStarted", *["IterationFinished"] * 3, "Stopped"]
+
+
+def test_the_same_command_after_a_finished_run_starts_anew_from_the_cache(
+    world: World, tmp_path: Path
+) -> None:
+    first = run.optimize("toy:digits", QUICK, project=tmp_path)
+    count = len(world.evaluated)
+    second = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert second.run_id != first.run_id
+    assert second.best_latency == first.best_latency
+    assert second.cached_evaluations == second.evaluations == first.evaluations
+    assert len(world.evaluated) == count
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_an_interrupted_run_is_resumed(world: World, tmp_path: Path, by_id: bool) -> None:
+    world.interrupt_after = 5
+    cut = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert (cut.status, cut.stop_reason) == ("interrupted", "interrupted by the user")
+    assert cut.best_latency is not None
+    world.interrupt_after = None
+    events: list[Event] = []
+    if by_id:
+        done = run.resume(cut.run_id[:4], project=tmp_path, on_event=events.append)
+    else:
+        done = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=events.append)
+    assert done.run_id == cut.run_id
+    assert done.status == "finished"
+    assert done.wall_s > cut.wall_s
+    assert isinstance(events[0], RunStarted)
+    assert len(events[0].history) == cut.evaluations
+    assert len(set(world.evaluated)) == len(world.evaluated)
+    undisturbed = run.optimize("toy:digits", QUICK, project=tmp_path / "other")
+    assert done.best_candidate_id == undisturbed.best_candidate_id
+    assert done.evaluations == undisturbed.evaluations
+
+
+def test_another_command_does_not_take_over_an_unfinished_run(world: World, tmp_path: Path) -> None:
+    world.interrupt_after = 5
+    cut = run.optimize("toy:digits", QUICK, project=tmp_path)
+    other = run.optimize("toy:digits", Settings(seed=2), project=tmp_path)
+    assert other.run_id != cut.run_id
+
+
+def test_a_run_of_another_version_is_not_continued(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.interrupt_after = 5
+    cut = run.optimize("toy:digits", QUICK, project=tmp_path)
+    monkeypatch.setattr(world.target, "versions", lambda: {"toy": "2"})
+    with pytest.raises(ConfigurationError, match="toy 1, and here is 2"):
+        run.resume(cut.run_id, project=tmp_path)
+    world.interrupt_after = None
+    assert run.optimize("toy:digits", QUICK, project=tmp_path).run_id != cut.run_id
+
+
+def test_a_finished_run_cannot_be_resumed(world: World, tmp_path: Path) -> None:
+    done = run.optimize("toy:digits", QUICK, project=tmp_path)
+    with pytest.raises(InputError, match="is finished"):
+        run.resume(done.run_id, project=tmp_path)
+
+
+def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="holds no tilewright runs"):
+        run.resume("latest", project=tmp_path)
+    run.optimize("toy:digits", QUICK, project=tmp_path)
+    with pytest.raises(UnknownNameError):
+        run.resume("zzz", project=tmp_path)
+
+
+def test_a_starting_kernel_that_fails_is_the_users_error(world: World, tmp_path: Path) -> None:
+    world.fails = Failed("check", "wrong_result", "C[0][1] is 3, expected 4", line=12)
+    with pytest.raises(WorkloadError) as raised:
+        run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert str(raised.value) == (
+        "the starting kernel of toy:digits fails its check with wrong_result (line 12): "
+        "C[0][1] is 3, expected 4; correct the kernel or, if that is right, the reference."
+    )
+    stored = run.open_project(tmp_path).runs()
+    assert [r.status for r in stored] == ["finished"]
+    world.fails = None
+    assert run.optimize("toy:digits", QUICK, project=tmp_path).verdict == "correct"
+
+
+def test_an_error_of_the_machine_leaves_the_run_resumable(world: World, tmp_path: Path) -> None:
+    def fail(event: Event) -> None:
+        if isinstance(event, Evaluated) and event.trial.index == 4:
+            raise RuntimeError("the device is gone")
+
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        run.optimize("toy:digits", QUICK, project=tmp_path, on_event=fail)
+    (stored,) = run.open_project(tmp_path).runs()
+    assert stored.status == "interrupted"
+    assert stored.stop_reason == "RuntimeError: the device is gone"
+    assert run.optimize("toy:digits", QUICK, project=tmp_path).run_id == stored.id
+
+
+def test_evaluate_file_uses_the_projects_cache(world: World, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.c"
+    kernel.write_text("toy 1 2 3 4 5")
+    first = run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
+    again = run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
+    assert (first.workload, first.target) == ("toy:digits", "toy")
+    assert first.outcome == again.outcome
+    assert (first.cached, again.cached) == (False, True)
+    assert first.versions["toy"] == "1"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_kernel_file_that_cannot_be_read(
+    world: World, tmp_path: Path, content: bytes | None
+) -> None:
+    kernel = tmp_path / "kernel.c"
+    if content is not None:
+        kernel.write_bytes(content)
+    with pytest.raises(InputError, match=r"kernel.c cannot be read"):
+        run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
