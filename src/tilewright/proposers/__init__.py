@@ -1,0 +1,1 @@
+"""Proposers: whoever writes candidates."""

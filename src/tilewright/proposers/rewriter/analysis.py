@@ -1,0 +1,168 @@
+"""Ranges, trip counts and simplification: what follows from loop bounds alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds, simplified
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Compare,
+    Condition,
+    Flag,
+    Guard,
+    Kernel,
+    Local,
+    Loop,
+    Stmt,
+    has_opaque,
+    map_expressions,
+    map_operand,
+    walk_paths,
+)
+
+Env: TypeAlias = Mapping[str, Bounds]
+
+
+def entered(env: Env, loop: Loop) -> Env:
+    """The ranges inside a loop."""
+    low, _ = bounds(loop.lower, env)
+    _, high = bounds(loop.upper, env)
+    last = high - 1
+    if loop.lower.is_const and math.isfinite(high):
+        last = low + (high - 1 - low) // loop.step * loop.step
+    return {**env, loop.var: (low, max(low, last))}
+
+
+def env_of(above: Body) -> Env:
+    """The ranges under these enclosing statements."""
+    env: Env = {}
+    for stmt in above:
+        if isinstance(stmt, Loop):
+            env = entered(env, stmt)
+    return env
+
+
+def trips(loop: Loop, env: Env) -> tuple[float, float]:
+    """Smallest and largest number of iterations."""
+    low, high = bounds(loop.upper - loop.lower, env)
+    return max(0, -(-low // loop.step)), max(0, -(-high // loop.step))
+
+
+def trip_count(loop: Loop, env: Env) -> int | None:
+    """The largest number of iterations, None if unknown."""
+    most = trips(loop, env)[1]
+    return int(most) if math.isfinite(most) else None
+
+
+def loops_in(above: Body) -> list[Loop]:
+    """The loops among enclosing statements, outermost first."""
+    return [s for s in above if isinstance(s, Loop)]
+
+
+def labelled_loops(body: Body) -> list[tuple[str, Loop, Body]]:
+    """Every loop with a label unique in the kernel (`k`, `k#2`, ...) and what is around it."""
+    seen: dict[str, int] = {}
+    result = []
+    for stmt, above in walk_paths(body):
+        if isinstance(stmt, Loop):
+            seen[stmt.var] = seen.get(stmt.var, 0) + 1
+            count = seen[stmt.var]
+            label = stmt.var if count == 1 else f"{stmt.var}#{count}"
+            result.append((label, stmt, above))
+    return result
+
+
+def innermost_first(body: Body) -> Iterator[tuple[Stmt, Body]]:
+    """All statements with what is around them, inner ones first."""
+    return reversed(list(walk_paths(body)))
+
+
+def simplify(kernel: Kernel) -> Kernel:
+    """Fold what loop bounds decide: minimums, remainders, conditions, loops that run once.
+
+    Before: `for (int j = 0; j < 64; j += 64) { const int cols = 64 - j < 64 ? ... }`
+    After:  the body with `j` replaced by 0 and `cols` by 64.
+    """
+    return kernel.with_body(_simplify(kernel.body, {}))
+
+
+def _simplify(body: Body, env: Env) -> Body:
+    result: list[Stmt] = []
+    for stmt in body:
+        result.extend(_simplify_one(stmt, env))
+    return tuple(result)
+
+
+def _simplify_one(stmt: Stmt, env: Env) -> Body:
+    def fold(expr: Expr) -> Expr:
+        return simplified(expr, env)
+
+    if isinstance(stmt, Command):
+        operands = tuple(
+            replace(o, flags=_decided_flags(o.flags, env)) if isinstance(o, Local) else o
+            for o in (map_operand(o, fold) for o in stmt.operands))
+        return (replace(stmt, operands=operands),)
+    if isinstance(stmt, Loop):
+        return _simplify_loop(replace(stmt, lower=fold(stmt.lower), upper=fold(stmt.upper)), env)
+    if isinstance(stmt, Guard):
+        verdict, left = decide(stmt.condition, env)
+        if verdict is None:
+            body, orelse = _simplify(stmt.body, env), _simplify(stmt.orelse, env)
+            return (replace(stmt, condition=left, body=body, orelse=orelse),)
+        return _simplify(with_notes(stmt.body if verdict else stmt.orelse, stmt.notes), env)
+    return (stmt,)
+
+
+def _simplify_loop(loop: Loop, env: Env) -> Body:
+    fewest, most = trips(loop, env)
+    if most == 0:
+        return ()
+    if fewest == most == 1 and not has_opaque(loop.body):
+        once = map_expressions(loop.body, lambda e: e.substituted({loop.var: loop.lower}))
+        return _simplify(with_notes(once, loop.notes), env)
+    body = _simplify(loop.body, entered(env, loop))
+    return (replace(loop, body=body),) if body else ()
+
+
+def with_notes(body: Body, notes: tuple[str, ...]) -> Body:
+    """Comment lines put before the first statement."""
+    if not notes or not body:
+        return body
+    return (replace(body[0], notes=(*notes, *body[0].notes)), *body[1:])
+
+
+def _decided_flags(flags: tuple[Flag, ...], env: Env) -> tuple[Flag, ...]:
+    kept = []
+    for flag in flags:
+        verdict, left = decide(flag.when, env)
+        if verdict is not False:
+            kept.append(Flag(flag.name, () if verdict else left))
+    return tuple(kept)
+
+
+_DECIDERS: Mapping[str, Callable[[float, float], bool | None]] = {
+    "<": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "<=": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    ">": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    ">=": lambda low, high: True if low >= 0 else False if high < 0 else None,
+    "==": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
+    "!=": lambda low, high: False if low == high == 0 else True if low > 0 or high < 0 else None,
+}
+
+
+def decide(condition: Condition, env: Env) -> tuple[bool | None, Condition]:
+    """Whether a condition always or never holds within `env`, and what is left to test."""
+    left: list[Compare] = []
+    for compare in condition:
+        low, high = bounds(compare.left - compare.right, env)
+        verdict = _DECIDERS[compare.op](low, high)
+        if verdict is False:
+            return False, ()
+        if verdict is None:
+            left.append(compare)
+    return (None, tuple(left)) if left else (True, ())

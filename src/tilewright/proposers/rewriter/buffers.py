@@ -1,0 +1,237 @@
+"""Logical buffers: the groups of local addresses that touch the same rows.
+
+A buffer may have several slots: its addresses then contain one remainder, `slot_stride * (e %
+slots)`, and each slot holds `rows` rows. Buffers are named after the array they are moved from or
+to, so that a person can follow a plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.rewriter.analysis import Env, env_of
+from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Dram,
+    Kernel,
+    Local,
+    Operand,
+    rebuilt,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+MAX_SLOTS = 8
+"""Remainders by more than this are offsets, not slots."""
+
+
+class NotApplicable(Exception):
+    """A rewrite does not fit this place; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One local operand of a command: where it stands and which rows it may touch."""
+
+    command: Command
+    operand: int
+    writes: bool
+    local: Local
+    rows: int
+    above: Body
+
+    @property
+    def env(self) -> Env:
+        """Ranges of the loops around it."""
+        return env_of(self.above)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Rows `base`..`base + rows` of a local memory (per slot), and who touches them."""
+
+    name: str
+    space: str
+    base: int
+    rows: int
+    accesses: tuple[Access, ...]
+    slots: int = 1
+    slot_stride: int = 0
+
+    @property
+    def writers(self) -> tuple[Access, ...]:
+        """Accesses that write."""
+        return tuple(a for a in self.accesses if a.writes)
+
+    @property
+    def readers(self) -> tuple[Access, ...]:
+        """Accesses that read."""
+        return tuple(a for a in self.accesses if not a.writes)
+
+    def intervals(self) -> list[tuple[int, int]]:
+        """Rows in use, one half-open interval per slot."""
+        starts = [self.base + s * self.slot_stride for s in range(self.slots)]
+        return [(s, s + self.rows) for s in starts]
+
+
+def find_buffers(kernel: Kernel, machine: Machine) -> list[Buffer]:
+    """All buffers in the order of their first use; `NotApplicable` if an address has no bounds."""
+    groups: list[tuple[list[Access], list[tuple[int, int]]]] = []
+    for access in accesses(kernel, machine):
+        touched = _intervals(access)
+        same = [g for g in groups if g[0][0].local.space == access.local.space
+                and _overlap(g[1], touched)]
+        merged: tuple[list[Access], list[tuple[int, int]]] = ([], [])
+        for group in same:
+            merged[0].extend(group[0])
+            merged[1].extend(group[1])
+        position = groups.index(same[0]) if same else len(groups)
+        groups = [g for g in groups if g not in same]
+        groups.insert(position, ([*merged[0], access], [*merged[1], *touched]))
+    taken: dict[str, int] = {}
+    return [_buffer(members, touched, taken) for members, touched in groups]
+
+
+def find_buffer(kernel: Kernel, machine: Machine, name: str) -> Buffer:
+    """The buffer with this name."""
+    for buffer in find_buffers(kernel, machine):
+        if buffer.name == name:
+            return buffer
+    raise NotApplicable(f"there is no buffer {name}")
+
+
+def accesses(kernel: Kernel, machine: Machine) -> Iterator[Access]:
+    """Every local operand of every command, in textual order."""
+    strides = _block_strides(kernel, machine)
+    for stmt, above in walk_paths(kernel.body):
+        if isinstance(stmt, Command):
+            roles = machine.effects[stmt.name].operands
+            for position in machine.local_operands(stmt.name):
+                operand = stmt.operands[position]
+                if isinstance(operand, Local):
+                    rows = _extent(stmt, position, operand, above, machine, strides)
+                    yield Access(stmt, position, roles[position] == "local_write", operand, rows,
+                                 above)
+
+
+def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
+    """Rows between neighbouring blocks of a wide move, as configured for this command."""
+    return _block_strides(kernel, machine).get(
+        (machine.attribute(command.name, "configured_by") or "",
+         machine.attribute(command.name, "id") or ""), default_stride(machine, command.name))
+
+
+def default_stride(machine: Machine, name: str) -> int:
+    """Rows of a block where the command's setting does not say otherwise."""
+    return int(machine.attribute(name, "max_rows") or 1)
+
+
+def relocated(kernel: Kernel, buffer: Buffer, base: int, slot_stride: int) -> Kernel:
+    """The kernel with a buffer at another base, its slots `slot_stride` rows apart."""
+
+    def move(row: Expr) -> Expr:
+        shifted = row + (base - buffer.base)
+        for atom, coefficient in row.terms:
+            if _is_slot(atom, coefficient, buffer):
+                shifted = shifted + Expr(0, ((atom, slot_stride - coefficient),))
+        return shifted
+
+    return readdressed(kernel, buffer, lambda access: move(access.local.row))
+
+
+def readdressed(kernel: Kernel, buffer: Buffer, row_of) -> Kernel:  # type: ignore[no-untyped-def]
+    """The kernel with the row of each access of a buffer replaced by `row_of(access)`."""
+    new: dict[Command, list[Operand]] = {}
+    for access in buffer.accesses:
+        operands = new.setdefault(access.command, list(access.command.operands))
+        operands[access.operand] = replace(access.local, row=row_of(access))
+    return kernel.with_body(rebuilt(
+        kernel.body,
+        lambda s: (replace(s, operands=tuple(new[s])),)
+        if isinstance(s, Command) and s in new else None))
+
+
+def _is_slot(atom: object, coefficient: int, buffer: Buffer) -> bool:
+    return (isinstance(atom, Remainder) and buffer.slots > 1 and atom.by == buffer.slots
+            and coefficient == buffer.slot_stride)
+
+
+def _block_strides(kernel: Kernel, machine: Machine) -> dict[tuple[str, str], int]:
+    """Block stride per configuring command and id; the largest if configured twice."""
+    found: dict[tuple[str, str], int] = {}
+    for stmt, _ in walk_paths(kernel.body):
+        if isinstance(stmt, Command) and machine.unit(stmt.name) == "config":
+            given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
+            stride, key = given.get("block_stride"), given.get("id")
+            if isinstance(stride, Expr) and stride.is_const and isinstance(key, Expr):
+                slot = (stmt.name, str(key.const))
+                found[slot] = max(found.get(slot, 0), stride.const)
+    return found
+
+
+def _extent(command: Command, position: int, local: Local, above: Body, machine: Machine,
+            strides: dict[tuple[str, str], int]) -> int:
+    """Most rows an access may touch."""
+    env = env_of(above)
+    row_columns = machine.spaces[local.space].row_columns
+    sizes = []
+    for axis in ("columns", "rows"):
+        at = machine.extent(command.name, position, axis)
+        operand = command.operands[at] if at is not None else Expr(1)
+        limit = float(machine.attribute(command.name, f"max_{axis}") or math.inf)
+        most = bounds(operand, env)[1] if isinstance(operand, Expr) else limit
+        sizes.append(min(most, limit))
+    if not all(math.isfinite(s) for s in sizes):
+        raise NotApplicable(f"the extent of {command.name} has no bound")
+    key = (machine.attribute(command.name, "configured_by") or "",
+           machine.attribute(command.name, "id") or "")
+    stride = strides.get(key, default_stride(machine, command.name))
+    blocks = -(-int(sizes[0]) // row_columns)
+    return (blocks - 1) * stride + int(sizes[1])
+
+
+def _intervals(access: Access) -> list[tuple[int, int]]:
+    """Rows an access may touch: one interval per combination of slot numbers."""
+    row = access.local.row
+    slots = [(a, c) for a, c in row.terms if isinstance(a, Remainder) and a.by <= MAX_SLOTS]
+    rest = Expr(row.const, tuple(t for t in row.terms if t not in slots))
+    low, high = bounds(rest, access.env)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise NotApplicable("a local address has no bounds")
+    choices = itertools.product(*(range(0, a.by * c, c) for a, c in slots
+                                  if isinstance(a, Remainder)))
+    return [(int(low) + sum(o), int(high) + sum(o) + access.rows) for o in choices]
+
+
+def _overlap(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> bool:
+    return any(a < d and c < b for a, b in left for c, d in right)
+
+
+def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[str, int]) -> Buffer:
+    name = _name(members)
+    taken[name] = taken.get(name, 0) + 1
+    label = name if taken[name] == 1 else f"{name}{taken[name]}"
+    base, end = min(a for a, _ in touched), max(b for _, b in touched)
+    space = members[0].local.space
+    slots = {next(((a.by, c) for a, c in m.local.row.terms
+                   if isinstance(a, Remainder) and a.by <= MAX_SLOTS), (1, 0)) for m in members}
+    if len(slots) == 1:
+        count, stride = slots.pop()
+        rows = end - base - (count - 1) * stride
+        if count > 1 and stride >= rows > 0:
+            return Buffer(label, space, base, rows, tuple(members), count, stride)
+    return Buffer(label, space, base, end - base, tuple(members))
+
+
+def _name(members: list[Access]) -> str:
+    """The array a buffer is moved from or to, else its memory's name."""
+    for access in members:
+        for operand in access.command.operands:
+            if isinstance(operand, Dram):
+                return operand.array
+    return members[0].local.space.lower()

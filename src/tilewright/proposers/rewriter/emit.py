@@ -1,0 +1,195 @@
+"""Loop IR to readable C, comments kept.
+
+A minimum or remainder that commands use is given a name once, in the outermost block where all its
+variables exist: the author's name when the expression had one, else one after its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.proposers.rewriter.expr import (
+    Atom,
+    Expr,
+    Minimum,
+    Quotient,
+    Remainder,
+    Var,
+)
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Condition,
+    Dram,
+    Flag,
+    Guard,
+    Kernel,
+    Local,
+    Loop,
+    Opaque,
+    Operand,
+    Stmt,
+    Text,
+    expressions,
+    walk,
+)
+
+
+def emit(kernel: Kernel) -> str:
+    """The whole file as C."""
+    taken = {a.name for a in kernel.arrays}
+    for stmt in walk(kernel.body):
+        if isinstance(stmt, Loop):
+            taken.add(stmt.var)
+        elif isinstance(stmt, Opaque):
+            taken |= stmt.names
+    printer = _Printer(kernel.names, taken)
+    lines = printer.block(kernel.body, 1, frozenset(), {})
+    return "\n".join([f"{kernel.before}{kernel.signature} {{", *lines, "}"]) + kernel.after
+
+
+@dataclass
+class _Printer:
+    """Prints one function; `taken` are the names that are in use."""
+
+    preferred: Mapping[Atom, str]
+    taken: set[str]
+
+    def block(
+        self, body: Body, depth: int, scope: frozenset[str], names: Mapping[Atom, str]
+    ) -> list[str]:
+        """Lines of a block: first the locals it defines, then its statements."""
+        pad = "  " * depth
+        known = dict(names)
+        inner = _Printer(self.preferred, set(self.taken))
+        lines = []
+        for atom in _nameable(body):
+            if atom not in known and Expr(0, ((atom, 1),)).names() <= scope:
+                value = _Text(known).atom(atom)
+                known[atom] = inner._name(atom)
+                lines.append(f"{pad}const int {known[atom]} = {value};")
+        for stmt in body:
+            lines.extend(inner._statement(stmt, depth, scope, known))
+        return lines
+
+    def _name(self, atom: Atom) -> str:
+        base = self.preferred.get(atom) or ("slot" if isinstance(atom, Remainder) else "count")
+        name, number = base, 2
+        while name in self.taken:
+            name, number = f"{base}{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    def _statement(
+        self, stmt: Stmt, depth: int, scope: frozenset[str], names: Mapping[Atom, str]
+    ) -> list[str]:
+        pad = "  " * depth
+        text = _Text(names)
+        lines = [f"{pad}// {note}" for note in stmt.notes]
+        match stmt:
+            case Command(name, operands, _, trailing):
+                call = f"{name}({', '.join(text.operand(o) for o in operands)});"
+                lines.append(pad + call + (f"  // {trailing}" if trailing else ""))
+            case Loop(var, lower, upper, step, body):
+                advance = f"{var}++" if step == 1 else f"{var} += {step}"
+                lines.append(f"{pad}for (int {var} = {text.expr(lower)}; "
+                             f"{var} < {text.expr(upper)}; {advance}) {{")
+                lines.extend(self.block(body, depth + 1, scope | {var}, names))
+                lines.append(f"{pad}}}")
+            case Guard(condition, body, orelse):
+                lines.append(f"{pad}if ({text.condition(condition)}) {{")
+                lines.extend(self.block(body, depth + 1, scope, names))
+                if orelse:
+                    lines.append(f"{pad}}} else {{")
+                    lines.extend(self.block(orelse, depth + 1, scope, names))
+                lines.append(f"{pad}}}")
+            case Opaque(source):
+                lines.append(pad + source)
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Prints expressions; atoms in `names` print as their name."""
+
+    names: Mapping[Atom, str]
+
+    def operand(self, operand: Operand) -> str:
+        match operand:
+            case Expr():
+                return self.expr(operand)
+            case Local(space, row, flags):
+                return " | ".join([f"{space}({self.expr(row)})", *(self.flag(f) for f in flags)])
+            case Dram(array, index):
+                element = "".join(f"[{self.expr(e)}]" for e in index)
+                return f"&{array}{element}" if element else array
+            case Text(text):
+                return text
+
+    def flag(self, flag: Flag) -> str:
+        if not flag.when:
+            return flag.name
+        return f"({self.condition(flag.when)} ? {flag.name} : 0)"
+
+    def condition(self, condition: Condition) -> str:
+        return " && ".join(
+            f"{self.expr(c.left)} {c.op} {self.expr(c.right)}" for c in condition)
+
+    def expr(self, expr: Expr) -> str:
+        parts = [(c, self._factor(a, abs(c) != 1)) for a, c in expr.terms]
+        parts.sort(key=lambda p: p[0] < 0)
+        if expr.const or not parts:
+            first = not parts or parts[0][0] < 0
+            parts.insert(0 if first else len(parts), (expr.const, ""))
+        result = ""
+        for coefficient, factor in parts:
+            size = abs(coefficient)
+            term = f"{size}" if not factor else factor if size == 1 else f"{size} * {factor}"
+            sign = "-" if coefficient < 0 else "+"
+            result += f" {sign} {term}" if result else (f"-{term}" if sign == "-" else term)
+        return result
+
+    def _factor(self, atom: Atom, multiplied: bool) -> str:
+        text = self.names.get(atom) or self.atom(atom)
+        plain = isinstance(atom, Var) or atom in self.names
+        tight = isinstance(atom, Quotient | Remainder) and not multiplied
+        return text if plain or tight else f"({text})"
+
+    def atom(self, atom: Atom) -> str:
+        match atom:
+            case Var(name):
+                return name
+            case Quotient(of, by):
+                return f"{self._operand(of)} / {by}"
+            case Remainder(of, by):
+                return f"{self._operand(of)} % {by}"
+            case Minimum(left, right):
+                if left.is_const:
+                    left, right = right, left
+                first, second = self.expr(left), self.expr(right)
+                return f"{first} < {second} ? {first} : {second}"
+
+    def _operand(self, expr: Expr) -> str:
+        single = len(expr.terms) == 1 and expr.const == 0 and expr.terms[0][1] == 1
+        return self.expr(expr) if single or expr.is_const else f"({self.expr(expr)})"
+
+
+def _nameable(body: Body) -> Iterator[Atom]:
+    """Minimums and remainders that are used anywhere inside, inner ones first."""
+    for stmt in walk(body):
+        for expr in _used(stmt):
+            for atom in expr.atoms():
+                if isinstance(atom, Minimum | Remainder):
+                    yield atom
+
+
+def _used(stmt: Stmt) -> Iterator[Expr]:
+    if isinstance(stmt, Command):
+        for operand in stmt.operands:
+            yield from expressions(operand)
+    elif isinstance(stmt, Loop):
+        yield from (stmt.lower, stmt.upper)
+    elif isinstance(stmt, Guard):
+        for compare in stmt.condition:
+            yield from (compare.left, compare.right)

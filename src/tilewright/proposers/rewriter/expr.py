@@ -1,0 +1,255 @@
+"""Integer expressions in a canonical form: constant + sum of coefficient * atom.
+
+An atom is a variable, or a quotient, remainder or minimum of expressions. All values are assumed
+non-negative where a quotient or remainder is taken, so C's truncation equals the floor.
+Expressions compare by value; equal sums are equal objects whatever their order was in the source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Bounds: TypeAlias = tuple[float, float]
+"""Smallest and largest value, both included; infinite where unknown."""
+
+UNBOUNDED: Bounds = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A loop variable or another integer the kernel names."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`of / by`, rounded down; `by` is positive."""
+
+    of: Expr
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`of % by`; `by` is positive."""
+
+    of: Expr
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """The smaller of two expressions."""
+
+    left: Expr
+    right: Expr
+
+
+Atom: TypeAlias = Var | Quotient | Remainder | Minimum
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """`const` plus the sum of `coefficient * atom`; terms are sorted and never zero."""
+
+    const: int = 0
+    terms: tuple[tuple[Atom, int], ...] = ()
+
+    def __add__(self, other: Expr | int) -> Expr:
+        other = as_expr(other)
+        return _sum(self.const + other.const, (*self.terms, *other.terms))
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return self + as_expr(other) * -1
+
+    def __mul__(self, factor: int) -> Expr:
+        return _sum(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
+
+    @property
+    def is_const(self) -> bool:
+        """Whether no variable is left."""
+        return not self.terms
+
+    def coefficient(self, name: str) -> int:
+        """Coefficient of a variable where it stands alone (not inside another atom)."""
+        return next((c for a, c in self.terms if a == Var(name)), 0)
+
+    def names(self) -> frozenset[str]:
+        """Every variable the expression mentions."""
+        return frozenset(a.name for a in self.atoms() if isinstance(a, Var))
+
+    def atoms(self) -> Iterator[Atom]:
+        """All atoms, inner ones before the atoms they stand in."""
+        for atom, _ in self.terms:
+            for part in _parts(atom):
+                yield from part.atoms()
+            yield atom
+
+    def rebuilt(self, change: Callable[[Atom], Expr]) -> Expr:
+        """The sum with each of its own atoms replaced by `change(atom)`."""
+        result = Expr(self.const)
+        for atom, coefficient in self.terms:
+            result = result + change(atom) * coefficient
+        return result
+
+    def substituted(self, values: Mapping[str, Expr]) -> Expr:
+        """Variables replaced, everywhere, and folded again."""
+        if not self.names() & values.keys():
+            return self
+
+        def change(atom: Atom) -> Expr:
+            if isinstance(atom, Var):
+                return values.get(atom.name, _single(atom))
+            return _refold(atom, lambda e: e.substituted(values))
+
+        return self.rebuilt(change)
+
+
+ZERO = Expr()
+
+
+def as_expr(value: Expr | int) -> Expr:
+    """An integer as an expression."""
+    return value if isinstance(value, Expr) else Expr(value)
+
+
+def var(name: str) -> Expr:
+    """A variable as an expression."""
+    return _single(Var(name))
+
+
+def quotient(of: Expr, by: int) -> Expr:
+    """`of / by`: multiples of `by` are taken out of the quotient."""
+    if by == 1:
+        return of
+    whole = Expr(of.const // by, tuple((a, c // by) for a, c in of.terms if c % by == 0))
+    rest = Expr(of.const % by, tuple((a, c) for a, c in of.terms if c % by))
+    if rest.is_const:
+        return whole
+    if len(rest.terms) == 1 and rest.const == 0 and isinstance(rest.terms[0][0], Quotient):
+        inner, coefficient = rest.terms[0]
+        if coefficient == 1 and isinstance(inner, Quotient):
+            return whole + quotient(inner.of, inner.by * by)
+    return whole + _single(Quotient(rest, by))
+
+
+def remainder(of: Expr, by: int) -> Expr:
+    """`of % by`: coefficients are reduced first."""
+    rest = Expr(of.const % by, tuple((a, c % by) for a, c in of.terms if c % by))
+    return rest if rest.is_const else _single(Remainder(rest, by))
+
+
+def minimum(left: Expr, right: Expr) -> Expr:
+    """The smaller of two; folded when their difference is a constant."""
+    difference = left - right
+    if difference.is_const:
+        return left if difference.const <= 0 else right
+    first, second = sorted((left, right), key=_key)
+    return _single(Minimum(first, second))
+
+
+def bounds(expr: Expr, env: Mapping[str, Bounds]) -> Bounds:
+    """Smallest and largest value when each variable lies within `env`."""
+    low: float = expr.const
+    high: float = expr.const
+    for atom, coefficient in expr.terms:
+        ends = [coefficient * b for b in _atom_bounds(atom, env)]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
+    """The same value with every minimum, quotient and remainder that `env` decides removed."""
+
+    def change(atom: Atom) -> Expr:
+        if isinstance(atom, Var):
+            low, high = env.get(atom.name, UNBOUNDED)
+            return Expr(int(low)) if low == high else _single(atom)
+        folded = _refold(atom, lambda e: simplified(e, env))
+        if len(folded.terms) != 1 or folded.terms[0][1] != 1 or folded.const:
+            return folded
+        return _decided(folded.terms[0][0], env)
+
+    return expr.rebuilt(change)
+
+
+def _decided(atom: Atom, env: Mapping[str, Bounds]) -> Expr:
+    match atom:
+        case Minimum(left, right):
+            low, high = bounds(left - right, env)
+            return left if high <= 0 else right if low >= 0 else _single(atom)
+        case Quotient(of, by):
+            low, high = bounds(of, env)
+            same = math.isfinite(low) and math.isfinite(high) and low // by == high // by
+            return Expr(int(low // by)) if same else _single(atom)
+        case Remainder(of, by):
+            low, high = bounds(of, env)
+            return of if low >= 0 and high < by else _single(atom)
+    return _single(atom)
+
+
+def _atom_bounds(atom: Atom, env: Mapping[str, Bounds]) -> Bounds:
+    match atom:
+        case Var(name):
+            return env.get(name, UNBOUNDED)
+        case Quotient(of, by):
+            low, high = bounds(of, env)
+            return low // by, high // by
+        case Remainder(of, by):
+            low, high = bounds(of, env)
+            return (low, high) if low >= 0 and high < by else (0, by - 1)
+        case Minimum(left, right):
+            a, b = bounds(left, env), bounds(right, env)
+            return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _refold(atom: Atom, change: Callable[[Expr], Expr]) -> Expr:
+    match atom:
+        case Quotient(of, by):
+            return quotient(change(of), by)
+        case Remainder(of, by):
+            return remainder(change(of), by)
+        case Minimum(left, right):
+            return minimum(change(left), change(right))
+    return _single(atom)
+
+
+def _parts(atom: Atom) -> tuple[Expr, ...]:
+    match atom:
+        case Quotient(of, _) | Remainder(of, _):
+            return (of,)
+        case Minimum(left, right):
+            return (left, right)
+    return ()
+
+
+def _single(atom: Atom) -> Expr:
+    return Expr(0, ((atom, 1),))
+
+
+def _sum(const: int, terms: tuple[tuple[Atom, int], ...]) -> Expr:
+    total: dict[Atom, int] = {}
+    for atom, coefficient in terms:
+        total[atom] = total.get(atom, 0) + coefficient
+    kept = [(a, c) for a, c in total.items() if c]
+    return Expr(const, tuple(sorted(kept, key=lambda t: _atom_key(t[0]))))
+
+
+def _key(expr: Expr) -> str:
+    return f"{expr.const}+" + "+".join(f"{c}*{_atom_key(a)}" for a, c in expr.terms)
+
+
+def _atom_key(atom: Atom) -> str:
+    match atom:
+        case Var(name):
+            return name
+        case Quotient(of, by):
+            return f"~({_key(of)})/{by}"
+        case Remainder(of, by):
+            return f"~({_key(of)})%{by}"
+        case Minimum(left, right):
+            return f"~min({_key(left)},{_key(right)})"

@@ -1,0 +1,261 @@
+"""The loop IR: nests of accelerator commands with symbolic operands.
+
+Statements compare by identity, so one of two equal commands can be told from the other;
+expressions and operands compare by value. Everything is frozen: a rewrite builds a new tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from tilewright.proposers.rewriter.expr import Atom, Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`left op right`, with op one of < <= > >= == !=."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+Condition: TypeAlias = tuple[Compare, ...]
+"""All of the comparisons hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An address bit, set always or only `when` a condition holds."""
+
+    name: str
+    when: Condition = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A local address: `space(row)` with flags."""
+
+    space: str
+    row: Expr
+    flags: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dram:
+    """The address of an element of an argument array, one index per dimension."""
+
+    array: str
+    index: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An operand kept as written; it mentions no variable of the kernel."""
+
+    text: str
+
+
+Operand: TypeAlias = Expr | Local | Dram | Text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Command:
+    """One accelerator command; `notes` are comment lines before it, `trailing` one behind it."""
+
+    name: str
+    operands: tuple[Operand, ...]
+    notes: tuple[str, ...] = ()
+    trailing: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """`for (int var = lower; var < upper; var += step)`; the step is positive."""
+
+    var: str
+    lower: Expr
+    upper: Expr
+    step: int
+    body: tuple[Stmt, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """`if (condition) body else orelse`."""
+
+    condition: Condition
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """Code the IR does not model, kept as written; nothing moves across it.
+
+    `names` are the identifiers it mentions, `reason` says why it was left alone.
+    """
+
+    text: str
+    names: frozenset[str]
+    reason: str
+    notes: tuple[str, ...] = ()
+
+
+Stmt: TypeAlias = Command | Loop | Guard | Opaque
+Body: TypeAlias = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A parameter of the kernel: an array with literal sizes, empty where they are not known."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel function and the text around it.
+
+    `names` holds the names the author gave to expressions, for printing them again.
+    """
+
+    before: str
+    signature: str
+    arrays: tuple[Array, ...]
+    body: Body
+    after: str
+    names: Mapping[Atom, str] = field(default_factory=dict)
+
+    def with_body(self, body: Body) -> Kernel:
+        """The same kernel with another body."""
+        return replace(self, body=body)
+
+
+def children(stmt: Stmt) -> Body:
+    """Statements directly inside."""
+    if isinstance(stmt, Loop):
+        return stmt.body
+    if isinstance(stmt, Guard):
+        return stmt.body + stmt.orelse
+    return ()
+
+
+def walk(body: Body) -> Iterator[Stmt]:
+    """All statements in textual order, outer before inner."""
+    for stmt in body:
+        yield stmt
+        yield from walk(children(stmt))
+
+
+def walk_paths(body: Body, above: Body = ()) -> Iterator[tuple[Stmt, Body]]:
+    """All statements with the loops and guards around them, outermost first."""
+    for stmt in body:
+        yield stmt, above
+        yield from walk_paths(children(stmt), (*above, stmt))
+
+
+def commands(body: Body) -> Iterator[Command]:
+    """All commands in textual order."""
+    return (s for s in walk(body) if isinstance(s, Command))
+
+
+def has_opaque(body: Body) -> bool:
+    """Whether anything inside is not modelled."""
+    return any(isinstance(s, Opaque) for s in walk(body))
+
+
+Change: TypeAlias = Callable[[Stmt], "Body | None"]
+
+
+def rebuilt(body: Body, change: Change) -> Body:
+    """The body after `change`, asked outermost first.
+
+    It returns the statements to put in a statement's place, or None to keep it and look inside.
+    A loop or guard left without a body disappears.
+    """
+    result: list[Stmt] = []
+    for stmt in body:
+        new = change(stmt)
+        if new is not None:
+            result.extend(new)
+        elif isinstance(stmt, Loop):
+            inner = rebuilt(stmt.body, change)
+            result.extend([_with(stmt, inner)] if inner else [])
+        elif isinstance(stmt, Guard):
+            yes, no = rebuilt(stmt.body, change), rebuilt(stmt.orelse, change)
+            if yes or no:
+                result.append(stmt if (yes, no) == (stmt.body, stmt.orelse)
+                              else replace(stmt, body=yes, orelse=no))
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+def _with(loop: Loop, body: Body) -> Loop:
+    return loop if body == loop.body else replace(loop, body=body)
+
+
+def map_expressions(body: Body, change: Callable[[Expr], Expr]) -> Body:
+    """Every expression of bounds, conditions and operands replaced by `change(expression)`."""
+    result: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Command):
+            operands = tuple(map_operand(o, change) for o in stmt.operands)
+            result.append(stmt if operands == stmt.operands else replace(stmt, operands=operands))
+        elif isinstance(stmt, Loop):
+            result.append(replace(stmt, lower=change(stmt.lower), upper=change(stmt.upper),
+                                  body=map_expressions(stmt.body, change)))
+        elif isinstance(stmt, Guard):
+            result.append(replace(stmt, condition=map_condition(stmt.condition, change),
+                                  body=map_expressions(stmt.body, change),
+                                  orelse=map_expressions(stmt.orelse, change)))
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+def map_operand(operand: Operand, change: Callable[[Expr], Expr]) -> Operand:
+    """One operand with its expressions replaced."""
+    match operand:
+        case Expr():
+            return change(operand)
+        case Local(space, row, flags):
+            return Local(space, change(row),
+                         tuple(Flag(f.name, map_condition(f.when, change)) for f in flags))
+        case Dram(array, index):
+            return Dram(array, tuple(change(e) for e in index))
+    return operand
+
+
+def map_condition(condition: Condition, change: Callable[[Expr], Expr]) -> Condition:
+    """A condition with its expressions replaced."""
+    return tuple(Compare(c.op, change(c.left), change(c.right)) for c in condition)
+
+
+def expressions(operand: Operand) -> Iterator[Expr]:
+    """The expressions of an operand, those of conditional flags included."""
+    match operand:
+        case Expr():
+            yield operand
+        case Local(_, row, flags):
+            yield row
+            for flag in flags:
+                for compare in flag.when:
+                    yield from (compare.left, compare.right)
+        case Dram(_, index):
+            yield from index
+
+
+def names_in(command: Command) -> frozenset[str]:
+    """Every variable a command mentions."""
+    found: frozenset[str] = frozenset()
+    for operand in command.operands:
+        for expr in expressions(operand):
+            found |= expr.names()
+    return found

@@ -1,0 +1,91 @@
+"""What the rewriter knows of an accelerator: the command effects of a `TargetBrief`, indexed.
+
+Operand roles and attributes are described at the head of a target's `commands.toml`. No name of a
+command, memory or flag appears in the rewriter itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.core.records import CommandEffect, TargetBrief
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A local memory: rows, rows per bank, and elements per row."""
+
+    name: str
+    rows: int
+    bank_rows: int
+    row_columns: int
+
+    @property
+    def banks(self) -> int:
+        """Number of banks."""
+        return self.rows // self.bank_rows
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Indexed view of a target's declared commands, memories, flags and constants."""
+
+    effects: Mapping[str, CommandEffect]
+    constants: Mapping[str, int]
+
+    @classmethod
+    def of(cls, brief: TargetBrief) -> Machine:
+        """The machine a brief describes."""
+        return cls({e.name: e for e in brief.commands}, dict(brief.constants))
+
+    @cached_property
+    def spaces(self) -> Mapping[str, Space]:
+        """Local memories by the name of their address macro."""
+        return {
+            e.name: Space(e.name, *(int(e.attributes[k])
+                                    for k in ("rows", "bank_rows", "row_columns")))
+            for e in self.effects.values() if e.unit == "space"
+        }
+
+    @cached_property
+    def flags(self) -> Mapping[str, str]:
+        """Meaning of each address flag by name."""
+        return {e.name: e.attributes.get("meaning", "")
+                for e in self.effects.values() if e.unit == "flag"}
+
+    def flag(self, meaning: str) -> str | None:
+        """Name of the flag with this meaning, if the target has one."""
+        return next((n for n, m in self.flags.items() if m == meaning), None)
+
+    def is_command(self, name: str) -> bool:
+        """Whether a called name is an accelerator command."""
+        effect = self.effects.get(name)
+        return effect is not None and effect.unit not in ("space", "flag")
+
+    def unit(self, name: str) -> str:
+        """Queue of a command: load, store, execute, config or sync."""
+        return self.effects[name].unit
+
+    def attribute(self, name: str, key: str) -> str | None:
+        """A declared attribute of a command, or None."""
+        return self.effects[name].attributes.get(key)
+
+    def operands(self, name: str, role: str) -> list[int]:
+        """Positions of the operands with this role."""
+        return [i for i, r in enumerate(self.effects[name].operands) if r == role]
+
+    def local_operands(self, name: str) -> list[int]:
+        """Positions of the local addresses a command reads or writes."""
+        roles = ("local_read", "local_write")
+        return [i for i, r in enumerate(self.effects[name].operands) if r in roles]
+
+    def extent(self, name: str, operand: int, axis: str) -> int | None:
+        """Position of the `columns` or `rows` operand for the local address at `operand`."""
+        ordinal = self.local_operands(name).index(operand)
+        roles = self.effects[name].operands
+        for wanted in (f"{axis}:{ordinal}", axis):
+            if wanted in roles:
+                return roles.index(wanted)
+        return None

@@ -1,0 +1,156 @@
+"""Addresses for buffers: first fit, or bank by bank so that nothing collides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.proposers.rewriter.buffers import (
+    Buffer,
+    NotApplicable,
+    find_buffers,
+    relocated,
+)
+from tilewright.proposers.rewriter.ir import Command, Kernel, walk_paths
+from tilewright.proposers.rewriter.machine import Machine, Space
+
+ELSEWHERE = 1 << 24
+"""Rows from here on exist in no memory: a grown buffer waits there for its place."""
+
+
+def placed(kernel: Kernel, machine: Machine) -> Kernel:
+    """Give every buffer that lies outside its memory a place by first fit, keeping the others.
+
+    Packs the whole memory anew where that fails; `NotApplicable` when the buffers do not fit.
+    """
+    for space in machine.spaces.values():
+        buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
+        outside = [b for b in buffers if _end(b) > space.rows]
+        if not outside:
+            continue
+        inside = [b for b in buffers if b not in outside]
+        plan = _first_fit(outside, [i for b in inside for i in b.intervals()], space)
+        if plan is None:
+            by_size = sorted(buffers, key=lambda b: -b.rows * b.slots)
+            plan = _first_fit(by_size, [], space)
+        if plan is None:
+            need = sum(b.rows * b.slots for b in buffers)
+            raise NotApplicable(f"{need} rows do not fit the {space.rows} rows of {space.name}")
+        kernel = _moved(kernel, machine, space, plan)
+    return kernel
+
+
+def spread(kernel: Kernel, machine: Machine) -> Kernel:
+    """Place buffers so that what is used together lies in different banks.
+
+    Before: `mvin(.., SPAD(0), ..); mvin2(.., SPAD(16), ..)` and a product reading both.
+    After:  the second at `SPAD(4096)`; slots of one buffer also get a bank each where they fit.
+    """
+    for space in machine.spaces.values():
+        buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
+        together = _used_together(kernel, machine, buffers)
+        order = sorted(buffers, key=lambda b: (-b.slots, -b.rows))
+        plan: dict[str, tuple[int, int]] = {}
+        for buffer in order:
+            best = min(_positions(buffer, order, plan, space),
+                       key=lambda p: _cost(buffer, p, order, plan, together, space), default=None)
+            if best is None:
+                raise NotApplicable(f"{space.name} is too full to spread over its banks")
+            plan[buffer.name] = best
+        kernel = _moved(kernel, machine, space, plan)
+    return kernel
+
+
+def _end(buffer: Buffer) -> int:
+    return max(end for _, end in buffer.intervals())
+
+
+def _first_fit(
+    buffers: list[Buffer], used: list[tuple[int, int]], space: Space
+) -> dict[str, tuple[int, int]] | None:
+    """Base and slot stride per buffer name, or None when one does not fit."""
+    plan = {}
+    used = list(used)
+    for buffer in buffers:
+        size = buffer.rows * buffer.slots
+        starts = sorted({0, *(end for _, end in used)})
+        free = next((s for s in starts if s + size <= space.rows
+                     and not any(s < e and b < s + size for b, e in used)), None)
+        if free is None:
+            return None
+        plan[buffer.name] = (free, buffer.rows if buffer.slots > 1 else 0)
+        used.append((free, free + size))
+    return plan
+
+
+def _moved(
+    kernel: Kernel, machine: Machine, space: Space, plan: dict[str, tuple[int, int]]
+) -> Kernel:
+    """Apply a plan in two steps, so that no buffer meets another one on the way."""
+    for aside in (True, False):
+        offset = ELSEWHERE if aside else 0
+        for name, (base, stride) in plan.items():
+            buffer = next(b for b in find_buffers(kernel, machine)
+                          if b.space == space.name and b.name == name)
+            kernel = relocated(kernel, buffer, base + offset * (1 + list(plan).index(name)), stride)
+    return kernel
+
+
+def _used_together(
+    kernel: Kernel, machine: Machine, buffers: list[Buffer]
+) -> set[frozenset[str]]:
+    """Pairs of buffers read by products of the same innermost statement list."""
+    readers: dict[tuple[int, ...], set[str]] = {}
+    where = {s: tuple(id(a) for a in above) for s, above in walk_paths(kernel.body)
+             if isinstance(s, Command)}
+    for buffer in buffers:
+        for access in buffer.readers:
+            if machine.unit(access.command.name) == "execute":
+                readers.setdefault(where[access.command], set()).add(buffer.name)
+    return {frozenset((a, b)) for names in readers.values() for a in names for b in names if a != b}
+
+
+def _positions(
+    buffer: Buffer, order: list[Buffer], plan: dict[str, tuple[int, int]], space: Space
+) -> Iterator[tuple[int, int]]:
+    """Places that are free: from each bank's start or behind a placed buffer."""
+    used = [i for b in order if b.name in plan for i in _at(b, *plan[b.name])]
+    bases = sorted({*range(0, space.rows, space.bank_rows), *(end for _, end in used)})
+    strides = [0]
+    if buffer.slots > 1:
+        banks = range(1, space.banks // buffer.slots + 1)
+        strides = [n * space.bank_rows for n in banks if n * space.bank_rows >= buffer.rows]
+        strides.append(buffer.rows)
+    for base in bases:
+        for stride in strides:
+            rows = _at(buffer, base, stride)
+            inside = rows[-1][1] <= space.rows
+            if inside and not any(a < d and c < b for a, b in rows for c, d in used):
+                yield base, stride
+
+
+def _at(buffer: Buffer, base: int, stride: int) -> list[tuple[int, int]]:
+    starts = [base + s * stride for s in range(buffer.slots)]
+    return [(s, s + buffer.rows) for s in starts]
+
+
+def _cost(buffer: Buffer, position: tuple[int, int], order: list[Buffer],
+          plan: dict[str, tuple[int, int]], together: set[frozenset[str]],
+          space: Space) -> tuple[int, int, int, int]:
+    """Shared banks with partners, between own slots, with anyone; then the lowest address."""
+    slots = [_banks(rows, space) for rows in _at(buffer, *position)]
+    mine = set().union(*slots)
+    partners = others = 0
+    for placed_buffer in order:
+        if placed_buffer.name in plan:
+            theirs = set().union(
+                *(_banks(r, space) for r in _at(placed_buffer, *plan[placed_buffer.name])))
+            shared = len(mine & theirs)
+            others += shared
+            if frozenset((buffer.name, placed_buffer.name)) in together:
+                partners += shared
+    own = sum(len(a & b) for i, a in enumerate(slots) for b in slots[:i])
+    return partners, own, others, position[0]
+
+
+def _banks(rows: tuple[int, int], space: Space) -> set[int]:
+    return set(range(rows[0] // space.bank_rows, (rows[1] - 1) // space.bank_rows + 1))

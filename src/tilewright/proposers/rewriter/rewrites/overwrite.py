@@ -1,0 +1,78 @@
+"""No clearing: the first product of a reduction overwrites."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.analysis import loops_in, simplify
+from tilewright.proposers.rewriter.buffers import Access, NotApplicable, find_buffer
+from tilewright.proposers.rewriter.expr import Expr, var
+from tilewright.proposers.rewriter.ir import (
+    Command,
+    Compare,
+    Condition,
+    Flag,
+    Kernel,
+    Loop,
+    Operand,
+    rebuilt,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
+    """Remove the moves of zeros into an accumulator; the first write overwrites instead.
+
+    Before: `load(0, ACC(0)); for k { product(ACC(0) | ACCUMULATE); }`
+    After:  `for k { product(ACC(0) | (k > 0 ? ACCUMULATE : 0)); }`
+
+    Legal when every other write accumulates and the reduction loops between the clearing and the
+    write run at least once; the write is the first of its rows there.
+    """
+    buffer = find_buffer(kernel, machine, buffer_name)
+    clears = [a for a in buffer.writers if _clears(a, machine)]
+    flag = machine.flag("accumulate")
+    products = [a for a in buffer.writers if a not in clears]
+    if not clears or flag is None or not products:
+        raise NotApplicable(f"{buffer_name} is not cleared by moves of zeros")
+    new: dict[Command, tuple[Operand, ...]] = {}
+    for access in products:
+        if Flag(flag) not in access.local.flags:
+            raise NotApplicable(f"a write to {buffer_name} does not simply accumulate")
+        first = _later_than_first(access, _common(access, clears), products)
+        flags = tuple(Flag(flag, first) if f.name == flag else f for f in access.local.flags)
+        if not first:
+            flags = tuple(f for f in flags if f.name != flag)
+        operands = list(new.get(access.command, access.command.operands))
+        operands[access.operand] = replace(access.local, flags=flags)
+        new[access.command] = tuple(operands)
+    gone = {a.command for a in clears}
+    body = rebuilt(kernel.body, lambda s: () if s in gone else
+                   (replace(s, operands=new[s]),) if isinstance(s, Command) and s in new else None)
+    return simplify(kernel.with_body(body))
+
+
+def _clears(access: Access, machine: Machine) -> bool:
+    name = access.command.name
+    source = machine.operands(name, "dram_read")
+    return (machine.attribute(name, "null_source") == "zeros"
+            and any(access.command.operands[i] == Expr(0) for i in source))
+
+
+def _common(access: Access, clears: list[Access]) -> list[Loop]:
+    """Loops around both the write and the clearing."""
+    return [s for s in loops_in(access.above) if any(s in c.above for c in clears)]
+
+
+def _later_than_first(
+    access: Access, common: list[Loop], products: list[Access]
+) -> Condition:
+    """When the write is not the first one to its rows since the clearing."""
+    row = access.local.row
+    reduction = [s for s in loops_in(access.above)
+                 if s not in common and s.var not in row.names()]
+    if len(reduction) > 1:
+        raise NotApplicable("more than one reduction loop")
+    if any(o is not access and o.local.row == row and o.above == access.above for o in products):
+        raise NotApplicable("several products accumulate into the same rows in one iteration")
+    return tuple(Compare(">", var(s.var), s.lower) for s in reduction)

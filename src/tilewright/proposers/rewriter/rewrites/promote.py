@@ -1,0 +1,156 @@
+"""Load once, use many times: move the loads of a buffer in front of a loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count
+from tilewright.proposers.rewriter.buffers import (
+    Access,
+    Buffer,
+    NotApplicable,
+    find_buffer,
+    readdressed,
+)
+from tilewright.proposers.rewriter.expr import Expr, quotient, var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Dram,
+    Guard,
+    Kernel,
+    Loop,
+    Stmt,
+    commands,
+    has_opaque,
+    names_in,
+    rebuilt,
+    walk,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
+
+
+def promote(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> Kernel:
+    """Load everything a loop needs of a buffer before the loop; the buffer grows to hold it.
+
+    Before: `for k { load(&A[i][k], SPAD(0)); use(SPAD(0)); }`
+    After:  `for k { load(&A[i][k], SPAD(k)); }  for k { use(SPAD(k)); }`
+
+    A loop that the loads do not depend on (weights inside the loop over rows) is left behind: the
+    operand becomes resident. Legal when only loads from arrays that the loop does not store to
+    write the buffer, all uses are inside the loop, and the grown buffer fits.
+    """
+    buffer = find_buffer(kernel, machine, buffer_name)
+    _check(buffer, loop, machine)
+    chains = {a: _chain(a, loop) for a in buffer.accesses}
+    needed = _needed_loops(buffer, chains)
+    for access in buffer.accesses:
+        if not set(needed) <= set(chains[access]):
+            raise NotApplicable(f"a use of {buffer_name} is outside a loop its loads depend on")
+    offset, rows = _layout(buffer, needed)
+    shift = offset + (ELSEWHERE - buffer.base)
+    kernel, loop = _grown(kernel, loop, buffer, shift, rows)
+    writers = {a.command for a in find_buffer(kernel, machine, buffer_name).writers}
+    loads = _only(loop, writers, {n.var for n in needed})
+    rest = rebuilt((loop,), lambda s: () if s in writers else None)
+    kernel = kernel.with_body(
+        rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None))
+    return placed(kernel, machine)
+
+
+def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> bool:
+    """Whether the loads of a buffer fetch different data in each iteration of a loop around it."""
+    buffer = find_buffer(kernel, machine, buffer_name)
+    _check(buffer, loop, machine)
+    return loop in _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})
+
+
+def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
+    inside = set(commands(loop.body))
+    if has_opaque(loop.body):
+        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+    if not buffer.writers or not buffer.readers:
+        raise NotApplicable(f"{buffer.name} is not both written and read")
+    if any(a.command not in inside for a in buffer.accesses):
+        raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
+    stored = {o.array for c in inside if machine.unit(c.name) == "store"
+              for o in c.operands if isinstance(o, Dram)}
+    for access in buffer.writers:
+        source = next((o for o in access.command.operands if isinstance(o, Dram)), None)
+        if machine.unit(access.command.name) != "load" or source is None:
+            raise NotApplicable(f"{buffer.name} is not only written by loads")
+        if source.array in stored:
+            raise NotApplicable(f"{source.array} is stored to in loop {loop.var}")
+
+
+def _chain(access: Access, loop: Loop) -> list[Loop]:
+    """Loops from `loop` down to the access."""
+    around = loops_in(access.above)
+    return around[around.index(loop):]
+
+
+def _needed_loops(buffer: Buffer, chains: dict[Access, list[Loop]]) -> list[Loop]:
+    """Loops, outermost first, whose iterations load different data."""
+    needed: set[Loop] = set()
+    for access in buffer.writers:
+        names = set(names_in(access.command))
+        for stmt in reversed(access.above):
+            if isinstance(stmt, Guard):
+                for compare in stmt.condition:
+                    names |= compare.left.names() | compare.right.names()
+            elif stmt in chains[access] and isinstance(stmt, Loop) and stmt.var in names:
+                needed.add(stmt)
+                names |= stmt.lower.names() | stmt.upper.names()
+    order = chains[buffer.writers[0]]
+    return [n for n in order if n in needed]
+
+
+def _layout(buffer: Buffer, needed: list[Loop]) -> tuple[Expr, int]:
+    """Row offset of each iteration's block, and rows of the grown buffer.
+
+    The loop that walks along a row of the array goes innermost, so that its blocks lie where one
+    wide load would put them.
+    """
+    along = {e.names() for a in buffer.writers for o in a.command.operands
+             if isinstance(o, Dram) and o.index for e in o.index[-1:]}
+    inner_last = sorted(needed, key=lambda n: any(names == {n.var} for names in along))
+    offset, size = Expr(), buffer.intervals()[-1][1] - buffer.base
+    env = env_of(buffer.writers[0].above)
+    for loop in reversed(inner_last):
+        count = trip_count(loop, env)
+        if count is None or not loop.lower.is_const:
+            raise NotApplicable(f"the trip count of loop {loop.var} is not known")
+        distance = var(loop.var) - loop.lower
+        if size % loop.step == 0:
+            offset = offset + distance * (size // loop.step)
+        else:
+            offset = offset + quotient(distance, loop.step) * size
+        size *= count
+    return offset, size
+
+
+def _grown(
+    kernel: Kernel, loop: Loop, buffer: Buffer, shift: Expr, rows: int
+) -> tuple[Kernel, Loop]:
+    """The kernel with the buffer's addresses shifted, and the same loop in it."""
+    position = [s for s in walk(kernel.body) if isinstance(s, Loop)].index(loop)
+    kernel = readdressed(kernel, buffer, lambda access: access.local.row + shift)
+    return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
+
+
+def _only(stmt: Stmt, kept: set[Command], needed: set[str]) -> Body:
+    """The nest around some commands and nothing else; loops they do not need are dropped."""
+    match stmt:
+        case Command():
+            return (stmt,) if stmt in kept else ()
+        case Loop():
+            body = tuple(s for inner in stmt.body for s in _only(inner, kept, needed))
+            if not body or stmt.var not in needed:
+                return body
+            return (replace(stmt, body=body, notes=()),)
+        case Guard():
+            yes = tuple(s for inner in stmt.body for s in _only(inner, kept, needed))
+            no = tuple(s for inner in stmt.orelse for s in _only(inner, kept, needed))
+            return (replace(stmt, body=yes, orelse=no, notes=()),) if yes or no else ()
+    return ()
