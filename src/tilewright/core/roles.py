@@ -50,7 +50,10 @@ class Proposer(Protocol):
         ...
 
     def normalize(self, source: str) -> str:
-        """A canonical form: two sources with equal forms are the same kernel (comments, layout)."""
+        """A canonical form: two sources with equal forms are the same kernel (comments, layout).
+
+        Asked only after `plan` was given a brief in the same process.
+        """
         ...
 
 

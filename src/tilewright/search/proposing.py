@@ -49,11 +49,13 @@ class Batches:
         self, iteration: int, parents: Sequence[Trial], history: History
     ) -> list[EvaluationRequest]:
         """New candidates of all parents, none equal in normal form to another or to a past one."""
+        # All plans come before the first normal form: a proposer that reads the target's language
+        # from its briefs must know it by then, also in the first iteration after a resume.
+        families = [(parent, self._children(iteration, parent, history)) for parent in parents]
         seen = {self._form(t.candidate) for t in history}
         requests: list[EvaluationRequest] = []
-        for parent in parents:
+        for parent, children in families:
             limit = self._strategy.limit_latency(parent)
-            children = self._children(iteration, parent, history)
             fresh: list[Candidate] = []
             for child in children:
                 form = self._form(child)
@@ -61,9 +63,8 @@ class Batches:
                     seen.add(form)
                     fresh.append(child)
             requests += [EvaluationRequest(child, limit) for child in fresh]
-            self._on_event(
-                Implemented(iteration, parent.candidate.id, len(fresh), len(children) - len(fresh))
-            )
+            duplicates = len(children) - len(fresh)
+            self._on_event(Implemented(iteration, parent.candidate.id, len(fresh), duplicates))
         return requests
 
     def _children(self, iteration: int, parent: Trial, history: History) -> list[Candidate]:

@@ -152,3 +152,25 @@ def test_no_new_idea_is_an_empty_batch(proposer: ToyProposer) -> None:
     start: Sequence[Trial] = [Trial(0, 0, Candidate(START), toy_outcome(START))]
     requests, _ = propose(History(start), Settings(), proposer=proposer)
     assert requests == []
+
+
+class LearningProposer(ToyProposer):
+    """Knows the language only once it was given a brief."""
+
+    def __init__(self) -> None:
+        self._briefed = False
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        self._briefed = True
+        return super().plan(brief, parent, history, count, seed)
+
+    def normalize(self, source: str) -> str:
+        assert self._briefed
+        return super().normalize(source)
+
+
+def test_normal_forms_are_asked_for_after_the_first_brief() -> None:
+    history = toy_history(1, 40)
+    assert propose(history, Settings(), proposer=LearningProposer()) == propose(history, Settings())
