@@ -130,5 +130,6 @@ def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, fil
     console.print(Text(f"{evaluation.workload}: {kind} ({outcome.stage})", style="bold red"))
     lines = evaluation.candidate.source.splitlines()
     if outcome.line is not None and 0 < outcome.line <= len(lines):
-        console.print(Text(f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"))
-    console.print(Text(outcome.log.rstrip()))
+        place = f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"
+        console.print(Text(place), soft_wrap=True)
+    console.print(Text(outcome.log.rstrip()), soft_wrap=True)

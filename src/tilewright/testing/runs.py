@@ -1,4 +1,4 @@
-"""Made-up runs for report tests: any number of trials, with every kind of outcome."""
+"""Made-up runs for tests of reports: any number of trials, with every kind of outcome."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from tilewright.core.records import (
 
 OPTIONS = (
     ("keep-resident", "Keep B in the scratchpad: load its 4 column blocks once before loop i."),
-    ("double-buffer", "Use two halves of the accumulator in turn, so that the stores of one tile "
-     "overlap the products of the next."),
+    (
+        "double-buffer",
+        "Use two halves of the accumulator in turn, so that the stores of one tile "
+        "overlap the products of the next.",
+    ),
     ("widen-moves", "Merge the four 16-column moves of A in loop k into one of 64 columns."),
     ("spread-banks", "Place A in bank 0 and B in bank 2, so that their rows never collide."),
     ("unroll", "Unroll loop jj by 4."),

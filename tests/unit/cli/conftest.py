@@ -1,0 +1,63 @@
+"""The command line in the toy world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from toy_cli import Cli, Result, World
+
+from tilewright import run
+from tilewright.cli.main import main
+from tilewright.core import plugins, tasks
+from tilewright.core.config import Settings
+from tilewright.core.records import EvaluationRequest, Outcome
+from tilewright.core.roles import Executor, OnOutcome, Storage
+from tilewright.core.tasks import OpenTask
+from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World([])
+
+    class Interruptible(ToyExecutor):
+        def evaluate(
+            self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        ) -> list[Outcome]:
+            if made.interrupt_after is not None and len(made.evaluated) >= made.interrupt_after:
+                raise KeyboardInterrupt
+            return super().evaluate(requests, on_outcome)
+
+    def create_executor(
+        opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
+    ) -> Executor:
+        made.executors += 1
+        return Interruptible(
+            lookup=storage.cached_outcome if storage else lambda key: None,
+            store=storage.store_outcome if storage else lambda key, outcome: None,
+            on_evaluated=made.evaluated.append,
+        )
+
+    monkeypatch.setattr(tasks, "load_target", lambda name: ToyTarget())
+    monkeypatch.setattr(plugins, "load_target", lambda name: ToyTarget())
+    monkeypatch.setattr(plugins, "target_names", lambda: ["toy"])
+    monkeypatch.setattr(run, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(run, "create_executor", create_executor)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs one command line in this process."""
+
+    def call(*arguments: str) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Result(ended.value.code, captured.out, captured.err)
+
+    return call

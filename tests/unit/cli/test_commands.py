@@ -1,0 +1,193 @@
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_cli import Cli, Result, World
+
+from tilewright import run
+from tilewright.testing.toy import START, digits_of
+
+OPTIMIZE = ("optimize", "toy:digits", "--iterations", "3", "--seed", "1")
+JSON_FIELDS = {
+    "workload", "target", "verdict", "baseline_cycles", "best_cycles", "speedup",
+    "best_utilization", "evaluations", "wall_s", "seed", "versions", "run", "status", "stop_reason",
+}  # fmt: skip
+
+
+def test_optimize_prints_the_result_and_writes_json_and_report(
+    world: World, cli: Cli, tmp_path: Path
+) -> None:
+    result = cli(*OPTIMIZE, "--json", "a.json", "--report", "a.html")
+    assert result.code == 0
+    assert "faster than the starting kernel" in result.out
+    assert "simulated cycles" in result.out
+    assert "lower digit" in result.out
+    assert "a.html" in result.out
+    assert "iteration 3 of 3" in result.err
+    written = json.loads(Path("a.json").read_text())
+    assert set(written) == JSON_FIELDS
+    assert written["baseline_cycles"] == 235
+    assert written["speedup"] == 235 / written["best_cycles"] > 1
+    assert (written["workload"], written["verdict"], written["seed"]) == (
+        "toy:digits",
+        "correct",
+        1,
+    )
+    assert written["evaluations"] == len(world.evaluated)
+    assert "<!doctype html>" in Path("a.html").read_text()
+
+
+def test_best_show_list_and_report_find_the_run(world: World, cli: Cli) -> None:
+    run_id = json.loads(_written(cli(*OPTIMIZE, "--json", "a.json")))["run"]
+    best = cli("best", run_id[:4], "-o", "kernel.txt")
+    assert best.code == 0
+    source = Path("kernel.txt").read_text()
+    assert sum(digits_of(source)) < sum(digits_of(START))
+    assert cli("best", "latest").out == source
+    assert run_id in cli("runs", "list").out
+    shown = cli("runs", "show", "latest", "--json", "b.json")
+    assert "faster than the starting kernel" in shown.out
+    assert json.loads(Path("b.json").read_text()) == json.loads(Path("a.json").read_text())
+    assert cli("report", run_id).code == 0
+    assert Path(f"tilewright-{run_id}.html").exists()
+
+
+def test_ctrl_c_ends_with_the_best_so_far_and_the_run_goes_on(world: World, cli: Cli) -> None:
+    world.interrupt_after = 10
+    stopped = cli(*OPTIMIZE, "--json", "a.json")
+    assert stopped.code == 130
+    assert "interrupted by the user" in stopped.out
+    run_id = json.loads(Path("a.json").read_text())["run"]
+    assert f"tilewright runs resume {run_id}" in stopped.out
+    world.interrupt_after = None
+    resumed = cli("runs", "resume", run_id)
+    assert resumed.code == 0
+    assert "all 3 iterations done" in resumed.out
+    assert len(world.evaluated) == len(set(world.evaluated))
+    again = cli("runs", "resume", run_id)
+    assert again.code == 2
+    assert "is finished" in again.err
+
+
+def test_an_unwritable_output_is_refused_before_anything_is_spent(world: World, cli: Cli) -> None:
+    for option in ("--json", "--report"):
+        result = cli(*OPTIMIZE, option, "missing/out")
+        assert result.code == 2
+        assert "no such folder" in result.err
+    assert world.executors == 0
+    assert not Path(".tilewright").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("optimize", "toy:digits", "--budget", "soon"), "cannot use --budget 'soon'"),
+        (("optimize", "toy:digits", "--beam", "0"), "setting beam is 0"),
+        (("optimize", "toy:digits", "--dropout", "1"), "setting dropout is 1.0"),
+        (("optimize", "toy:digits", "--beam", "many"), "--beam"),
+        (("optimize", "toy:digits", "--jobs", "0"), "--jobs"),
+        (("optimize", "no/such/folder"), "does not exist"),
+        (("optimize",), "Missing argument"),
+        (("optimise",), "Did you mean 'optimize'?"),
+        (("evaluate", "missing.c", "--workload", "toy:digits"), "missing.c cannot be read"),
+        (("best", "latest"), "no tilewright runs"),
+        (("runs", "resume", "latest"), "no tilewright runs"),
+        (("optimize", "toy:digits", "--project", "/proc/self/x"), "cannot be created"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    world: World, cli: Cli, arguments: tuple[str, ...], words: str
+) -> None:
+    result = cli(*arguments)
+    assert result.code == 2
+    assert result.err.startswith("error: ")
+    assert words in result.err
+    assert len(result.err.splitlines()) == 1
+    assert result.out == ""
+
+
+def test_a_defect_gives_a_log_file_instead_of_a_traceback(
+    world: World, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any, **options: Any) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(run, "optimize", broken)
+    result = cli(*OPTIMIZE)
+    assert result.code == 1
+    assert "unexpected ZeroDivisionError" in result.err
+    assert "secret detail" not in result.err
+    log = Path(result.err.split()[-1])
+    assert "secret detail" in log.read_text()
+    log.unlink()
+
+
+def test_evaluate_tells_verdict_and_numbers(world: World, cli: Cli) -> None:
+    Path("good.toy").write_text("toy 1 2 3 4 5")
+    good = cli("evaluate", "good.toy", "--workload", "toy:digits", "--json", "a.json")
+    assert good.code == 0
+    assert "correct" in good.out
+    written = json.loads(Path("a.json").read_text())
+    assert (written["verdict"], written["cycles"], written["failure"]) == ("correct", 155, None)
+    Path("bad.toy").write_text("toy -1 2 3 4 5")
+    bad = cli("evaluate", "bad.toy", "--workload", "toy:digits", "--json", "a.json")
+    assert bad.code == 1
+    assert "wrong result (check)" in bad.out
+    assert "bad.toy:1: toy -1 2 3 4 5" in bad.out
+    written = json.loads(Path("a.json").read_text())
+    assert written["verdict"] == "wrong_result"
+    assert written["cycles"] is None
+    assert written["failure"]["log"] == "a digit is below zero"
+
+
+def test_targets_workloads_and_doctor(world: World, cli: Cli) -> None:
+    assert "toy" in cli("targets").out
+    assert "toy:digits" in cli("workloads").out
+    doctor = cli("doctor")
+    assert doctor.code == 0
+    assert "tilewright" in doctor.out
+    assert cli("doctor", "--project", "missing/folder").code == 1
+
+
+def test_every_command_explains_itself(cli: Cli) -> None:
+    commands = ("demo", "optimize", "evaluate", "best", "report", "targets", "workloads", "doctor")
+    for command in (
+        *((c,) for c in commands),
+        ("runs", "list"),
+        ("runs", "show"),
+        ("runs", "resume"),
+    ):
+        result = cli(*command, "--help")
+        assert result.code == 0
+        assert "--no-color" in result.out
+
+
+def test_help_starts_fast() -> None:
+    """The bound is three times the goal, for loaded machines."""
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        subprocess.run([sys.executable, "-m", "tilewright.cli", "--help"], check=True, stdout=-3)
+        times.append(time.monotonic() - started)
+    assert min(times) < 0.9
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, tilewright.cli.main\n"
+        "heavy = {'rich', 'sqlalchemy', 'numpy', 'jinja2', 'pygments', 'pydantic', 'tree_sitter'}\n"
+        "sys.exit(str(sorted(heavy & set(sys.modules)) or ''))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr.strip() == ""
+
+
+def _written(result: Result) -> str:
+    assert result.code == 0
+    return Path("a.json").read_text()

@@ -1,0 +1,108 @@
+import io
+
+from rich.console import Console
+
+from tilewright.cli.progress import Progress, live_panel
+from tilewright.cli.progress_state import ProgressState
+from tilewright.core.budget import Budget
+from tilewright.core.records import History
+from tilewright.search.events import (
+    Evaluated,
+    EvaluationStarted,
+    Event,
+    Implemented,
+    IterationFinished,
+    IterationStarted,
+    Planned,
+    RunStarted,
+    Stopped,
+)
+from tilewright.testing.runs import history, run_record
+
+TRIALS = history(40, per_iteration=20)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def events() -> list[Event]:
+    """What a search of 40 trials in two iterations would report."""
+    found: list[Event] = [
+        RunStarted(run_record(wall_s=0.0), History()),
+        EvaluationStarted(0, 1),
+        Evaluated(TRIALS[0]),
+    ]
+    for iteration in (1, 2):
+        batch = [t for t in TRIALS if t.iteration == iteration]
+        found += [
+            IterationStarted(iteration, 15, (TRIALS[0],)),
+            Planned(iteration, "p", 10),
+            Implemented(iteration, "p", len(batch), 3),
+            EvaluationStarted(iteration, len(batch)),
+            *(Evaluated(trial) for trial in batch),
+            IterationFinished(iteration, len(batch), TRIALS.best),
+        ]
+    return [*found, Stopped("no better kernel in 4 iterations")]
+
+
+def test_counts_and_best_follow_the_events() -> None:
+    state = ProgressState(Budget())
+    for event in events():
+        state.apply(event)
+    assert state.evaluations == 40
+    assert state.correct + state.stopped_early + state.failed == 40
+    assert state.correct == sum(t.latency is not None for t in TRIALS)
+    assert (state.iteration, state.iterations) == (2, 15)
+    assert (state.plans, state.candidates, state.duplicates) == (10, 19, 3)
+    assert (state.batch, state.batch_done) == (19, 19)
+    assert state.best is TRIALS.best
+    speedups = [i.speedup for i in state.improvements]
+    assert speedups == sorted(speedups)
+    assert state.speedup == speedups[-1]
+
+
+def test_time_left_counts_earlier_sessions_of_the_run() -> None:
+    clock = Clock()
+    state = ProgressState(Budget(evaluations=100, wall_s=90), clock)
+    state.apply(RunStarted(run_record(wall_s=50.0), TRIALS))
+    assert state.evaluations == 40
+    assert state.best is TRIALS.best
+    assert state.seconds_left() == 40
+    clock.now += 10
+    for trial in history(60)[40:]:
+        state.apply(Evaluated(trial))
+    assert state.wall_s == 60
+    assert state.seconds_left() == min(30, (100 - state.evaluations) * 10 / 20)
+    clock.now += 500
+    assert state.seconds_left() == 0
+
+
+def test_no_budget_means_no_time_left_to_show() -> None:
+    assert ProgressState(Budget()).seconds_left() is None
+
+
+def test_a_log_gets_plain_lines() -> None:
+    stream = io.StringIO()
+    with Progress(Budget(), Console(file=stream, width=40)) as progress:
+        for event in events():
+            progress.on_event(event)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "run 3fa94c10: gemmini:gemm-12544x64x256"
+    assert "starting kernel: 2,900,000 simulated cycles" in lines[1]
+    assert any("iteration 2 of 15: 10 plans" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_the_panel_survives_every_state_and_hostile_names() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    state = ProgressState(Budget(wall_s=90))
+    state.task = "[red]folder[/"
+    console.print(live_panel(state))
+    for event in events():
+        state.apply(event)
+        console.print(live_panel(state))
