@@ -14,7 +14,8 @@ class BeamSearch:
     Attributes:
         width: B, parents kept.
         iterations: T, iterations at most (they count from 1; the starting kernel is 0).
-        patience: stop when the best kernel did not improve for this many iterations.
+        patience: stop when the best kernel did not improve for this many iterations. One whose
+            parents gave no new candidate does not count: it cost nothing and tried nothing.
     """
 
     width: int = 6
@@ -45,7 +46,8 @@ class BeamSearch:
         if iteration > self.iterations:
             return f"all {self.iterations} iterations done"
         best = history.best
-        if best is not None and iteration - 1 - best.iteration >= self.patience:
+        since = {t.iteration for t in history if best and t.iteration > best.iteration}
+        if len(since) >= self.patience:
             return f"no better kernel for {self.patience} iterations"
         return None
 

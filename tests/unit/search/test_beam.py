@@ -103,21 +103,29 @@ def test_an_equally_fast_child_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("best_iteration", "iteration", "reason"),
+    ("iterations", "reason"),
     [
-        (0, 1, None),
-        (0, 3, None),
-        (0, 4, "no better kernel for 3 iterations"),
-        (2, 5, None),
-        (2, 6, "no better kernel for 3 iterations"),
-        (7, 8, None),
-        (8, 9, "all 8 iterations done"),
+        ([], None),
+        ([1, 2], None),
+        ([1, 2, 3], "no better kernel for 3 iterations"),
+        ([1, 1, 1, 5, 5], None),
+        ([1, 1, 5, 7], "no better kernel for 3 iterations"),
     ],
 )
-def test_stopping(best_iteration: int, iteration: int, reason: str | None) -> None:
-    history = History([trial(0, 10.0, None, 0), trial(1, 5.0, 0, best_iteration)])
-    strategy = BeamSearch(iterations=8, patience=3)
-    assert strategy.should_stop(history, iteration) == reason
+def test_patience_counts_iterations_that_tried_something(
+    iterations: list[int], reason: str | None
+) -> None:
+    stale = [trial(i + 1, 20.0, 0, iteration) for i, iteration in enumerate(iterations)]
+    history = History([trial(0, 10.0, None, 0), *stale])
+    assert BeamSearch(iterations=8, patience=3).should_stop(history, 8) == reason
+    better = trial(len(history), 5.0, 0, max(iterations, default=1))
+    assert BeamSearch(iterations=8, patience=3).should_stop(history.extended([better]), 8) is None
+
+
+def test_iterations_run_out() -> None:
+    history = History([trial(0, 10.0, None, 0), trial(1, 5.0, 0, 8)])
+    assert BeamSearch(iterations=8).should_stop(history, 8) is None
+    assert BeamSearch(iterations=8).should_stop(history, 9) == "all 8 iterations done"
 
 
 def test_the_limit_is_the_parents_latency() -> None:
