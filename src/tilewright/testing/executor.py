@@ -30,7 +30,9 @@ class OpenExecutor(Protocol):
         self,
         lookup: Callable[[str], Outcome | None] | None = None,
         store: Callable[[str, Outcome], None] | None = None,
-    ) -> Executor: ...
+    ) -> Executor:
+        """With an outcome cache if `lookup` and `store` are given."""
+        ...
 
 
 def request(source: str, limit: float | None = None) -> EvaluationRequest:

@@ -40,7 +40,9 @@ def write_entry_point(folder: Path) -> None:
     """Make the target installed for every process that has `folder` on its import path."""
     package = folder / "tilewright_scripted-1.dist-info"
     package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright-scripted\nVersion: 1\n")
+    (package / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tilewright-scripted\nVersion: 1\n"
+    )
     (package / "entry_points.txt").write_text(
         f"[tilewright.targets]\n{NAME} = {__name__}:create_target\n"
     )

@@ -73,7 +73,7 @@ class FolderProblem:
             self._function = _import_reference(self._path)
         try:
             returned = self._function(**inputs)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise WorkloadError(
                 f"{self._path}: reference({', '.join(inputs)}) raised "
                 f"{type(error).__name__}: {error}; it must compute the outputs from the inputs."
@@ -169,7 +169,7 @@ def _import_reference(path: Path) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorkloadError(
             f"{path} cannot be imported: {type(error).__name__}: {error}."
         ) from error

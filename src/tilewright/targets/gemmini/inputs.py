@@ -75,16 +75,15 @@ def _draw_integer(
 def _spread(
     shape: tuple[int, ...], low: int, reduction: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Uniform integers whose sums of `reduction` products have the wanted deviation.
+    """Integers whose sums of `reduction` products have the wanted deviation.
 
-    Uniform on [-m, m] has the variance m (m + 1) / 3; where even m = 1 is too much, some values
-    become zero.
+    Uniform on [-m, m], which has the variance m (m + 1) / 3, with as many values made zero as
+    brings it down to the wanted one.
     """
     variance = _OUTPUT_DEVIATION / math.sqrt(reduction)
-    m = max(1, round((math.sqrt(1 + 12 * variance) - 1) / 2))
+    m = max(1, math.ceil((math.sqrt(1 + 12 * variance) - 1) / 2))
     values = rng.integers(max(low, -m), m, shape, endpoint=True)
-    if m == 1:
-        values *= rng.random(shape) < min(1.0, variance * 3 / 2)
+    values *= rng.random(shape) < variance * 3 / (m * (m + 1))
     return values
 
 

@@ -73,13 +73,7 @@ void Accelerator::configure(u64 rs1, u64 rs2) {
     }
     case kConfigStore: store_config_ = unpack_store_config(rs1, rs2, store_config_); break;
     case kConfigExecute: {
-      ExecuteConfig next = unpack_execute_config(rs1, rs2);
-      if (next.strides_only) {
-        const ExecuteConfig strides = next;
-        next = execute_config_;
-        next.a_stride = strides.a_stride;
-        next.c_stride = strides.c_stride;
-      }
+      const ExecuteConfig next = merge_execute_config(rs1, rs2, execute_config_);
       if (!next.weight_stationary) {
         throw_fault(FaultKind::illegal_instruction,
                     "config_ex: this configuration has the weight-stationary dataflow only");

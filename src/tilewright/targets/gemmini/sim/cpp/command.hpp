@@ -89,6 +89,16 @@ struct LoadConfig {
   bool shrunk = false;  // int8 elements into the accumulator
 };
 
+// A configuration that sets strides only keeps the rest of the previous one.
+inline ExecuteConfig merge_execute_config(u64 rs1, u64 rs2, const ExecuteConfig& previous) {
+  const ExecuteConfig given = unpack_execute_config(rs1, rs2);
+  if (!given.strides_only) return given;
+  ExecuteConfig merged = previous;
+  merged.a_stride = given.a_stride;
+  merged.c_stride = given.c_stride;
+  return merged;
+}
+
 inline int load_config_id(u64 rs1) { return (rs1 >> 3) & 3; }
 
 inline LoadConfig unpack_load_config(u64 rs1, u64 rs2) {

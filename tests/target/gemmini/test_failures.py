@@ -1,0 +1,172 @@
+"""Every kind of failure is typed, logged and leads to its source line, with both compilers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outcome
+from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker, GemminiRunner
+from tilewright.targets.gemmini.problem import GemmProblem
+from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.simulator import Simulator
+from tilewright.targets.gemmini.toolchain import Toolchain, find_gcc, find_zig
+from tilewright.targets.gemmini.workloads import Gemm
+
+from .kernels import GOOD, with_line
+
+SETTINGS = EvaluationSettings(input_seed=3, simulation_timeout_s=5.0)
+pytestmark = pytest.mark.toolchain
+
+
+@pytest.fixture(scope="module", params=["gcc", "zig"])
+def toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    found = find_gcc() if request.param == "gcc" else find_zig()
+    if found is None:
+        pytest.skip(f"{request.param} is not installed")
+    return found
+
+
+def evaluate(
+    toolchain: Toolchain,
+    source: str,
+    *,
+    limit: float | None = None,
+    settings: EvaluationSettings = SETTINGS,
+) -> Outcome:
+    gemm = Gemm(16, 16, 16)
+    workload, problem = gemm.workload("gemmini"), GemmProblem(gemm)
+    built = GemminiBuilder(toolchain, settings.compile_timeout_s).build(Candidate(source))
+    if not isinstance(built, Artifact):
+        return built
+    simulator = Simulator(workload, settings)
+    cases = Cases(workload, problem, settings.input_seed)
+    verdict = GemminiChecker(simulator, cases, settings.checks).check(built)
+    if isinstance(verdict, Failed):
+        return verdict
+    return GemminiRunner(simulator, cases, settings.checks, workload).measure(built, verdict, limit)
+
+
+def failure(toolchain: Toolchain, source: str) -> Failed:
+    outcome = evaluate(toolchain, source)
+    assert isinstance(outcome, Failed), outcome
+    return outcome
+
+
+def test_a_correct_kernel_is_measured(toolchain: Toolchain) -> None:
+    outcome = evaluate(toolchain, GOOD)
+    assert isinstance(outcome, Measured)
+    assert outcome.quantity == "simulated"
+    assert outcome.utilization == 4096 / (outcome.latency * 256)
+    assert [c.distribution for c in outcome.verdict.checks] == [
+        "small", "full-range", "sparse", "extremes",
+    ]  # fmt: skip
+    assert outcome.versions["compiler"] == toolchain.id
+
+
+def test_the_same_kernel_takes_the_same_cycles(toolchain: Toolchain) -> None:
+    assert evaluate(toolchain, GOOD) == evaluate(toolchain, GOOD)
+
+
+BROKEN = {
+    "a transposed product": (
+        2, "  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 1);", "wrong_result", None),
+    "nothing written": (9, "", "wrong_result", None),
+    "half written": (9, "  mvout(C, ACC(0), 16, 8);", "wrong_result", None),
+    "an activation too many": (3, "  config_st(16, 1.0f, RELU);", "wrong_result", None),
+    "a scaled result": (3, "  config_st(16, 0.5f);", "wrong_result", None),
+    "an input written": (9, "  mvout((int8_t *)A, ACC(0), 16, 16);", "input_modified", 9),
+    "an input written by the CPU": (9, "  ((int8_t *)A)[3] = 1;", "input_modified", 9),
+    "past the end of an argument": (5, "  mvin(&A[4096][0], SPAD(0), 16, 16);",
+                                    "illegal_address", 5),
+    "a null pointer read": (9, "  C[0][0] = *(volatile int8_t *)64;", "illegal_address", 9),
+    "the kernel's own code written": (
+        9, "  mvout((int8_t *)0x80002000, ACC(0), 16, 16);", "illegal_address", 9),
+    "scratchpad rows": (5, "  mvin(A, SPAD(16384 - 8), 16, 16);", "local_out_of_bounds", 5),
+    "accumulator rows": (9, "  mvout(C, ACC(1020), 16, 16);", "local_out_of_bounds", 9),
+    "too many columns": (5, "  mvin(A, SPAD(0), 80, 16);", "limit_exceeded", 5),
+    "too many rows": (6, "  mvin(B, SPAD(SPAD_BANK_ROWS), 16, 17);", "limit_exceeded", 6),
+    "an operand never loaded": (
+        8, "  compute_preloaded(SPAD(100), NONE, 16, 16, 16, 16);", "uninitialised_read", 8),
+    "accumulating onto nothing": (
+        7, "  preload(SPAD(SPAD_BANK_ROWS), ACC(0) | ACCUMULATE, 16, 16, 16, 16);",
+        "uninitialised_read", None),
+    "an undefined function": (5, "  load_everything(A);", "link_error", 5),
+    "a syntax error": (5, "  mvin(A, SPAD(0), 16, 16)", "compile_error", None),
+    "an unknown name": (5, "  mvin(D, SPAD(0), 16, 16);", "compile_error", 5),
+    "assembler": (5, '  asm("ecall");', "compile_error", 5),
+    "a trap": (9, "  __builtin_trap();", "illegal_instruction", 9),
+    "an endless loop": (10, "  for (;;) fence();", "timeout", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_kernel_fails_with_its_line(toolchain: Toolchain, name: str) -> None:
+    number, text, kind, line = BROKEN[name]
+    failed = failure(toolchain, with_line(number, text))
+    assert failed.kind == kind, failed.log
+    if line is not None:
+        assert failed.line == line, failed.log
+    assert failed.log.strip()
+
+
+def test_reading_what_was_stored_needs_a_fence(toolchain: Toolchain) -> None:
+    text = "  mvout(C, ACC(0), 16, 16); mvin(C, SPAD(32), 16, 16);"
+    failed = failure(toolchain, with_line(9, text))
+    assert (failed.kind, failed.line) == ("unordered_dram_read", 9)
+    assert "kernel.c:9" in failed.log
+    fenced = "  mvout(C, ACC(0), 16, 16); fence(); mvin(C, SPAD(32), 16, 16);"
+    assert isinstance(evaluate(toolchain, with_line(9, fenced)), Measured)
+
+
+def test_a_mismatch_names_index_and_values(toolchain: Toolchain) -> None:
+    failed = failure(toolchain, with_line(9, "  mvout(C, ACC(0), 16, 8);"))
+    pattern = (
+        r"\d+ of 256 elements of C differ, first at C\[8\]\[\d+\]: got -?\d+, expected -?\d+ "
+        r"\(small inputs, seed \d+\)\."
+    )
+    assert re.fullmatch(pattern, failed.log), failed.log
+
+
+def test_too_slow_stops_early_with_its_bound(toolchain: Toolchain) -> None:
+    full = evaluate(toolchain, GOOD)
+    assert isinstance(full, Measured)
+    stopped = evaluate(toolchain, GOOD, limit=full.latency / 2)
+    assert isinstance(stopped, Failed)
+    assert (stopped.stage, stopped.kind) == ("measure", "slower_than_limit")
+    assert stopped.bound is not None
+    assert full.latency / 2 <= stopped.bound < full.latency
+
+
+def test_a_kernel_without_kernel(toolchain: Toolchain) -> None:
+    failed = failure(toolchain, GOOD.replace("void kernel", "void matmul"))
+    assert failed.kind == "link_error"
+    assert "no (non-static) function named kernel" in failed.log
+
+
+def test_a_slow_compilation_is_stopped(toolchain: Toolchain) -> None:
+    failed = evaluate(toolchain, GOOD, settings=EvaluationSettings(compile_timeout_s=0.001))
+    assert isinstance(failed, Failed)
+    assert (failed.stage, failed.kind) == ("build", "timeout")
+
+
+def test_builds_are_reproducible(toolchain: Toolchain) -> None:
+    builder = GemminiBuilder(toolchain, 20.0)
+    digests = set()
+    for _ in range(2):
+        built = builder.build(Candidate(GOOD))
+        assert isinstance(built, Artifact)
+        digests.add(built.digest)
+    assert len(digests) == 1
+
+
+def test_copies_of_structures_need_no_library(toolchain: Toolchain) -> None:
+    source = f"""
+struct block {{ int8_t bytes[4096]; }};
+struct block kept;
+void copy(const struct block *from) {{ kept = *from; }}
+void clear(void) {{ kept = (struct block){{{{0}}}}; }}
+{GOOD}"""
+    assert isinstance(evaluate(toolchain, source), Measured)

@@ -1,0 +1,75 @@
+"""Cache keys, and what may be answered from the cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome, Verdict
+from tilewright.evaluation.outcome_cache import OutcomeCache
+
+MEASURED = Measured(100.0, "cycles", "simulated", 0.5, Verdict(()))
+
+
+def request(source: str = "a", limit: float | None = None) -> EvaluationRequest:
+    return EvaluationRequest(Candidate(source), limit)
+
+
+def slower(bound: float) -> Failed:
+    return Failed("measure", "slower_than_limit", "", bound=bound)
+
+
+@pytest.fixture
+def kept() -> dict[str, Outcome]:
+    return {}
+
+
+@pytest.fixture
+def cache(kept: dict[str, Outcome]) -> OutcomeCache:
+    return OutcomeCache("context", kept.get, kept.setdefault)
+
+
+def test_a_measurement_answers_every_limit(cache: OutcomeCache) -> None:
+    cache.keep(request(limit=500.0), MEASURED)
+    for limit in (None, 50.0, 500.0, 5000.0):
+        assert cache.find(request(limit=limit)) == MEASURED
+
+
+def test_a_failure_answers_every_limit(cache: OutcomeCache) -> None:
+    failed = Failed("check", "wrong_result", "")
+    cache.keep(request(), failed)
+    assert cache.find(request(limit=3.0)) == failed
+
+
+def test_a_stopped_simulation_answers_only_limits_its_bound_covers(cache: OutcomeCache) -> None:
+    cache.keep(request(limit=50.0), slower(50.0))
+    assert cache.find(request(limit=50.0)) == slower(50.0)
+    assert cache.find(request(limit=51.0)) is None
+    assert cache.find(request()) is None
+
+
+def test_a_stopped_simulation_with_a_bound_below_its_limit_answers_nothing(
+    cache: OutcomeCache,
+) -> None:
+    cache.keep(request(limit=50.0), slower(40.0))
+    assert cache.find(request(limit=50.0)) is None
+
+
+def test_a_measurement_can_follow_a_stopped_simulation(cache: OutcomeCache) -> None:
+    cache.keep(request(limit=50.0), slower(50.0))
+    cache.keep(request(limit=200.0), MEASURED)
+    assert cache.find(request()) == MEASURED
+
+
+@pytest.mark.parametrize("kind", ["crash", "timeout"])
+def test_what_the_machine_did_is_forgotten(
+    cache: OutcomeCache, kept: dict[str, Outcome], kind: str
+) -> None:
+    cache.keep(request(), Failed("check", kind, ""))  # type: ignore[arg-type]
+    assert kept == {}
+
+
+def test_contexts_and_sources_do_not_mix(kept: dict[str, Outcome]) -> None:
+    first = OutcomeCache("one", kept.get, kept.setdefault)
+    first.keep(request("a"), MEASURED)
+    assert first.find(request("b")) is None
+    assert OutcomeCache("two", kept.get, kept.setdefault).find(request("a")) is None

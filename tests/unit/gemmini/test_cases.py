@@ -1,0 +1,148 @@
+"""Inputs, references and comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.core.records import Argument, Tolerance, Workload
+from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.inputs import DISTRIBUTIONS, draw
+from tilewright.targets.gemmini.problem import GemmProblem, exact_product
+from tilewright.targets.gemmini.workloads import Gemm
+
+SIZES = [1, 16, 64, 256, 1024, 4096]
+
+
+def outputs(k: int, distribution: str) -> np.ndarray:
+    gemm = Gemm(64, 64, k)
+    rng = np.random.default_rng(k)
+    a, b = (
+        draw(argument, distribution, k, rng) for argument in gemm.workload("gemmini").arguments[:2]
+    )
+    return GemmProblem(gemm).reference({"A": a, "B": b})["C"]
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_small_inputs_spread_outputs_over_the_whole_range(k: int) -> None:
+    """The strongest test of values: nearly none saturate, and they are all over int8."""
+    c = outputs(k, "small")
+    saturated = np.mean((c == 127) | (c == -128))
+    assert saturated < 0.03
+    assert 25 < c.std() < 70
+    assert c.max() > 80
+    assert c.min() < -80
+
+
+@pytest.mark.parametrize("k", SIZES[1:])
+def test_full_range_inputs_saturate(k: int) -> None:
+    c = outputs(k, "full-range")
+    assert np.mean((c == 127) | (c == -128)) > 0.9
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_sparse_inputs_leave_few_products(k: int) -> None:
+    c = outputs(k, "sparse")
+    assert np.mean(c == 0) < 0.6
+    assert np.mean((c == 127) | (c == -128)) < 0.2
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "float32"])
+def test_every_type_is_drawn(dtype: str, distribution: str) -> None:
+    argument = Argument("X", (50, 7), dtype, "input")
+    values = draw(argument, distribution, 9, np.random.default_rng(1))
+    assert values.dtype == np.dtype(dtype)
+    assert values.shape == (50, 7)
+    assert np.unique(values).size > 2
+    assert np.isfinite(values).all()
+
+
+def test_extremes_reach_the_bounds() -> None:
+    values = draw(Argument("X", (1000,), "int8", "input"), "extremes", 9, np.random.default_rng(1))
+    assert {-128, -1, 0, 1, 127} <= set(values.tolist())
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 15, 1024, 1025, 3000]))
+def test_the_product_is_exact(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    a = rng.integers(-128, 128, (3, k)).astype(np.int8)
+    b = rng.integers(-128, 128, (k, 4)).astype(np.int8)
+    if seed % 2:
+        a[:], b[:] = -128, -128
+    assert (exact_product(a, b) == a.astype(np.int64) @ b.astype(np.int64)).all()
+
+
+EXACT = Tolerance()
+
+
+def case(tolerance: Tolerance = EXACT, dtype: str = "int8", index: int = 0) -> object:
+    class Ones:
+        reduction = 1
+        fingerprint = ""
+
+        def reference(self, inputs: object) -> dict[str, np.ndarray]:
+            return {"C": np.arange(6, dtype=dtype).reshape(2, 3)}
+
+    workload = Workload(
+        "w", "gemmini", (Argument("C", (2, 3), dtype, "output"),), 1, tolerance=tolerance
+    )
+    return Cases(workload, Ones(), 0)[index]
+
+
+def test_a_mismatch_is_the_first_in_row_major_order() -> None:
+    got = np.array([[0, 1, 2], [9, 4, 9]], dtype=np.int8)
+    text = case().mismatch({"C": got.tobytes()})
+    assert text.startswith("2 of 6 elements of C differ, first at C[1][0]: got 9, expected 3")
+
+
+def test_an_exact_result_is_no_mismatch() -> None:
+    assert case().mismatch({"C": bytes(range(6))}) is None
+
+
+def test_tolerance_scales_with_the_expected_value() -> None:
+    tolerant = case(Tolerance(0.0, 0.1), "float32")
+    expected = np.arange(6, dtype=np.float32)
+    assert tolerant.mismatch({"C": (expected * 1.09).astype(np.float32).tobytes()}) is None
+    assert tolerant.mismatch({"C": (expected * 1.11).astype(np.float32).tobytes()}) is not None
+
+
+def test_all_zeros_do_not_pass_a_relative_tolerance() -> None:
+    assert case(Tolerance(0.0, 0.5), "float32").mismatch({"C": bytes(24)}) is not None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_not_a_number_never_passes(bad: float) -> None:
+    got = np.arange(6, dtype=np.float32)
+    got[5] = bad
+    assert case(Tolerance(1e30, 1.0), "float32").mismatch({"C": got.tobytes()}) is not None
+
+
+def test_cases_differ_and_repeat() -> None:
+    gemm = Gemm(8, 8, 8)
+
+    def made(seed: int) -> list[bytes]:
+        cases = Cases(gemm.workload("gemmini"), GemmProblem(gemm), seed)
+        return [cases[i].initial[name].tobytes() for i in range(4) for name in "ABC"]
+
+    assert made(1) == made(1)
+    assert made(1) != made(2)
+    assert len(set(made(1))) == 12
+
+
+def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
+    class Vandal:
+        reduction = 1
+        fingerprint = ""
+
+        def reference(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            inputs["A"][:] = 0
+            return {"C": np.zeros((2, 2), np.int8)}
+
+    gemm = Gemm(2, 2, 2)
+    made = Cases(gemm.workload("gemmini"), Vandal(), 0)[0]
+    before = made.initial["A"].copy()
+    assert made.expected["C"].shape == (2, 2)
+    assert (made.initial["A"] == before).all()

@@ -1,0 +1,136 @@
+"""Workload names, limits and starting kernels."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.core.errors import ConfigurationError, UnknownNameError, WorkloadError
+from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.naive import naive_gemm
+from tilewright.targets.gemmini.workloads import REGISTERED, Gemm, parse_gemm
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_registered_names_open(name: str) -> None:
+    task = create_target().open(name, {})
+    assert task.workload.name == f"gemmini:{name}"
+    assert task.workload.source == name
+
+
+def test_arguments_and_operations() -> None:
+    workload = create_target().open("gemm-7x8x9", {}).workload
+    shapes = [(a.name, a.shape, a.dtype, a.role) for a in workload.arguments]
+    assert shapes == [
+        ("A", (7, 9), "int8", "input"),
+        ("B", (9, 8), "int8", "input"),
+        ("C", (7, 8), "int8", "output"),
+    ]
+    assert workload.operations == 7 * 8 * 9
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("gemm-0x5x5", "has the size 0"),
+        ("gemm-5x-3x5", "has the size -3"),
+        ("gemm-512x512", "is malformed"),
+        ("gemm-512x512x", "is malformed"),
+        ("gemm-1.5x2x2", "is malformed"),
+        ("gemm", "is malformed"),
+        ("gemm-8x8x8x8", "is malformed"),
+        ("gemm-" + "9" * 5000 + "x1x1", "MiB of arrays"),
+        ("gemm-100000x100000x16", "MiB of arrays"),
+        ("gemm-16x16x65537", "may overflow"),
+    ],
+)
+def test_a_malformed_shape_is_one_sentence(spec: str, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message) as raised:
+        parse_gemm(spec)
+    assert str(raised.value).endswith(".")
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 6000
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'gemm-512x512x512'"):
+        parse_gemm("gem-512x512x512")
+
+
+sizes = st.integers(1, 300)
+
+
+@given(sizes, sizes, sizes)
+def test_names_round_trip(m: int, n: int, k: int) -> None:
+    assert parse_gemm(Gemm(m, n, k).name) == Gemm(m, n, k)
+
+
+@given(sizes, sizes, sizes)
+def test_naive_declares_what_it_uses(m: int, n: int, k: int) -> None:
+    """A ragged size has its minimum declared once, an even one is a literal."""
+    source = naive_gemm(m, n, k)
+    for name, size, tile in (("rows", m, 16), ("cols", n, 64), ("depth", k, 16), ("jcols", n, 16)):
+        ragged = size > tile and size % tile != 0
+        assert len(re.findall(rf"const int {name} =", source)) == ragged
+        assert (re.search(rf"\b{name}\b", source) is not None) == ragged
+
+
+def test_naive_of_even_sizes() -> None:
+    expected = """\
+void kernel(const int8_t A[32][32], const int8_t B[32][64], int8_t C[32][64]) {
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_st(64);
+  config_ld(32, 1.0f, 16, 0);  // A
+  config_ld(64, 1.0f, 16, 1);  // B
+  config_ld(0, 1.0f, 16, 2);  // zeros
+  for (int i = 0; i < 32; i += 16) {
+    for (int j = 0; j < 64; j += 64) {
+      // clear the accumulator tile
+      mvin3(0, ACC(0), 64, 16);
+      for (int k = 0; k < 32; k += 16) {
+        // operands of this step
+        mvin(&A[i][k], SPAD(0), 16, 16);
+        mvin2(&B[k][j], SPAD(SPAD_BANK_ROWS), 64, 16);
+        for (int jj = 0; jj < 64; jj += 16) {
+          preload(SPAD(SPAD_BANK_ROWS + jj), ACC(jj) | ACCUMULATE, 16, 16, 16, 16);
+          compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+        }
+      }
+      // store the tile, saturated to int8
+      mvout(&C[i][j], ACC(0), 64, 16);
+    }
+  }
+  fence();
+}
+"""
+    assert naive_gemm(32, 64, 32) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"checks": 2}, "too few"),
+        ({"checks": "3"}, "whole number"),
+        ({"compile_timeout_s": 0}, "positive number"),
+        ({"simulation_timeout_s": float("nan")}, "positive number"),
+        ({"input_seed": 1.5}, "whole number"),
+    ],
+)
+def test_impossible_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        create_target().open("gemm-16x16x16", settings)
+
+
+def test_other_settings_belong_to_others() -> None:
+    create_target().open("gemm-16x16x16", {"beam": 6, "seed": 3})
+
+
+def test_the_fingerprint_follows_what_decides_a_verdict() -> None:
+    target = create_target()
+    base = target.open("gemm-16x16x16", {"input_seed": 1}).fingerprint
+    assert target.open("gemm-16x16x16", {"input_seed": 1, "beam": 9}).fingerprint == base
+    assert target.open("gemm-16x16x16", {"input_seed": 2}).fingerprint != base
+    assert target.open("gemm-16x16x16", {"input_seed": 1, "checks": 4}).fingerprint != base
