@@ -30,7 +30,14 @@ from tilewright.core.records import (
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.search.beam import BeamSearch
-from tilewright.search.events import Event, IterationFinished, OnEvent, RunStarted, Stopped
+from tilewright.search.events import (
+    Event,
+    IterationFinished,
+    OnEvent,
+    ProposalFailed,
+    RunStarted,
+    Stopped,
+)
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.summary import Summary, summarize
@@ -227,6 +234,8 @@ class _Session:
         elif isinstance(event, IterationFinished):
             best = event.best.latency if event.best else None
             data = {"iteration": event.iteration, "trials": event.evaluated, "best": best}
+        elif isinstance(event, ProposalFailed):
+            data = {"iteration": event.iteration, "parent": event.parent_id, "log": event.log}
         elif isinstance(event, Stopped):
             data = {"reason": event.reason}
         if data is not None:

@@ -46,6 +46,15 @@ class Implemented:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposalFailed:
+    """The proposer raised: a defect. The step counts as having proposed nothing; `log` tells."""
+
+    iteration: int
+    parent_id: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationStarted:
     """The iteration's batch goes to the executor (iteration 0 is the starting kernel)."""
 
@@ -84,6 +93,7 @@ Event: TypeAlias = (
     | IterationStarted
     | Planned
     | Implemented
+    | ProposalFailed
     | EvaluationStarted
     | Evaluated
     | IterationFinished

@@ -7,22 +7,29 @@ on nothing but the history before it: a resumed run proposes the same batch agai
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from tilewright.core.config import Settings
+from tilewright.core.errors import TilewrightError
 from tilewright.core.records import (
     Brief,
     Candidate,
     EvaluationRequest,
     History,
     MenuOption,
+    Plan,
     TargetBrief,
     Trial,
     Workload,
     content_id,
 )
 from tilewright.core.roles import Proposer, SearchStrategy
-from tilewright.search.events import Implemented, OnEvent, Planned
+from tilewright.search.events import Implemented, OnEvent, Planned, ProposalFailed
+
+Proposal = TypeVar("Proposal", Plan, Candidate)
 
 
 class Batches:
@@ -75,14 +82,36 @@ class Batches:
 
         menu = dropped(self._target.menu, settings.dropout, seed("dropout"))
         brief = Brief(self._workload, self._target, menu, iteration, settings.iterations)
-        plans = self._proposer.plan(brief, parent, history, settings.plans, seed("plan"))
+        plans = self._or_nothing(
+            iteration,
+            parent_id,
+            lambda: self._proposer.plan(brief, parent, history, settings.plans, seed("plan")),
+        )
         self._on_event(Planned(iteration, parent_id, len(plans)))
         children: list[Candidate] = []
         for plan in plans:
-            children += self._proposer.implement(
-                brief, parent, plan, settings.implementations, seed(f"implement {plan.id}")
+            implement = partial(
+                self._proposer.implement,
+                brief,
+                parent,
+                plan,
+                settings.implementations,
+                seed(f"implement {plan.id}"),
             )
+            children += self._or_nothing(iteration, parent_id, implement)
         return children
+
+    def _or_nothing(
+        self, iteration: int, parent_id: str, propose: Callable[[], list[Proposal]]
+    ) -> list[Proposal]:
+        """What `propose` returns; a defect in a proposer costs that step, not the run."""
+        try:
+            return propose()
+        except TilewrightError:
+            raise
+        except Exception:
+            self._on_event(ProposalFailed(iteration, parent_id, traceback.format_exc()))
+            return []
 
     def _form(self, candidate: Candidate) -> str:
         form = self._forms.get(candidate.id)

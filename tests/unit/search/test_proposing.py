@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import (
     Brief,
     Candidate,
@@ -19,7 +20,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.search.beam import BeamSearch
-from tilewright.search.events import Event, Implemented, Planned
+from tilewright.search.events import Event, Implemented, Planned, ProposalFailed
 from tilewright.search.proposing import Batches, derived_seed, dropped
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, toy_outcome
@@ -174,3 +175,40 @@ class LearningProposer(ToyProposer):
 def test_normal_forms_are_asked_for_after_the_first_brief() -> None:
     history = toy_history(1, 40)
     assert propose(history, Settings(), proposer=LearningProposer()) == propose(history, Settings())
+
+
+class DefectiveProposer(ToyProposer):
+    """Cannot implement the option on digit 2."""
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        if plan.option == "lower-2":
+            raise StopIteration
+        return super().implement(brief, parent, plan, count, seed)
+
+
+def test_a_defect_in_the_proposer_costs_one_step() -> None:
+    history, settings = toy_history(1, 40), Settings(dropout=0.0)
+    sound, _ = propose(history, settings)
+    found, events = propose(history, settings, proposer=DefectiveProposer())
+    failures = [e for e in events if isinstance(e, ProposalFailed)]
+    assert len(failures) == 6
+    assert all("StopIteration" in e.log for e in failures)
+    options = {r.candidate.plan.option for r in found if r.candidate.plan}
+    assert options == {"lower-0", "lower-1", "lower-3", "lower-4"}
+    assert len(found) < len(sound)
+
+
+class KeylessProposer(ToyProposer):
+    """Lacks something that only the user can give."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        raise ConfigurationError("no key is set: set one.")
+
+
+def test_what_the_user_must_mend_ends_the_search() -> None:
+    with pytest.raises(ConfigurationError):
+        propose(toy_history(1, 40), Settings(), proposer=KeylessProposer())
