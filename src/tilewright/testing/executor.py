@@ -139,10 +139,10 @@ class ExecutorContract:
         """A second executor on the same cache evaluates nothing again."""
         kept: dict[str, Outcome] = {}
         requests = [request("latency 1"), request("fail build compile_error")]
-        first = open_executor(kept.get, kept.setdefault).evaluate(requests)
+        first = open_executor(kept.get, kept.__setitem__).evaluate(requests)
         assert len(kept) == 2
         flags = []
-        second = open_executor(kept.get, kept.setdefault).evaluate(
+        second = open_executor(kept.get, kept.__setitem__).evaluate(
             requests, lambda position, outcome, wall_s, cached: flags.append(cached)
         )
         assert second == first
@@ -153,7 +153,7 @@ class ExecutorContract:
     ) -> None:
         """A stopped simulation never stands for a measurement."""
         kept: dict[str, Outcome] = {}
-        executor = open_executor(kept.get, kept.setdefault)
+        executor = open_executor(kept.get, kept.__setitem__)
         source = "latency 100"
         assert kind(executor.evaluate([request(source, 50)])[0]) == "slower_than_limit"
         assert latency(executor.evaluate([request(source, 200)])[0]) == 100
@@ -162,7 +162,7 @@ class ExecutorContract:
     def test_what_the_machine_did_is_not_cached(self, open_executor: OpenExecutor) -> None:
         """A crash or time-out may not happen again."""
         kept: dict[str, Outcome] = {}
-        executor = open_executor(kept.get, kept.setdefault)
+        executor = open_executor(kept.get, kept.__setitem__)
         executor.evaluate([request("exit 3"), request("sleep 600")])
         assert kept == {}
 

@@ -58,32 +58,34 @@ def _draw_integer(
 ) -> Array:
     bounds = np.iinfo(argument.dtype)
     low, high = max(bounds.min, -_LIMIT_INT32), min(bounds.max, _LIMIT_INT32)
-    shape = argument.shape
+    dtype, shape = np.dtype(argument.dtype), argument.shape
     if distribution == "full-range":
-        values = rng.integers(low, high, shape, endpoint=True)
-    elif distribution == "extremes":
-        values = rng.choice(np.array([low, low + 1, max(low, -1), 0, 1, high]), shape)
-    elif distribution == "sparse":
-        density = min(1.0, math.sqrt(_SPARSE_PRODUCTS / reduction))
-        values = rng.integers(max(low, -11), 11, shape, endpoint=True)
-        values *= rng.random(shape) < density
-    else:
-        values = _spread(shape, max(low, -127), reduction, rng)
-    return values.astype(argument.dtype)
-
-
-def _spread(
-    shape: tuple[int, ...], low: int, reduction: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Integers whose sums of `reduction` products have the wanted deviation.
-
-    Uniform on [-m, m], which has the variance m (m + 1) / 3, with as many values made zero as
-    brings it down to the wanted one.
-    """
+        return _uniform(low, high, shape, dtype, rng)
+    if distribution == "extremes":
+        values = np.array([low, low + 1, max(low, -1), 0, 1, high], dtype)
+        return values[_uniform(0, len(values) - 1, shape, np.dtype(np.int8), rng)]
+    if distribution == "sparse":
+        density = math.sqrt(_SPARSE_PRODUCTS / reduction)
+        return _thinned(_uniform(max(low, -11), 11, shape, dtype, rng), density, rng)
     variance = _OUTPUT_DEVIATION / math.sqrt(reduction)
+    # Uniform on [-m, m] has the variance m (m + 1) / 3; zeros bring it down to the wanted one.
     m = max(1, math.ceil((math.sqrt(1 + 12 * variance) - 1) / 2))
-    values = rng.integers(max(low, -m), m, shape, endpoint=True)
-    values *= rng.random(shape) < variance * 3 / (m * (m + 1))
+    values = _uniform(max(low, -m), m, shape, dtype, rng)
+    return _thinned(values, variance * 3 / (m * (m + 1)), rng)
+
+
+def _uniform(
+    low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
+) -> Array:
+    """Whole numbers from `low` to `high`, both included."""
+    values: Array = rng.integers(low, high, shape, dtype=dtype.type, endpoint=True)
+    return values
+
+
+def _thinned(values: Array, density: float, rng: np.random.Generator) -> Array:
+    """`values` with all but this share made zero."""
+    if density < 1:
+        values *= rng.random(values.shape, dtype=np.float32) < density
     return values
 
 
@@ -97,5 +99,5 @@ def _draw_float(
         scale = 100.0 if distribution == "full-range" else 1.0
         values = rng.standard_normal(shape) * scale
         if distribution == "sparse":
-            values *= rng.random(shape) < min(1.0, math.sqrt(_SPARSE_PRODUCTS / reduction))
+            values = _thinned(values, math.sqrt(_SPARSE_PRODUCTS / reduction), rng)
     return values.astype(argument.dtype)

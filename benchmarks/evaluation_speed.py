@@ -1,0 +1,75 @@
+"""How long one evaluation takes: compile, three checks and the timed simulation, on one core.
+
+The first row includes what is done once per run: inputs, expected outputs, the runtime object.
+
+    uv run python benchmarks/evaluation_speed.py [WORKLOAD ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from tilewright.core.records import Candidate, EvaluationRequest, Measured, Stage
+from tilewright.core.tasks import open_task
+from tilewright.evaluation.pipeline import evaluate
+
+DEFAULT = "gemmini:gemm-12544x64x256"
+LIMIT_S = 2.0
+STAGES: tuple[Stage, ...] = ("build", "check", "measure")
+
+
+def timed(task_name: str, repeats: int) -> list[tuple[Measured, dict[Stage, float]]]:
+    """Outcomes of the starting kernel and the seconds each stage took."""
+    opened = open_task(task_name, {"input_seed": 1})
+    rows = []
+    for _ in range(repeats):
+        begun: dict[Stage, float] = {}
+
+        def on_stage(stage: Stage, begun: dict[Stage, float] = begun) -> None:
+            begun[stage] = perf_counter()
+
+        request = EvaluationRequest(Candidate(opened.task.start))
+        evaluator = opened.task.evaluator
+        outcome = evaluate(evaluator, request, on_stage)
+        assert isinstance(outcome, Measured), outcome
+        ends = [*(begun[stage] for stage in STAGES[1:]), perf_counter()]
+        seconds = {s: end - begun[s] for s, end in zip(STAGES, ends, strict=True)}
+        rows.append((outcome, seconds))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", default=[DEFAULT])
+    options = parser.parse_args()
+    table = Table(title=f"One evaluation of the starting kernel (goal: {LIMIT_S:g} s)")
+    for column in (
+        "workload",
+        "build s",
+        "3 checks s",
+        "timed s",
+        "total s",
+        "Mcycles",
+        "Mcycles/s",
+    ):
+        table.add_column(column, justify="left" if column == "workload" else "right")
+    for workload in options.workloads:
+        for number, (outcome, seconds) in enumerate(timed(workload, 3)):
+            cells = [f"{seconds[stage]:.3f}" for stage in STAGES]
+            megacycles = outcome.latency / 1e6
+            table.add_row(
+                f"{workload} ({'first' if number == 0 else 'later'})",
+                *cells,
+                f"{sum(seconds.values()):.3f}",
+                f"{megacycles:.2f}",
+                f"{megacycles / seconds['measure']:.1f}",
+            )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
