@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -77,9 +77,9 @@ def labelled_loops(body: Body) -> list[tuple[str, Loop, Body]]:
     return result
 
 
-def innermost_first(body: Body) -> Iterator[tuple[Stmt, Body]]:
-    """All statements with what is around them, inner ones first."""
-    return reversed(list(walk_paths(body)))
+def at_value(body: Body, name: str, value: Expr) -> Body:
+    """A body with a variable replaced by a value."""
+    return map_expressions(body, lambda e: e.substituted({name: value}))
 
 
 def simplify(kernel: Kernel) -> Kernel:
@@ -123,7 +123,7 @@ def _simplify_loop(loop: Loop, env: Env) -> Body:
     if most == 0:
         return ()
     if fewest == most == 1 and not has_opaque(loop.body):
-        once = map_expressions(loop.body, lambda e: e.substituted({loop.var: loop.lower}))
+        once = at_value(loop.body, loop.var, loop.lower)
         return _simplify(with_notes(once, loop.notes), env)
     body = _simplify(loop.body, entered(env, loop))
     return (replace(loop, body=body),) if body else ()

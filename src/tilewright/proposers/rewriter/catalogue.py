@@ -12,11 +12,16 @@ from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
-from tilewright.proposers.rewriter.ir import Kernel, Loop
+from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
+from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
+from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, unroll
+from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
+from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
 from tilewright.proposers.rewriter.rewrites.promote import depends_on, promote
+from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
 Arguments: TypeAlias = tuple[str, ...]
@@ -89,7 +94,24 @@ def _loads(varying: bool) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
     return sites
 
 
-def _promote(kernel: Kernel, machine: Machine, buffer: str, label: str) -> Kernel:
+def _resident_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    for buffer, label in _loads(varying=False)(kernel, machine):
+        for how in ("before", "at-first-use", "inside"):
+            yield buffer, label, how
+
+
+def _resident(kernel: Kernel, machine: Machine, buffer: str, label: str, how: str) -> Kernel:
+    loop = _loop(kernel, label)
+    if how == "inside":
+        kernel = interchange(kernel, machine, loop)
+        work = set(walk(loop.body))
+        loop = next(found for _, found, _ in labelled_loops(kernel.body)
+                    if found.var == loop.var and found.body[-1] in work)
+    kernel = promote(kernel, machine, buffer, loop, at_first_use=how == "at-first-use")
+    return widened_everywhere(simplify(kernel), machine)
+
+
+def _block_load(kernel: Kernel, machine: Machine, buffer: str, label: str) -> Kernel:
     kernel = promote(kernel, machine, buffer, _loop(kernel, label))
     return widened_everywhere(simplify(kernel), machine)
 
@@ -103,12 +125,64 @@ def _buffers(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
         yield (buffer.name,)
 
 
+def _loops(*variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
+    """Every loop, once for each variant if there are any."""
+
+    def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+        for label, _, _ in labelled_loops(kernel.body):
+            if not variants:
+                yield (label,)
+            for variant in variants:
+                yield label, variant
+
+    return sites
+
+
+def _moved_in_loops(
+    unit: str, *variants: str
+) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
+    """Buffers that are filled by this unit, with each loop around all their uses and variant."""
+
+    def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+        for buffer in find_buffers(kernel, machine):
+            if {machine.unit(a.command.name) for a in buffer.writers} >= {unit}:
+                for label, loop, _ in labelled_loops(kernel.body):
+                    if all(loop in a.above for a in buffer.accesses):
+                        for variant in variants:
+                            yield buffer.name, label, variant
+
+    return sites
+
+
+def _on_loop(rewrite: Callable[[Kernel, Machine, Loop], Kernel]) -> Callable[..., Kernel]:
+    def apply(kernel: Kernel, machine: Machine, label: str) -> Kernel:
+        return rewrite(kernel, machine, _loop(kernel, label))
+
+    return apply
+
+
+def _on_loop_by(rewrite: Callable[[Kernel, Machine, Loop, int], Kernel]) -> Callable[..., Kernel]:
+    def apply(kernel: Kernel, machine: Machine, label: str, number: str) -> Kernel:
+        return rewrite(kernel, machine, _loop(kernel, label), int(number))
+
+    return apply
+
+
+def _on_slots(
+    rewrite: Callable[[Kernel, Machine, str, Loop, int], Kernel]
+) -> Callable[..., Kernel]:
+    def apply(kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str) -> Kernel:
+        return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
+
+    return apply
+
+
 CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
-        _loads(varying=False), _promote,
-        "keep {0} resident: load all that loop {1} uses of it once, before that loop"),
+        _resident_sites, _resident,
+        "keep {0} resident: load all that loop {1} uses of it once ({2} the loop)"),
     "block-load": Technique(
-        _loads(varying=True), _promote,
+        _loads(varying=True), _block_load,
         "load the whole block of {0} before loop {1} instead of piece by piece inside it"),
     "widen": Technique(
         _once, widened_everywhere, "merge neighbouring moves into moves as wide as allowed"),
@@ -117,4 +191,30 @@ CATALOGUE: Mapping[str, Technique] = {
     "overwrite": Technique(
         _buffers, overwrite,
         "let the first product overwrite {0} instead of clearing it by a move of zeros"),
+    "double-buffer": Technique(
+        _moved_in_loops("load", "2", "3"), _on_slots(multibuffer),
+        "give {0} {2} slots, used in turn by the iterations of loop {1}"),
+    "double-accumulator": Technique(
+        _moved_in_loops("execute", "2"), _on_slots(multibuffer),
+        "give {0} {2} slots in different banks, used in turn by the iterations of loop {1}"),
+    "delay-stores": Technique(
+        _moved_in_loops("execute", "2"), _on_slots(delay_stores),
+        "store {0} one iteration of loop {1} later, behind the next products ({2} slots)"),
+    "pipeline": Technique(
+        _moved_in_loops("load", "2", "3"), _on_slots(prefetch),
+        "issue the loads of {0} for the next iteration of loop {1} before the work of this one, "
+        "into one of {2} slots"),
+    "reorder": Technique(
+        _loops(), _on_loop(interchange), "swap loop {0} with the loop inside it"),
+    "unroll": Technique(
+        _loops("0", "2", "4"), _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)"),
+    "retile": Technique(
+        _loops("2", "4"), _on_loop_by(retile),
+        "work on {1} neighbouring tiles of loop {0} at once, sharing what they load"),
+    "simplify": Technique(
+        _loops(), _on_loop(split_tail),
+        "split the ragged last iteration of loop {0} off, so that the others have fixed sizes"),
+    "hoist": Technique(
+        _loops(), _on_loop(hoist_configuration),
+        "move settings that never change out of loop {0}"),
 }

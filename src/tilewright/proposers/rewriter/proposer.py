@@ -17,7 +17,8 @@ from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 
 NAME = "builtin"
-FOLLOW_UPS = ("widen", "overwrite", "banks", "block-load", "resident")
+FOLLOW_UPS = ("widen", "overwrite", "banks", "block-load", "resident", "pipeline",
+              "double-accumulator")
 """Techniques that may complete a plan, whatever its first step is."""
 
 

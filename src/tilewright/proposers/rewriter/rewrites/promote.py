@@ -16,6 +16,8 @@ from tilewright.proposers.rewriter.expr import Expr, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
+    Compare,
+    Condition,
     Dram,
     Guard,
     Kernel,
@@ -26,20 +28,26 @@ from tilewright.proposers.rewriter.ir import (
     names_in,
     rebuilt,
     walk,
+    walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 
 
-def promote(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> Kernel:
+def promote(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, *, at_first_use: bool = False
+) -> Kernel:
     """Load everything a loop needs of a buffer before the loop; the buffer grows to hold it.
 
     Before: `for k { load(&A[i][k], SPAD(0)); use(SPAD(0)); }`
     After:  `for k { load(&A[i][k], SPAD(k)); }  for k { use(SPAD(k)); }`
 
     A loop that the loads do not depend on (weights inside the loop over rows) is left behind: the
-    operand becomes resident. Legal when only loads from arrays that the loop does not store to
-    write the buffer, all uses are inside the loop, and the grown buffer fits.
+    operand becomes resident. With `at_first_use` the loads stay where they are, guarded to run in
+    the first iteration only, so that they overlap with the work of that iteration.
+
+    Legal when only loads from arrays that the loop does not store to write the buffer, all uses
+    are inside the loop, and the grown buffer fits.
     """
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(buffer, loop, machine)
@@ -52,6 +60,8 @@ def promote(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> K
     shift = offset + (ELSEWHERE - buffer.base)
     kernel, loop = _grown(kernel, loop, buffer, shift, rows)
     writers = {a.command for a in find_buffer(kernel, machine, buffer_name).writers}
+    if at_first_use:
+        return placed(_guarded(kernel, loop, writers, {n.var for n in needed}), machine)
     loads = _only(loop, writers, {n.var for n in needed})
     rest = rebuilt((loop,), lambda s: () if s in writers else None)
     kernel = kernel.with_body(
@@ -137,6 +147,21 @@ def _grown(
     position = [s for s in walk(kernel.body) if isinstance(s, Loop)].index(loop)
     kernel = readdressed(kernel, buffer, lambda access: access.local.row + shift)
     return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
+
+
+def _guarded(kernel: Kernel, loop: Loop, writers: set[Command], needed: set[str]) -> Kernel:
+    """The loads left in place, but only for the first iteration of loops they do not need."""
+    first: dict[Command, Condition] = {}
+    for stmt, above in walk_paths(kernel.body):
+        if isinstance(stmt, Command) and stmt in writers:
+            around = loops_in(above)
+            first[stmt] = tuple(Compare("==", var(n.var), n.lower)
+                                for n in around[around.index(loop):] if n.var not in needed)
+    if not all(first.values()):
+        raise NotApplicable(f"loop {loop.var} loads something else in each iteration")
+    return kernel.with_body(rebuilt(
+        kernel.body, lambda s: (Guard(first[s], (replace(s, notes=()),), notes=s.notes),)
+        if isinstance(s, Command) and s in writers else None))
 
 
 def _only(stmt: Stmt, kept: set[Command], needed: set[str]) -> Body:

@@ -1,0 +1,53 @@
+"""Commands that do the same in every iteration, done once."""
+
+from __future__ import annotations
+
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import (
+    Command,
+    Kernel,
+    Loop,
+    commands,
+    has_opaque,
+    names_in,
+    rebuilt,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Move settings that never change out of a loop, and keep one of equal ones.
+
+    Before: `for i { config(..); load(..); }`
+    After:  `config(..); for i { load(..); }`
+
+    Legal when every setting of the same kind and id in the kernel has the same operands.
+    """
+    if has_opaque(loop.body):
+        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+    settings = [c for c in commands(kernel.body) if machine.unit(c.name) == "config"]
+    moved: list[Command] = []
+    gone: set[Command] = set()
+    for command in commands(loop.body):
+        if command in settings and not names_in(command):
+            same = [c for c in settings if _slot(c, machine) == _slot(command, machine)]
+            if all(c.operands == command.operands for c in same):
+                gone.add(command)
+                outside = set(same) - set(commands(loop.body))
+                if not outside and _slot(command, machine) not in {
+                        _slot(m, machine) for m in moved}:
+                    moved.append(command)
+    if not gone:
+        raise NotApplicable(f"loop {loop.var} sets nothing that could be set before it")
+    return kernel.with_body(rebuilt(
+        kernel.body,
+        lambda s: (*moved, *rebuilt((loop,), lambda t: () if t in gone else None))
+        if s is loop else None))
+
+
+def _slot(command: Command, machine: Machine) -> tuple[str, str]:
+    """What a setting sets: its kind, and the id where it has one."""
+    given = dict(zip(machine.effects[command.name].operands, command.operands, strict=False))
+    key = given.get("id")
+    return command.name, str(key.const) if isinstance(key, Expr) else ""

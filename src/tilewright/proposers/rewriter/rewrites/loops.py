@@ -1,0 +1,106 @@
+"""Loop order, unrolling, and ragged ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.analysis import at_value, env_of, trips
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Expr, Minimum, var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Kernel,
+    Loop,
+    Stmt,
+    commands,
+    expressions,
+    has_opaque,
+    rebuilt,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.dependence import check_independent
+
+MAX_UNROLLED = 96
+"""Commands that an unrolled body may hold; longer code no longer fits the instruction cache."""
+
+
+def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Swap a loop with the one loop inside it.
+
+    Before: `for i { load(A[i]); for j { .. } }`
+    After:  `for j { for i { load(A[i]); .. } }`
+
+    Loads between the two move into the inner body and run again for each of its iterations.
+    Legal when iterations of both loops are independent and neither bound uses the other variable.
+    """
+    inner = [s for s in loop.body if isinstance(s, Loop) and not _loads_only((s,), machine)]
+    if len(inner) != 1 or has_opaque(loop.body):
+        raise NotApplicable(f"loop {loop.var} is not around one loop")
+    position = loop.body.index(inner[0])
+    before, behind = loop.body[:position], loop.body[position + 1:]
+    if behind or not _loads_only(before, machine):
+        raise NotApplicable(f"loop {loop.var} does more than load beside its inner loop")
+    if loop.var in inner[0].lower.names() | inner[0].upper.names():
+        raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
+    check_independent(kernel, machine, loop)
+    if not before:
+        check_independent(kernel, machine, inner[0])
+    swapped = replace(inner[0], notes=loop.notes, body=(
+        replace(loop, notes=inner[0].notes, body=(*before, *inner[0].body)),))
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (swapped,) if s is loop else None))
+
+
+def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
+    """Repeat a loop's body; `factor` 0 unrolls it whole.
+
+    Before: `for (jj = 0; jj < 64; jj += 16) product(SPAD(jj));`
+    After:  `product(SPAD(0)); product(SPAD(16)); product(SPAD(32)); product(SPAD(48));`
+
+    Legal for a known number of iterations that `factor` divides.
+    """
+    above = next(a for s, a in walk_paths(kernel.body) if s is loop)
+    fewest, most = trips(loop, env_of(above))
+    if fewest != most or not loop.lower.is_const or has_opaque(loop.body):
+        raise NotApplicable(f"the number of iterations of loop {loop.var} varies")
+    count = int(most) if factor == 0 else factor
+    if count < 2 or most % count or (factor and count == most):
+        raise NotApplicable(f"{count} does not divide the {int(most)} iterations of {loop.var}")
+    if count * sum(1 for _ in commands(loop.body)) > MAX_UNROLLED:
+        raise NotApplicable(f"loop {loop.var} is too long to unroll {count} times")
+    start = loop.lower if factor == 0 else var(loop.var)
+    copies: list[Stmt] = []
+    for turn in range(count):
+        copies.extend(at_value(loop.body, loop.var, start + turn * loop.step))
+    new: Body = tuple(copies)
+    if factor:
+        new = (replace(loop, step=loop.step * count, body=new),)
+    elif loop.notes:
+        new = (replace(new[0], notes=(*loop.notes, *new[0].notes)), *new[1:])
+    return kernel.with_body(rebuilt(kernel.body, lambda s: new if s is loop else None))
+
+
+def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Split the ragged last iteration off, so that the others work on whole tiles.
+
+    Before: `for (i = 0; i < 200; i += 16) { rows = min(16, 200 - i); .. }`
+    After:  `for (i = 0; i < 192; i += 16) { .. 16 .. }` and the body once more for i = 192.
+
+    Legal for constant bounds that the step does not divide.
+    """
+    if not (loop.lower.is_const and loop.upper.is_const) or has_opaque(loop.body):
+        raise NotApplicable(f"the bounds of loop {loop.var} are not constant")
+    whole = (loop.upper.const - loop.lower.const) // loop.step * loop.step + loop.lower.const
+    ragged = any(isinstance(a, Minimum) and loop.var in Expr(0, ((a, 1),)).names()
+                 for c in commands(loop.body) for o in c.operands
+                 for e in expressions(o) for a in e.atoms())
+    if whole == loop.upper.const or whole == loop.lower.const or not ragged:
+        raise NotApplicable(f"loop {loop.var} has no ragged end")
+    tail = at_value(loop.body, loop.var, Expr(whole))
+    main = replace(loop, upper=Expr(whole))
+    return kernel.with_body(
+        rebuilt(kernel.body, lambda s: (main, *tail) if s is loop else None))
+
+
+def _loads_only(body: Body, machine: Machine) -> bool:
+    return all(machine.unit(c.name) == "load" for c in commands(body))

@@ -1,0 +1,75 @@
+"""Several slots for one buffer, so that neighbouring iterations do not wait for one another."""
+
+from __future__ import annotations
+
+from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count
+from tilewright.proposers.rewriter.buffers import (
+    Buffer,
+    NotApplicable,
+    find_buffer,
+    readdressed,
+)
+from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
+from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, walk
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.placement import ELSEWHERE, placed, spread
+from tilewright.proposers.rewriter.rewrites.dependence import check_private
+
+
+def multibuffer(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
+) -> Kernel:
+    """Use the slots of a buffer in turn, one per iteration of a loop.
+
+    Before: `for i { load(.., SPAD(k)); use(SPAD(k)); }`
+    After:  `for i { slot = i / 16 % 2; load(.., SPAD(4096 * slot + k)); use(..); }`
+
+    Slots get a bank each where they fit. Legal when no value stays in the buffer from one
+    iteration to the next and all uses are inside the loop.
+    """
+    buffer = find_buffer(kernel, machine, buffer_name)
+    if buffer.slots > 1:
+        raise NotApplicable(f"{buffer_name} has {buffer.slots} slots already")
+    check_private(buffer, loop, machine)
+    number = iteration_number(loop, buffer.accesses[0].above, slots)
+    turn = remainder(number, slots)
+    if turn.is_const:
+        raise NotApplicable(f"loop {loop.var} runs once")
+    shift = turn * buffer.rows + (ELSEWHERE - buffer.base)
+    kernel = readdressed(kernel, buffer, lambda access: access.local.row + shift)
+    try:
+        return spread(kernel, machine)
+    except NotApplicable:
+        return placed(kernel, machine)
+
+
+def iteration_number(loop: Loop, above: Body, slots: int) -> Expr:
+    """How many iterations came before, counted over the loops around as well.
+
+    Outer loops are left out once the inner ones make a multiple of `slots`: the turn then starts
+    anew with them.
+    """
+    around = loops_in(above)
+    env = env_of(above)
+    number, product = Expr(), 1
+    for outer in reversed(around[: around.index(loop) + 1]):
+        count = trip_count(outer, env)
+        number = number + quotient(var(outer.var) - outer.lower, outer.step) * product
+        if count is None or count * product % slots == 0:
+            break
+        product *= count
+    return number
+
+
+def same_loop(before: Kernel, after: Kernel, loop: Loop) -> Loop:
+    """The loop of a kernel whose addresses alone were changed that stands where `loop` stood."""
+    position = [s for s in walk(before.body) if isinstance(s, Loop)].index(loop)
+    return [s for s in walk(after.body) if isinstance(s, Loop)][position]
+
+
+def slot_turns(buffer: Buffer, loop: Loop) -> bool:
+    """Whether neighbouring iterations of a loop use different slots of a buffer."""
+    rows = [a.local.row for a in buffer.accesses]
+    return buffer.slots > 1 and all(
+        any(loop.var in Expr(0, ((atom, 1),)).names() for atom, c in row.terms
+            if c == buffer.slot_stride) for row in rows)

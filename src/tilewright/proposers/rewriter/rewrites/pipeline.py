@@ -1,0 +1,113 @@
+"""Software pipelining: loads one iteration ahead, stores one iteration behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.analysis import at_value, entered, env_of, trips
+from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffer
+from tilewright.proposers.rewriter.expr import Expr, var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Compare,
+    Guard,
+    Kernel,
+    Loop,
+    Stmt,
+    commands,
+    rebuilt,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.multibuffer import (
+    multibuffer,
+    same_loop,
+    slot_turns,
+)
+
+
+def prefetch(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
+) -> Kernel:
+    """Issue the loads of the next iteration before the work of this one.
+
+    Before: `for i { load(A[i], slot(i)); use(slot(i)); }`
+    After:  `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], slot(i + 16)); use(..) }`
+
+    Gives the buffer its slots first if it has one. Legal when the loads stand directly in the
+    loop, apart from the uses.
+    """
+    kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
+    buffer = find_buffer(kernel, machine, buffer_name)
+    ahead, rest = _split(loop, {a.command for a in buffer.writers}, buffer)
+    _check_turns(buffer, loop)
+    first = at_value(ahead, loop.var, loop.lower)
+    next_value = var(loop.var) + loop.step
+    guarded = Guard((Compare("<", next_value, loop.upper),), at_value(ahead, loop.var, next_value),
+                    notes=(f"{buffer.name} for the next iteration",))
+    new = replace(loop, body=(guarded, *rest))
+    return kernel.with_body(
+        rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
+
+
+def delay_stores(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
+) -> Kernel:
+    """Store the result of an iteration behind the work of the next one.
+
+    Before: `for i { product(slot(i)); store(C[i], slot(i)); }`
+    After:  `for i { product(slot(i)); if (i > 0) store(C[i - 16], slot(i - 16)); }  store(last)`
+
+    Gives the buffer its slots first if it has one. Legal when the stores stand directly in the
+    loop and its number of iterations is known.
+    """
+    kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
+    buffer = find_buffer(kernel, machine, buffer_name)
+    stores = {a.command for a in buffer.readers if machine.unit(a.command.name) == "store"}
+    if not stores:
+        raise NotApplicable(f"{buffer_name} is not stored")
+    behind, rest = _split(loop, stores, buffer)
+    _check_turns(buffer, loop)
+    env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
+    if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:
+        raise NotApplicable(f"the number of iterations of loop {loop.var} is not known")
+    last = Expr(int(entered(env, loop)[loop.var][1]))
+    guarded = Guard((Compare(">", var(loop.var), loop.lower),),
+                    at_value(behind, loop.var, var(loop.var) - loop.step),
+                    notes=(f"{buffer.name} of the iteration before",))
+    new = replace(loop, body=(*rest, guarded))
+    after = at_value(behind, loop.var, last)
+    return kernel.with_body(
+        rebuilt(kernel.body, lambda s: (new, *after) if s is loop else None))
+
+
+def _with_slots(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
+) -> tuple[Kernel, Loop]:
+    if find_buffer(kernel, machine, buffer_name).slots > 1:
+        return kernel, loop
+    doubled = multibuffer(kernel, machine, buffer_name, loop, slots)
+    return doubled, same_loop(kernel, doubled, loop)
+
+
+def _check_turns(buffer: Buffer, loop: Loop) -> None:
+    if not slot_turns(buffer, loop):
+        raise NotApplicable(f"the slots of {buffer.name} do not turn with loop {loop.var}")
+
+
+def _split(loop: Loop, moved: set[Command], buffer: Buffer) -> tuple[Body, Body]:
+    """The statements made of `moved` commands only, and the others."""
+    chosen: list[Stmt] = []
+    rest: list[Stmt] = []
+    for stmt in loop.body:
+        inside = set(commands((stmt,)))
+        (chosen if inside and inside <= moved else rest).append(stmt)
+        if inside & moved and not inside <= moved:
+            raise NotApplicable(f"moves of {buffer.name} are mixed with its uses")
+    if {c for s in chosen for c in commands((s,))} != moved or not rest:
+        raise NotApplicable(f"moves of {buffer.name} do not stand directly in loop {loop.var}")
+    if any(isinstance(s, Guard) for s in chosen):
+        raise NotApplicable(f"the moves of {buffer.name} are pipelined already")
+    return tuple(chosen), tuple(rest)
+
