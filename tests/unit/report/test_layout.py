@@ -1,0 +1,112 @@
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.core.records import Candidate, Failed, History, Trial
+from tilewright.report import charts, text, tree
+from tilewright.report.breakdown import cycle_bars
+from tilewright.report.diffs import cut, unified_diff
+from tilewright.report.queries import report_view
+from tilewright.testing.runs import history, run_record
+
+any_history = st.builds(
+    history, st.integers(1, 90), per_iteration=st.integers(1, 30), seed=st.integers(0, 99)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_history)
+def test_tree_places_every_trial_apart_and_right_of_its_parent(trials: History) -> None:
+    view = report_view(run_record(), trials)
+    laid = tree.beam_tree(view.trials)
+    assert [node.trial.index for node in laid.nodes] == list(range(len(trials)))
+    places = {node.trial.index: node for node in laid.nodes}
+    assert len({(node.x, node.y) for node in laid.nodes}) == len(trials)
+    for node in laid.nodes:
+        assert 0 < node.x < laid.width
+        assert tree.TOP <= node.y <= laid.height
+        if node.trial.parent is not None:
+            assert places[node.trial.parent].x < node.x
+    for column in {node.x for node in laid.nodes}:
+        rows = sorted(node.y for node in laid.nodes if node.x == column)
+        assert all(b - a > tree.ROW_PITCH - 0.2 for a, b in pairwise(rows))
+    assert len(laid.edges) == len(trials) - 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_history)
+def test_chart_shows_every_trial_inside_its_frame(trials: History) -> None:
+    chart = charts.speedup_chart(report_view(run_record(), trials).trials)
+    assert chart is not None
+    assert len(chart.points) + len(chart.misses) == len(trials)
+    for mark in chart.points:
+        assert chart.left <= mark.x <= chart.right
+        assert charts.TOP <= mark.y <= chart.bottom
+    assert chart.final.trial.latency == min(t.latency for t in trials if t.latency)
+    assert chart.line.startswith("M")
+    assert f"V{chart.final.y}" in chart.line or chart.final.trial.index == 0
+
+
+def test_no_chart_without_a_measured_trial() -> None:
+    failed = Failed("build", "compile_error", "")
+    view = report_view(run_record(), History([Trial(0, 0, Candidate("x"), failed)]))
+    assert charts.speedup_chart(view.trials) is None
+    assert cycle_bars(view.baseline, view.best) == ()
+    assert len(tree.beam_tree(view.trials).nodes) == 1
+
+
+@given(st.floats(1e-3, 1e6), st.integers(2, 10))
+def test_ticks_are_even_and_reach_the_top(top: float, at_most: int) -> None:
+    ticks = charts.nice_ticks(top, at_most)
+    assert ticks[0] == 0
+    assert ticks[-1] >= top * (1 - 1e-6)
+    assert len(ticks) <= at_most + 1
+    steps = [b - a for a, b in pairwise(ticks)]
+    assert all(math.isclose(step, steps[0], rel_tol=1e-5) for step in steps)
+
+
+def test_bars_compare_both_kernels_largest_cause_first() -> None:
+    view = report_view(run_record(), history(100))
+    bars = cycle_bars(view.baseline, view.best)
+    assert bars[0].name == "dma_wait"
+    assert bars[0].before_share == 1.0
+    assert [b.before for b in bars] == sorted((b.before for b in bars), reverse=True)
+    assert all(0 <= b.after_share <= 1 for b in bars)
+
+
+def test_a_diff_is_cut_where_its_room_ends() -> None:
+    before, after = "a\n" * 500, "b\n" * 500
+    whole = unified_diff(before, after, 10_000)
+    assert len(whole) == 1001
+    short = unified_diff(before, after, 100)
+    assert short[-1] == f"@@ {1001 - (len(short) - 1)} more lines are not shown @@"
+    assert unified_diff("same", "same", 100) == ()
+
+
+def test_a_cut_text_keeps_both_ends() -> None:
+    assert cut("short", 100) == "short"
+    shown = cut("<" + "x" * 500 + ">", 100)
+    assert shown.startswith("<")
+    assert shown.endswith(">")
+    assert "402 characters not shown" in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.42, "0.42 s"), (9.94, "9.9 s"), (38.4, "38 s"), (59.7, "1 min 0 s"), (125, "2 min 5 s"),
+     (4320, "1 h 12 min")],
+)  # fmt: skip
+def test_durations(seconds: float, expected: str) -> None:
+    assert text.duration(seconds) == expected
+
+
+def test_numbers() -> None:
+    assert text.number(2900000.0) == "2,900,000"
+    assert text.number(2900000.6) == "2,900,001"
+    assert text.number(0.123456) == "0.1235"
+    assert text.number(None) == "-"
+    assert text.percent(0.931) == "93.1 %"
+    assert text.ratio(2.906) == "2.91x"

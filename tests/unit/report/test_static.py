@@ -1,0 +1,86 @@
+import json
+import re
+import time
+
+import pytest
+
+from tilewright.core.records import Candidate, Failed, History, Plan, Trial
+from tilewright.report.static import render_report
+from tilewright.testing.runs import history, measured, run_record
+
+COMMAND = "tilewright optimize gemmini:gemm-12544x64x256 --seed 3"
+EVIL = "</script></style><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{7*7}}"
+
+
+def render(trials: History, **changes: object) -> str:
+    return render_report(run_record(**changes), trials, COMMAND)
+
+
+def test_a_report_carries_the_headline_the_schedule_and_how_to_reproduce() -> None:
+    html = render(history(200))
+    headings = ("Speedup against evaluations", "Winning schedule", "Where cycles go", "The beam")
+    for words in (COMMAND, *headings, "How to reproduce", "simulated cycles", "gcc 12.2.0"):
+        assert words in html
+
+
+def test_a_report_names_nothing_outside_itself() -> None:
+    html = render(history(50))
+    named = re.findall(r"\b(?:src|href|action|poster|data|srcset)\s*=\s*[\"']([^\"']*)", html)
+    assert set(named) == {"data:,"}
+    assert "url(" not in html
+    assert "@import" not in html
+    assert "http:" not in html
+    assert "https:" not in html
+    assert "default-src 'none'" in html
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_works_with_hardly_any_trial(count: int) -> None:
+    trials = history(max(1, count)) if count else History()
+    html = render(trials, status="running", stop_reason="")
+    assert "How to reproduce" in html
+
+
+def test_works_when_nothing_was_measured() -> None:
+    failed = Failed("build", "compile_error", "kernel.c:3: error: expected ';'", 3)
+    html = render(History([Trial(0, 0, Candidate("int x"), failed)]))
+    assert "No kernel of this run was measured" in html
+    assert "expected &#39;;&#39;" in html or "expected \\u0027;\\u0027" in html
+
+
+def test_a_thousand_trials_stay_small_and_quick() -> None:
+    trials = history(1000, lines=200)
+    started = time.monotonic()
+    html = render(trials)
+    assert time.monotonic() - started < 20
+    assert len(html.encode()) < 5_000_000
+
+
+def test_foreign_text_never_becomes_markup() -> None:
+    start = Trial(0, 0, Candidate(EVIL + "\nvoid kernel() {}"), measured(1000.0))
+    plan = Plan(start.candidate.id, EVIL, EVIL, EVIL, expected=EVIL)
+    best = Candidate(EVIL + "\n// " + EVIL, start.candidate.id, plan, EVIL)
+    lost = Candidate("other", start.candidate.id, plan, EVIL)
+    trials = History(
+        [
+            start,
+            Trial(1, 1, best, measured(500.0)),
+            Trial(2, 1, lost, Failed("check", "wrong_result", EVIL, 1)),
+        ]
+    )
+    html = render(trials, task=EVIL, target=EVIL, id=EVIL, stop_reason=EVIL, versions={EVIL: EVIL})
+    assert html.count("<script") == 2
+    assert html.count("</script>") == 2
+    assert html.count("</style>") == 1
+    assert "<img" not in html
+    assert "49" not in re.findall(r"amp;amp;(\S+)", html)
+    data = re.search(r'id="trials">(.*?)</script>', html, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])[2]["log"] == EVIL
+
+
+def test_a_huge_kernel_is_shown_without_colours() -> None:
+    lines = "  mvin(&A[0][0], SPAD(0), 16, 16);\n" * 20_000
+    source = f"void kernel() {{\n{lines}}}\n"
+    html = render(History([Trial(0, 0, Candidate(source), measured(1000.0))]))
+    assert "mvin(&amp;A[0][0]" in html
