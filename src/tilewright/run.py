@@ -290,11 +290,20 @@ def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
 def _require_start(task: str, history: History) -> None:
     outcome = history[0].outcome
     if isinstance(outcome, Failed):
-        line = f" (line {outcome.line})" if outcome.line else ""
+        remedy = "correct the kernel"
+        if outcome.kind == "wrong_result":
+            remedy = "the kernel and the reference disagree, so correct the one that is wrong"
         raise WorkloadError(
-            f"the starting kernel of {task} fails its {outcome.stage} with {outcome.kind}{line}: "
-            f"{outcome.log.strip()}; correct the kernel or, if that is right, the reference."
+            f"the starting kernel of {task} fails its {outcome.stage} with {outcome.kind}: "
+            f"{_telling_line(outcome)}; {remedy}."
         )
+
+
+def _telling_line(failed: Failed) -> str:
+    """The first line of the log that names the failing source line, else the first at all."""
+    lines = [line.strip() for line in failed.log.splitlines() if line.strip()]
+    named = [line for line in lines if failed.line and f":{failed.line}:" in line]
+    return next(iter(named + lines), "no log").rstrip(".")
 
 
 def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:

@@ -168,14 +168,31 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
         run.resume("zzz", project=tmp_path)
 
 
-def test_a_starting_kernel_that_fails_is_the_users_error(world: World, tmp_path: Path) -> None:
-    world.fails = Failed("check", "wrong_result", "C[0][1] is 3, expected 4", line=12)
+@pytest.mark.parametrize(
+    ("failed", "sentence"),
+    [
+        (
+            Failed("check", "wrong_result", "first at C[0][1]: got 3, expected 4.\n", line=12),
+            "fails its check with wrong_result: first at C[0][1]: got 3, expected 4; "
+            "the kernel and the reference disagree, so correct the one that is wrong.",
+        ),
+        (
+            Failed("build", "compile_error", "In function kernel:\nk.c:7:2: error: no x\n|^", 7),
+            "fails its build with compile_error: k.c:7:2: error: no x; correct the kernel.",
+        ),
+        (
+            Failed("measure", "crash", ""),
+            "fails its measure with crash: no log; correct the kernel.",
+        ),
+    ],
+)
+def test_a_starting_kernel_that_fails_is_the_users_error(
+    world: World, tmp_path: Path, failed: Failed, sentence: str
+) -> None:
+    world.fails = failed
     with pytest.raises(WorkloadError) as raised:
         run.optimize("toy:digits", QUICK, project=tmp_path)
-    assert str(raised.value) == (
-        "the starting kernel of toy:digits fails its check with wrong_result (line 12): "
-        "C[0][1] is 3, expected 4; correct the kernel or, if that is right, the reference."
-    )
+    assert str(raised.value) == f"the starting kernel of toy:digits {sentence}"
     stored = run.open_project(tmp_path).runs()
     assert [r.status for r in stored] == ["finished"]
     world.fails = None
