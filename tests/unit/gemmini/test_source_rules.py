@@ -28,6 +28,13 @@ REFUSED = {
     '#pragma GCC dependency "/etc/passwd"': 1,
     '#if __has_include("/etc/passwd")': 1,
     '#line 7 "/etc/passwd"': 1,
+    "#if 0\n' /*\n#endif\nasm(1);\n// */": 2,
+    'const char *s = R"(" /* )"; asm(1); // */': 1,
+    'const char *s = u8R"x(" /* )x";': 1,
+    "int \\u0061sm;": 1,
+    'int x; "never closed\n': 1,
+    "\n\0": 2,
+    "\n// \r /*\nasm(1); // */": 2,
     "int a; // a comment that goes on \\\n asm\nasm": 3,
 }
 
@@ -50,6 +57,8 @@ def test_reaching_out_is_refused_with_its_line(source: str) -> None:
         "int plasma = 1, asm_rows = 2; /* unfinished",
         'const char *s = "// no comment"; int c = \'"\';',
         "",
+        "\\",
+        "int a;\r\nint b; /* \\\r\n */\r\n",
         naive_gemm(200, 80, 30),
     ],
 )

@@ -21,6 +21,7 @@ _DIRECTIVES = {
     "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include", "pragma",
 }  # fmt: skip
 _ASSEMBLER = re.compile(r"\b(asm|__asm|__asm__|_Pragma|__has_include\w*|__has_embed)\b")
+_RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
 _UNROLL = re.compile(r"\s*(GCC\s+)?unroll\b.*")
@@ -34,13 +35,18 @@ def check_source(source: str) -> Failed | None:
     if len(source.encode()) > MAX_SOURCE_BYTES:
         return _refused(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB", None)
     if "\0" in source:
-        return _refused("the source contains a zero byte", source[: source.index("\0")].count("\n"))
-    # An escaped line end joins two lines before anything else is recognised: keep the count of
-    # lines by moving the line ends behind the joined line.
-    lines = _joined_lines(source)
-    text = _TOKENS.sub(_blank, "\n".join(line for _, line in lines))
-    for (number, _), line in zip(lines, text.split("\n"), strict=True):
-        reason = _forbidden(line)
+        line = source[: source.index("\0")].count("\n") + 1
+        return _refused("the source contains a zero byte", line)
+    unix = source.replace("\r\n", "\n")
+    if "\r" in unix:  # compilers disagree on whether it ends a line
+        line = unix[: unix.index("\r")].count("\n") + 1
+        return _refused("the source contains a carriage return without a line feed", line)
+    lines = _joined_lines(unix)
+    text = "\n".join(line for _, line in lines)
+    code = _TOKENS.sub(_without_comments, text).split("\n")
+    bare = _TOKENS.sub(_line_ends, text).split("\n")
+    for (number, _), code_line, bare_line in zip(lines, code, bare, strict=True):
+        reason = _forbidden(code_line) or _ambiguous(bare_line)
         if reason:
             return _refused(reason, number)
     return None
@@ -50,7 +56,8 @@ def _joined_lines(source: str) -> list[tuple[int, str]]:
     """Logical lines with the number of the physical line each begins on."""
     joined: list[tuple[int, str]] = []
     start, text = 1, ""
-    for number, line in enumerate(re.split(r"\r\n|\r|\n", source), 1):
+    physical = source.split("\n")
+    for number, line in enumerate(physical, 1):
         text += line
         stripped = text.rstrip(" \t\f\v")
         if stripped.endswith("\\"):
@@ -58,23 +65,38 @@ def _joined_lines(source: str) -> list[tuple[int, str]]:
             continue
         joined.append((start, text))
         start, text = number + 1, ""
-    if text:
+    if start <= len(physical):  # the last line ends in a backslash
         joined.append((start, text))
     return joined
 
 
-def _blank(match: re.Match[str]) -> str:
+def _without_comments(match: re.Match[str]) -> str:
     """Comments become white space and strings stay: an include's file name is one."""
     token = match.group()
-    if token.startswith(("//", "/*")):
-        return " " + "\n" * token.count("\n")
-    return token
+    return " " + _line_ends(match) if token.startswith(("//", "/*")) else token
+
+
+def _line_ends(match: re.Match[str]) -> str:
+    return "\n" * match.group().count("\n")
+
+
+def _ambiguous(line: str) -> str | None:
+    """Text that a compiler may read as the beginning of something else than was read here.
+
+    `line` has neither comments nor strings left. Behind an unclosed quote or in a raw string, what
+    looks like a comment here may be code to the compiler.
+    """
+    if re.search(r"['\"\\]", line):
+        return "a quote is not closed, or a backslash stands outside a string"
+    return None
 
 
 def _forbidden(line: str) -> str | None:
     assembler = _ASSEMBLER.search(line)
     if assembler:
         return f"{assembler.group(1)} is not allowed in a kernel: use the command macros"
+    if _RAW_STRING.search(line):
+        return "raw strings are not allowed in a kernel"
     if "##" in line or "%:%:" in line:
         return "pasting tokens with ## is not allowed in a kernel"
     directive = _DIRECTIVE.match(line)
