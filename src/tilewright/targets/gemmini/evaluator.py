@@ -9,7 +9,13 @@ from tilewright.targets.gemmini.brief import LIMITS
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
-from tilewright.targets.gemmini.simulator import Simulator, measurements, utilization, versions
+from tilewright.targets.gemmini.simulator import (
+    Simulator,
+    cycles_by_cause,
+    measurements,
+    utilization,
+    versions,
+)
 from tilewright.targets.gemmini.source_rules import check_source
 from tilewright.targets.gemmini.toolchain import Toolchain, compile_kernel, find_toolchain
 
@@ -89,7 +95,7 @@ class GemminiRunner:
             quantity="simulated",
             utilization=utilization(self._workload, result.cycles, units),
             verdict=Verdict((*verdict.checks, case.check)),
-            breakdown={name: float(value) for name, value in result.breakdown.items()},
+            breakdown=cycles_by_cause(result),
             details=measurements(result),
             versions={"compiler": artifact.toolchain, **versions()},
             artifact_digest=artifact.digest,

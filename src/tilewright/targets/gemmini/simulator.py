@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import Fault, SimResult
 
 CONFIGURATION = Path(__file__).parent / "target.toml"
+REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
+"""Counters of the simulator that count memory requests, not cycles."""
 
 
 def load_sim() -> ModuleType:
@@ -110,11 +112,18 @@ def utilization(workload: Workload, cycles: int, array_units: int) -> float:
     return workload.operations / (cycles * array_units)
 
 
+def cycles_by_cause(result: SimResult) -> Mapping[str, float]:
+    """Where cycles went, for `Measured.breakdown`: the simulator's counters of cycles."""
+    return {k: float(v) for k, v in result.breakdown.items() if k not in REQUEST_COUNTS}
+
+
 def measurements(result: SimResult) -> Mapping[str, float]:
     """Further numbers of a run for `Measured.details`."""
+    requests = {k: float(v) for k, v in result.breakdown.items() if k in REQUEST_COUNTS}
     return {
         "instructions": float(result.instructions),
         "macs": float(result.macs),
         "scratchpad_kb": float(result.scratchpad_kb),
         "accumulator_kb": float(result.accumulator_kb),
+        **requests,
     }
