@@ -16,7 +16,13 @@ from pathlib import Path
 from time import monotonic
 
 from tilewright.core.config import Settings
-from tilewright.core.errors import ConfigurationError, InputError, WorkloadError
+from tilewright.core.errors import (
+    ConfigurationError,
+    InputError,
+    InternalError,
+    TilewrightError,
+    WorkloadError,
+)
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
     Candidate,
@@ -156,6 +162,13 @@ def create_executor(
     )
 
 
+class _StartFailedError(Exception):
+    """The starting kernel is no start: the run is over, and `error` is what the user is told."""
+
+    def __init__(self, error: TilewrightError) -> None:
+        self.error = error
+
+
 class _Session:
     """One process's work on one run."""
 
@@ -181,9 +194,9 @@ class _Session:
             reason = self._search(workers)
         except KeyboardInterrupt:
             return self._end("interrupted", "interrupted by the user")
-        except WorkloadError as error:
-            self._end("finished", str(error))
-            raise
+        except _StartFailedError as failure:
+            self._end("finished", str(failure.error))
+            raise failure.error from None
         except BaseException as error:
             self._end("interrupted", f"{type(error).__name__}: {error}")
             raise
@@ -290,20 +303,20 @@ def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
 def _require_start(task: str, history: History) -> None:
     outcome = history[0].outcome
     if isinstance(outcome, Failed):
-        remedy = "correct the kernel"
-        if outcome.kind == "wrong_result":
-            remedy = "the kernel and the reference disagree, so correct the one that is wrong"
-        raise WorkloadError(
-            f"the starting kernel of {task} fails its {outcome.stage} with {outcome.kind}: "
-            f"{_telling_line(outcome)}; {remedy}."
-        )
+        raise _StartFailedError(_start_error(task, outcome))
 
 
-def _telling_line(failed: Failed) -> str:
-    """The first line of the log that names the failing source line, else the first at all."""
-    lines = [line.strip() for line in failed.log.splitlines() if line.strip()]
+def _start_error(task: str, failed: Failed) -> TilewrightError:
+    what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
+    lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
+    if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
+        return InternalError(f"{what}: {lines[-1]}.")
     named = [line for line in lines if failed.line and f":{failed.line}:" in line]
-    return next(iter(named + lines), "no log").rstrip(".")
+    telling = (named + lines)[0].rstrip(".")
+    remedy = "correct the kernel"
+    if failed.kind == "wrong_result":
+        remedy = "the kernel and the reference disagree, so correct the one that is wrong"
+    return WorkloadError(f"{what}: {telling}; {remedy}.")
 
 
 def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:

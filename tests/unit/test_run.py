@@ -13,6 +13,7 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import (
     ConfigurationError,
     InputError,
+    InternalError,
     StorageError,
     UnknownNameError,
     WorkloadError,
@@ -181,8 +182,12 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
             "fails its build with compile_error: k.c:7:2: error: no x; correct the kernel.",
         ),
         (
-            Failed("measure", "crash", ""),
-            "fails its measure with crash: no log; correct the kernel.",
+            Failed("measure", "crash", "Traceback:\n  File\nKeyError: 'x'\n"),
+            "fails its measure with crash: KeyError: 'x'.",
+        ),
+        (
+            Failed("measure", "timeout", ""),
+            "fails its measure with timeout: no log; correct the kernel.",
         ),
     ],
 )
@@ -190,7 +195,8 @@ def test_a_starting_kernel_that_fails_is_the_users_error(
     world: World, tmp_path: Path, failed: Failed, sentence: str
 ) -> None:
     world.fails = failed
-    with pytest.raises(WorkloadError) as raised:
+    expected = InternalError if failed.kind == "crash" else WorkloadError
+    with pytest.raises(expected) as raised:
         run.optimize("toy:digits", QUICK, project=tmp_path)
     assert str(raised.value) == f"the starting kernel of toy:digits {sentence}"
     stored = run.open_project(tmp_path).runs()
