@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tilewright.report.views import TrialView
 
-WIDTH, HEIGHT = 960, 320
-LEFT, RIGHT, TOP, BOTTOM = 88, 24, 16, 56
+WIDTH, HEIGHT = 960, 338
+LEFT, RIGHT, TOP, BOTTOM = 88, 24, 34, 56
 """Margins around the plot; the bottom one holds the marks of trials without a latency."""
 MISS_ROW = HEIGHT - BOTTOM + 38
 FINAL_LABEL_WIDTH = 80
@@ -83,7 +83,7 @@ def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
         points=points,
         misses=misses,
         line=_best_so_far(points, x(x_top)),
-        final=min(points, key=lambda mark: (mark.y, mark.x)),
+        final=max(points, key=lambda mark: (mark.trial.speedup or 0, -mark.trial.index)),
     )
 
 
@@ -97,11 +97,12 @@ def nice_ticks(top: float, at_most: int) -> list[float]:
 
 
 def _best_so_far(points: Sequence[Mark], x_end: float) -> str:
-    """A staircase through the points that were the fastest so far (smaller y is faster)."""
+    """A staircase through the points that were the fastest so far."""
     path = f"M{points[0].x} {points[0].y}"
-    best = points[0].y
+    best = points[0].trial.speedup or 0
     for mark in points[1:]:
-        if mark.y < best:
+        speedup = mark.trial.speedup or 0
+        if speedup > best:
             path += f"H{mark.x}V{mark.y}"
-            best = mark.y
+            best = speedup
     return f"{path}H{x_end}"

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -70,11 +71,24 @@ def test_ticks_are_even_and_reach_the_top(top: float, at_most: int) -> None:
 
 def test_bars_compare_both_kernels_largest_cause_first() -> None:
     view = report_view(run_record(), history(100))
+    assert view.baseline is not None
+    assert view.best is not None
     bars = cycle_bars(view.baseline, view.best)
-    assert bars[0].name == "dma_wait"
-    assert bars[0].before_share == 1.0
-    assert [b.before for b in bars] == sorted((b.before for b in bars), reverse=True)
-    assert all(0 <= b.after_share <= 1 for b in bars)
+    assert [b.name for b in bars[:2]] == ["total", "dma_wait"]
+    start, best = bars[0].bars
+    assert (start.cycles, start.share, start.length) == (view.baseline.latency, 1.0, 1.0)
+    assert best.cycles == view.best.latency
+    sizes = [max(bar.cycles for bar in cause.bars) for cause in bars]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(0 <= bar.length <= 1 for cause in bars for bar in cause.bars)
+
+
+def test_bars_leave_out_what_hardly_counts() -> None:
+    view = report_view(run_record(), history(100))
+    assert view.baseline is not None
+    tiny = replace(view.baseline, breakdown={"fence": 1.0, "cpu": 1e6})
+    assert [b.name for b in cycle_bars(tiny, tiny)] == ["total", "cpu"]
+    assert cycle_bars(replace(tiny, breakdown={}), replace(tiny, breakdown={})) == ()
 
 
 def test_a_diff_is_cut_where_its_room_ends() -> None:
