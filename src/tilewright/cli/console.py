@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
-PLAIN_WIDTH = 100
+PLAIN_WIDTH = 120
 """Columns where there is no terminal to ask (logs, pipes)."""
 
 
 def results() -> Console:
-    """Where tables and answers go; wraps nothing when piped."""
+    """Where tables and answers go."""
     return _console(stderr=False)
 
 

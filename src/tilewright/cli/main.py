@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from tilewright.cli import (
     targets,
     workloads,
 )
+from tilewright.cli.options import show_help_without_command
 from tilewright.core.errors import TilewrightError
 
 EPILOG = """
@@ -34,7 +36,6 @@ app = typer.Typer(
     name="tilewright",
     help="Make kernels for tensor accelerators fast, with every step checked and timed.",
     epilog=EPILOG,
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -53,13 +54,14 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _global_options(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    pass
+    show_help_without_command(context)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -74,6 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except typer.Abort:
         code = 130
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        _complain(f"the system refused: {reason}; the details are in {_write_crash_log()}")
+        code = 1
     except Exception as error:
         log = _write_crash_log()
         _complain(f"unexpected {type(error).__name__}; please report it with the details in {log}")
@@ -83,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _complain(message: str) -> None:
     """One line on stderr; red only where a person reads it and colour is welcome."""
-    label = typer.style("error:", fg="red", bold=True)
+    plain = os.environ.get("NO_COLOR")
+    label = "error:" if plain else typer.style("error:", fg="red", bold=True)
     one_line = " ".join(message.split())
     typer.echo(f"{label} {one_line}", err=True)
 

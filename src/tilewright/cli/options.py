@@ -15,13 +15,19 @@ def _forget_colors(wanted: bool) -> None:
         os.environ["NO_COLOR"] = "1"
 
 
+def show_help_without_command(context: typer.Context) -> None:
+    """A group called by itself explains itself."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
 NoColor = Annotated[
     bool,
     typer.Option(
         "--no-color",
         callback=_forget_colors,
         is_eager=True,
-        help="Plain text; the NO_COLOR variable does the same.",
+        help="No colours; the NO_COLOR variable does the same.",
     ),
 ]
 Project = Annotated[

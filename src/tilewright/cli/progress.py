@@ -91,6 +91,8 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
 
 def live_panel(state: ProgressState) -> Group:
     """The panel for a terminal: where the search is, how it goes, what it found."""
+    if not state.run_id:
+        return Group(Text("opening the workload ...", style="dim"))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")

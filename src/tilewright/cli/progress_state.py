@@ -43,7 +43,7 @@ class ProgressState:
     run_id: str = ""
     iteration: int = 0
     iterations: int = 0
-    stage: str = "starting"
+    stage: str = ""
     plans: int = 0
     candidates: int = 0
     duplicates: int = 0
@@ -69,6 +69,7 @@ class ProgressState:
         match event:
             case RunStarted(run=run, history=history):
                 self.task, self.run_id, self._earlier_s = run.task, run.id, run.wall_s
+                self._started = self.clock()  # opening a workload is not part of the budget
                 for trial in history:
                     self._count(trial)
                 self._evaluations_at_start = self.evaluations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tilewright.cli import search_options as options
-from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.options import Json, NoColor, Project, RunName, show_help_without_command
 from tilewright.cli.searching import Outputs, finish, search
 from tilewright.core.config import Settings
 
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="List, show and resume the runs of a project folder.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _runs(context: typer.Context) -> None:
+    show_help_without_command(context)
 
 
 @app.command("list")
@@ -34,7 +38,9 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
     from tilewright.run import open_project
     from tilewright.search.summary import summarize
 
-    table = Table("run", "started", "workload", "status", box=None, pad_edge=False)
+    table = Table("run", "started", box=None, pad_edge=False)
+    table.add_column("workload", overflow="fold")
+    table.add_column("status")
     for heading in ("seed", "evaluations", "speedup", "wall time"):
         table.add_column(heading, justify="right")
     with closing(open_project(project)) as storage:

@@ -40,7 +40,7 @@ def headline(summary: Summary) -> str:
         return f"{summary.workload}: no kernel was measured ({summary.verdict})"
     if summary.speedup <= 1:
         return f"{summary.workload}: no kernel faster than the starting one was found"
-    return f"{summary.workload}: {ratio(summary.speedup)} faster than the starting kernel"
+    return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
 
 
 def comparison(summary: Summary) -> Table:

@@ -23,7 +23,7 @@ def test_optimize_prints_the_result_and_writes_json_and_report(
 ) -> None:
     result = cli(*OPTIMIZE, "--json", "a.json", "--report", "a.html")
     assert result.code == 0
-    assert "faster than the starting kernel" in result.out
+    assert "as fast as the starting kernel" in result.out
     assert "simulated cycles" in result.out
     assert "lower digit" in result.out
     assert "a.html" in result.out
@@ -50,7 +50,7 @@ def test_best_show_list_and_report_find_the_run(world: World, cli: Cli) -> None:
     assert cli("best", "latest").out == source
     assert run_id in cli("runs", "list").out
     shown = cli("runs", "show", "latest", "--json", "b.json")
-    assert "faster than the starting kernel" in shown.out
+    assert "as fast as the starting kernel" in shown.out
     assert json.loads(Path("b.json").read_text()) == json.loads(Path("a.json").read_text())
     assert cli("report", run_id).code == 0
     assert Path(f"tilewright-{run_id}.html").exists()
@@ -164,6 +164,34 @@ def test_every_command_explains_itself(cli: Cli) -> None:
         result = cli(*command, "--help")
         assert result.code == 0
         assert "--no-color" in result.out
+
+
+def test_groups_without_a_command_explain_themselves(cli: Cli) -> None:
+    alone = cli()
+    assert alone.code == 0
+    assert "tilewright demo" in alone.out
+    assert "resume" in cli("runs").out
+    assert cli("--version").out.startswith("tilewright 0.")
+
+
+def test_a_full_disk_is_no_defect(world: World, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run, "optimize", full)
+    result = cli(*OPTIMIZE)
+    assert result.code == 1
+    assert "No space left on device" in result.err
+    Path(result.err.split()[-1]).unlink()
+
+
+def test_no_color_leaves_no_escapes(
+    world: World, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "")
+    assert "\x1b[3" in cli("doctor").out
+    assert "\x1b[3" not in cli("doctor", "--no-color").out
 
 
 def test_help_starts_fast() -> None:
