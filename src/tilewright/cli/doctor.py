@@ -44,15 +44,17 @@ def _python() -> Finding:
 
 
 def _project_folder(project: Path) -> Finding:
-    """Whether runs could be stored in `project`."""
-    from tilewright.cli.output import check_outputs
-    from tilewright.core.errors import OutputError
+    """Whether runs could be stored in `project`, which is created when it is first needed."""
+    from tempfile import TemporaryFile
 
+    folder = project.resolve()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        check_outputs(project=project / ".tilewright-probe")
-    except OutputError as error:
-        return "project folder", False, str(error)
-    return "project folder", True, str(project.resolve())
+        with TemporaryFile(dir=existing):
+            return "project folder", True, str(folder)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        return "project folder", False, f"{folder}: {reason}; name another with --project"
 
 
 def _targets() -> list[Finding]:

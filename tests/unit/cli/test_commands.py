@@ -150,7 +150,11 @@ def test_targets_workloads_and_doctor(world: World, cli: Cli) -> None:
     doctor = cli("doctor")
     assert doctor.code == 0
     assert "tilewright" in doctor.out
-    assert cli("doctor", "--project", "missing/folder").code == 1
+    assert cli("doctor", "--project", "created/when/needed").code == 0
+    Path("file").touch()
+    refused = cli("doctor", "--project", "file/below")
+    assert refused.code == 1
+    assert "not a directory" in refused.out
 
 
 def test_every_command_explains_itself(cli: Cli) -> None:
