@@ -15,25 +15,26 @@ MODEL_VERSION = _cosim.SOURCE_HASH[:16]
 """Changes with every change of the simulator's sources; goes into every result."""
 
 BREAKDOWN: Mapping[str, str] = {
-    "array_busy": "cycles in which the array is fed with operands",
-    "bank_conflict": "cycles an operand waits because two operands are in one scratchpad bank",
-    "write_steal": "cycles an operand waits because a load writes its scratchpad bank",
-    "accumulator_port": "cycles an mvout waits because the array or a load uses its bank",
-    "rs_full_load": "cycles a load waits for a reservation station entry",
-    "rs_full_execute": "cycles a preload or compute waits for a reservation station entry",
-    "rs_full_store": "cycles a store waits for a reservation station entry",
-    "dma_wait": "cycles the array is idle with work that waits for a load's data",
-    "store_wait": "cycles the array is idle with work that waits for a store",
-    "dependency": "cycles the array is idle with work that waits for earlier array results",
-    "cpu": "cycles in which the accelerator waits for the CPU's next command",
-    "command_wait": "cycles the CPU waits because the command queue is full",
-    "fence": "cycles the CPU waits at a fence",
-    "drain": "cycles the array drains before a new configuration",
-    "l2_hit": "DMA requests served by the L2 cache (a count, not cycles)",
-    "l2_miss": "DMA requests that went to DRAM (a count, not cycles)",
+    "array_busy": "the array is fed with operands",
+    "bank_conflict": "an operand waits: two operands are in one scratchpad bank",
+    "write_steal": "an operand waits: a load writes its scratchpad bank",
+    "dma_wait": "the array is idle: its next command waits for a load",
+    "store_wait": "the array is idle: its next command waits for a store to read its rows",
+    "dependency": "the array is idle: its next command has just arrived, or waits for products",
+    "rs_full_load": "the array is idle: a load ahead of its next command finds no free entry",
+    "rs_full_store": "the array is idle: a store ahead of its next command finds no free entry",
+    "cpu": "the array is idle: the CPU has not issued the next command yet",
+    "fence": "the array is idle: the CPU waits at a fence",
+    "drain": "the array is emptied before config_ex",
+    "rs_full_execute": "a preload or compute finds no free entry",
+    "accumulator_port": "an mvout row waits: the array or a load uses its bank",
+    "command_wait": "the CPU finds the command queue full (each time it tries)",
+    "fence_wait": "the CPU waits at a fence",
+    "l2_hit": "DMA requests served by the L2 cache (not cycles)",
+    "l2_miss": "DMA requests that went to DRAM (not cycles)",
 }
-"""What each entry of `SimResult.breakdown` counts. Entries overlap: they do not add up to the
-total, since the units work at the same time."""
+"""What each entry of `SimResult.breakdown` counts, in cycles. The first eleven say what the array
+does and add up to all cycles; the others overlap with them."""
 
 Status: TypeAlias = Literal["ok", "fault", "slower_than_limit", "timeout"]
 Buffer: TypeAlias = Any

@@ -45,6 +45,12 @@ HartLimits hart_limits(const Limits& limits) {
   return hart;
 }
 
+// Runs what a bare-metal program does after its measured part, its checks for instance.
+void finish(Hart& hart) {
+  std::vector<Event> dropped;
+  while (hart.run(dropped, kEventBatch) == HartStatus::running) dropped.clear();
+}
+
 // Runs a program in `memory` and fills everything in the result but the outputs.
 Result run(const Config& config, Memory& memory, const Hart::Start& start,
            const std::vector<u64>& arguments, bool with_timing, const Limits& limits) {
@@ -63,6 +69,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
       EventSource source(hart, kEventBatch);
       TimingModel timing(config, source, start.is_machine);
       const TimingStatus status = timing.run(limits.cycles, hart_limit.deadline);
+      if (status == TimingStatus::finished) finish(hart);
       if (status == TimingStatus::cycle_limit) result.status = "slower_than_limit";
       if (status == TimingStatus::source_limit) result.status = "timeout";
       result.cycles = timing.cycles();

@@ -1,0 +1,57 @@
+#include "breakdown.hpp"
+
+#include <algorithm>
+
+namespace cosim {
+namespace {
+
+constexpr const char* kNames[] = {
+    "array_busy",   "bank_conflict",   "write_steal",      "dma_wait",     "store_wait", "dependency",
+    "rs_full_load", "rs_full_store",   "cpu",              "fence",        "drain",
+    "rs_full_execute", "accumulator_port", "command_wait", "fence_wait",
+    "l2_hit",       "l2_miss",
+};
+static_assert(std::size(kNames) == static_cast<std::size_t>(Cause::count));
+
+constexpr std::size_t kMaxHotspots = 12;
+
+bool is_loss(Cause cause) {
+  return cause != Cause::array_busy && cause != Cause::l2_hit && cause != Cause::l2_miss;
+}
+
+}  // namespace
+
+void Breakdown::add(Cause cause, u64 pc) {
+  recent_.emplace_back(cause, pc);
+  add(cause, pc, 1);
+}
+
+void Breakdown::add(Cause cause, u64 pc, u64 times) {
+  Counter& counter = counters_[static_cast<std::size_t>(cause)];
+  counter.total += times;
+  if (!counter.last || counter.last_pc != pc) {
+    counter.last_pc = pc;
+    counter.last = &counter.by_pc[pc];
+  }
+  *counter.last += times;
+}
+
+void Breakdown::repeat(u64 times) {
+  for (const auto& [cause, pc] : recent_) add(cause, pc, times);
+}
+
+void Breakdown::report(std::vector<std::pair<std::string, u64>>& counts,
+                       std::vector<Hotspot>& hotspots) const {
+  for (std::size_t i = 0; i < counters_.size(); i++) {
+    counts.emplace_back(kNames[i], counters_[i].total);
+    if (!is_loss(static_cast<Cause>(i))) continue;
+    for (const auto& [pc, cycles] : counters_[i].by_pc) hotspots.push_back({kNames[i], pc, cycles});
+  }
+  std::sort(hotspots.begin(), hotspots.end(), [](const Hotspot& a, const Hotspot& b) {
+    if (a.cycles != b.cycles) return a.cycles > b.cycles;
+    return a.cause != b.cause ? a.cause < b.cause : a.pc < b.pc;
+  });
+  if (hotspots.size() > kMaxHotspots) hotspots.resize(kMaxHotspots);
+}
+
+}  // namespace cosim

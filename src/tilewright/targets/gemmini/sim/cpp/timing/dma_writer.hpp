@@ -1,0 +1,65 @@
+// Writes rows of the scratchpad and accumulator to memory: reads them, scales, and sends aligned
+// requests with a limited number in flight.
+#pragma once
+
+#include <vector>
+
+#include "../config.hpp"
+#include "breakdown.hpp"
+#include "clock.hpp"
+#include "completions.hpp"
+#include "cpu_cache.hpp"
+#include "fifo.hpp"
+#include "memory_system.hpp"
+#include "ports.hpp"
+
+namespace cosim {
+
+// One local row of a move-out. `sends` marks the last block of a memory row: the whole row's
+// bytes leave with it.
+struct RowStore {
+  u64 address = 0;
+  u64 pc = 0;
+  u32 row = 0;
+  bool in_accumulator = false;
+  bool sends = false;
+  int bytes = 0;
+  int tracker = 0;
+  Cycle ready = 0;
+};
+
+class DmaWriter {
+ public:
+  DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
+            CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown);
+
+  bool accepts() const { return reads_.size() < kReadQueue; }
+  void push(const RowStore& row) { reads_.push(row); }
+
+  void tick();
+
+  bool is_busy() const { return !answers_.empty() || !scaled_.empty() || !reads_.empty(); }
+  void add_wakeups(Wakeup& wakeup) const;
+
+ private:
+  static constexpr std::size_t kReadQueue = 2;
+
+  void send_row();
+  void read_row();
+
+  const Config config_;
+  Clock& clock_;
+  Ports& ports_;
+  MemorySystem& memory_;
+  CpuCache& cpu_cache_;
+  CommandTracker& tracker_;
+  Breakdown& breakdown_;
+  const std::size_t scaled_capacity_;
+
+  Fifo<RowStore> reads_;
+  Fifo<RowStore> scaled_;
+  Cycle bus_free_ = 0;
+  std::vector<Cycle> answers_;  // when writes in flight are answered, sorted
+};
+
+}  // namespace cosim

@@ -1,0 +1,138 @@
+#include "front_end.hpp"
+
+#include <algorithm>
+
+namespace cosim {
+
+FrontEnd::FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
+                   ReservationStation& station, Breakdown& breakdown)
+    : config_(config),
+      clock_(clock),
+      source_(source),
+      cache_(cache),
+      station_(station),
+      breakdown_(breakdown) {}
+
+void FrontEnd::skip_to_mark() {
+  while (const Event* event = source_.peek()) {
+    const EventKind kind = event->kind;
+    if (kind == EventKind::load || kind == EventKind::store) {
+      cache_.access(event->rs1, kind == EventKind::store);
+    }
+    if (kind == EventKind::end) return;
+    source_.pop();
+    if (kind == EventKind::mark) return;
+  }
+}
+
+void FrontEnd::allocate() {
+  if (queue_.empty() || queue_.front().ready > clock_.now) return;
+  const TimedCommand& command = queue_.front().command;
+  if (command.funct != kFlush && !station_.allocate(command)) {
+    constexpr Cause kFull[kUnits] = {Cause::rs_full_load, Cause::rs_full_execute,
+                                     Cause::rs_full_store};
+    const Unit unit = ReservationStation::unit_of(command);
+    // Full load and store queues count where they leave the array idle: see `idle_cause`.
+    if (unit == kExecuteUnit) breakdown_.add(kFull[unit], command.pc);
+    return;
+  }
+  queue_.pop();
+  clock_.changed = true;
+}
+
+CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
+  while (const Event* event = source_.peek()) {
+    if (!is_timed_) {
+      cpu_time_ += event->cpu_cycles;
+      event_pc_ = event->pc;
+      is_timed_ = true;
+      clock_.changed = true;
+    }
+    if (cpu_time_ > clock_.now) return CpuStatus::running;
+    const bool is_busy = accelerator_is_busy || !queue_.empty();
+    switch (event->kind) {
+      case EventKind::command:
+        if (!send(*event)) return CpuStatus::running;
+        break;
+      case EventKind::fence:
+        if (wait_at_fence(*event, is_busy)) return CpuStatus::running;
+        break;
+      case EventKind::load:
+      case EventKind::store:
+        if (!cache_.access(event->rs1, event->kind == EventKind::store)) {
+          cpu_time_ = clock_.now + static_cast<Cycle>(config_.cpu_l1_miss);
+        }
+        break;
+      case EventKind::mark: return CpuStatus::finished;
+      case EventKind::end:
+        if (wait_at_fence(*event, is_busy)) return CpuStatus::running;
+        return CpuStatus::finished;
+    }
+    finish_event();
+  }
+  return CpuStatus::source_limit;
+}
+
+void FrontEnd::finish_event() {
+  source_.pop();
+  is_timed_ = false;
+  clock_.changed = true;
+}
+
+// True while the CPU waits.
+bool FrontEnd::wait_at_fence(const Event& event, bool is_busy) {
+  if (is_busy) {
+    is_at_fence_ = true;
+    breakdown_.add(Cause::fence_wait, event.pc);
+    return true;
+  }
+  cpu_time_ = clock_.now;
+  if (is_at_fence_) cpu_time_ += static_cast<Cycle>(config_.cpu_fence_latency);
+  is_at_fence_ = false;
+  return false;
+}
+
+// False when the queue is full: the CPU replays the instruction.
+bool FrontEnd::send(const Event& event) {
+  if (queue_.size() >= static_cast<std::size_t>(config_.commands_front_queue)) {
+    breakdown_.add(Cause::command_wait, event.pc);
+    cpu_time_ = clock_.now + static_cast<Cycle>(config_.cpu_rocc_replay);
+    clock_.changed = true;
+    return false;
+  }
+  queue_.push({TimedCommand(event.funct, event.rs1, event.rs2, event.pc),
+               clock_.now + static_cast<Cycle>(config_.commands_front_latency)});
+  cpu_time_ = clock_.now;
+  return true;
+}
+
+Cause FrontEnd::idle_cause(u64& pc) const {
+  if (const TimedCommand* waiting = station_.waiting_execute()) {
+    if (const TimedCommand* load = station_.blocker_of_waiting_execute(kLoadUnit)) {
+      pc = load->pc;
+      return Cause::dma_wait;
+    }
+    if (const TimedCommand* store = station_.blocker_of_waiting_execute(kStoreUnit)) {
+      pc = store->pc;
+      return Cause::store_wait;
+    }
+    pc = waiting->pc;
+    return Cause::dependency;
+  }
+  if (!queue_.empty() && queue_.front().ready <= clock_.now) {
+    const TimedCommand& head = queue_.front().command;
+    pc = head.pc;
+    const Unit unit = ReservationStation::unit_of(head);
+    if (unit == kLoadUnit) return Cause::rs_full_load;
+    if (unit == kStoreUnit) return Cause::rs_full_store;
+  }
+  pc = event_pc_;
+  return is_at_fence_ ? Cause::fence : Cause::cpu;
+}
+
+void FrontEnd::add_wakeups(Wakeup& wakeup) const {
+  if (!queue_.empty()) wakeup.at(queue_.front().ready);
+  wakeup.at(cpu_time_);
+}
+
+}  // namespace cosim

@@ -1,0 +1,61 @@
+// Rocket, as the accelerator sees it: issues the program's commands at the pace of its pipeline,
+// waits at fences and for its own cache, and stalls while the command queue is full.
+#pragma once
+
+#include "../config.hpp"
+#include "breakdown.hpp"
+#include "clock.hpp"
+#include "cpu_cache.hpp"
+#include "event_source.hpp"
+#include "fifo.hpp"
+#include "reservation_station.hpp"
+
+namespace cosim {
+
+enum class CpuStatus { running, finished, source_limit };
+
+class FrontEnd {
+ public:
+  FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
+           ReservationStation& station, Breakdown& breakdown);
+
+  // Drops events up to and including the first mark, keeping what they leave in the cache.
+  void skip_to_mark();
+
+  // Hands the oldest queued command to the reservation station.
+  void allocate();
+
+  // Lets the CPU do what it can in this cycle. `accelerator_is_busy` is what a fence looks at,
+  // apart from commands still queued here.
+  CpuStatus tick(bool accelerator_is_busy);
+
+  // Why no command reaches the array, for the breakdown.
+  Cause idle_cause(u64& pc) const;
+
+  void add_wakeups(Wakeup& wakeup) const;
+
+ private:
+  struct Queued {
+    TimedCommand command;
+    Cycle ready = 0;
+  };
+
+  bool wait_at_fence(const Event& event, bool is_busy);
+  bool send(const Event& event);
+  void finish_event();
+
+  const Config config_;
+  Clock& clock_;
+  EventSource& source_;
+  CpuCache& cache_;
+  ReservationStation& station_;
+  Breakdown& breakdown_;
+
+  Fifo<Queued> queue_;
+  Cycle cpu_time_ = 0;         // when the CPU is done with what it last did
+  bool is_timed_ = false;      // whether `cpu_time_` includes the next event
+  bool is_at_fence_ = false;
+  u64 event_pc_ = 0;
+};
+
+}  // namespace cosim

@@ -1,0 +1,54 @@
+#include "mesh.hpp"
+
+namespace cosim {
+namespace {
+
+// Skewing the operands, crossing the array in both directions, and leaving it.
+Cycle latency(const Config& config) {
+  const int dim = config.array_dim;
+  const int step = config.array_tile_latency + 1;
+  return static_cast<Cycle>(3 + dim * step + (dim - 1) * step + config.array_output_delay);
+}
+
+}  // namespace
+
+Mesh::Mesh(const Config& config, Clock& clock, Ports& ports, Completions& completions)
+    : clock_(clock), ports_(ports), completions_(completions), latency_(latency(config)) {}
+
+void Mesh::feed(const ResultTile& tile, int row, u32 c_stride, bool is_last) {
+  ResultRow result;
+  result.ready = clock_.now + latency_;
+  result.row = tile.address.row() + static_cast<u32>(row) * c_stride;
+  result.slot = tile.slot;
+  result.in_accumulator = tile.address.in_accumulator();
+  result.adds = tile.address.accumulates();
+  result.is_written = !tile.address.is_none() && row < tile.rows;
+  result.is_last = is_last;
+  rows_.push(result);
+  if (is_last) products_++;
+}
+
+void Mesh::tick() {
+  while (!rows_.empty() && rows_.front().ready <= clock_.now) {
+    const ResultRow& row = rows_.front();
+    if (row.is_written && row.in_accumulator) {
+      const u32 bank = ports_.accumulator.bit(row.row);
+      ports_.accumulator_writes |= bank;
+      if (row.adds) ports_.accumulator_adds |= bank;
+    } else if (row.is_written) {
+      ports_.scratchpad_writes |= ports_.scratchpad.bit(row.row);
+    }
+    if (row.is_last) {
+      products_--;
+      if (row.slot >= 0) completions_.push(kExecuteUnit, row.slot);
+    }
+    rows_.pop();
+    clock_.changed = true;
+  }
+}
+
+void Mesh::add_wakeups(Wakeup& wakeup) const {
+  if (!rows_.empty()) wakeup.at(rows_.front().ready);
+}
+
+}  // namespace cosim

@@ -1,0 +1,191 @@
+#include "reservation_station.hpp"
+
+#include <bit>
+
+namespace cosim {
+namespace {
+
+// The execute controller's command unroller holds two commands more than its queue, and passes
+// them one cycle later.
+constexpr u32 kUnrollerCommands = 2;
+
+}  // namespace
+
+ReservationStation::ReservationStation(const Config& config, Clock& clock)
+    : config_(config),
+      clock_(clock),
+      queue_capacity_{static_cast<u32>(config.commands_load_queue),
+                      static_cast<u32>(config.commands_execute_queue) + kUnrollerCommands,
+                      static_cast<u32>(config.commands_store_queue)},
+      issue_latency_{1, 2, 1} {
+  const int sizes[kUnits] = {config.commands_load_entries, config.commands_execute_entries,
+                             config.commands_store_entries};
+  for (int unit = 0; unit < kUnits; unit++) {
+    entries_[unit].resize(static_cast<std::size_t>(sizes[unit]));
+    all_slots_[unit] = sizes[unit] == 32 ? ~0u : (1u << sizes[unit]) - 1;
+  }
+  for (int& stride : block_stride_) stride = config.array_dim;
+}
+
+Unit ReservationStation::unit_of(const TimedCommand& command) {
+  if (command.funct == kConfig) {
+    const u8 target = config_target(command.rs1);
+    return target == kConfigLoad ? kLoadUnit : target == kConfigStore ? kStoreUnit : kExecuteUnit;
+  }
+  if (is_mvin(command.funct)) return kLoadUnit;
+  return command.funct == kMvout ? kStoreUnit : kExecuteUnit;
+}
+
+ReservationStation::Range ReservationStation::range_of(LocalAddress address, u32 rows) {
+  if (address.is_none()) return {};
+  return {true, address.in_accumulator(), address.row(), address.row() + rows};
+}
+
+// Which local rows a command reads and writes.
+void ReservationStation::find_operands(Entry& entry) const {
+  const TimedCommand& c = entry.command;
+  const u32 dim = static_cast<u32>(config_.array_dim);
+  const u32 rows = static_cast<u32>(c.second.rows);
+  const u32 blocks = (static_cast<u32>(c.second.cols) + dim - 1) / dim;
+  if (c.funct == kConfig) return;
+  if (is_mvin(c.funct)) {
+    const u32 stride = static_cast<u32>(block_stride_[load_id(c.funct)]);
+    entry.written = range_of(c.second.address, (blocks - 1) * stride + rows);
+  } else if (c.funct == kMvout) {
+    entry.read[0] = range_of(c.second.address, (blocks - 1) * dim + rows);
+  } else if (c.funct == kPreload) {
+    entry.read[0] = range_of(c.first.address, static_cast<u32>(c.first.rows));
+    entry.written = range_of(c.second.address, rows * execute_config_.c_stride);
+  } else {
+    const int a_rows = execute_config_.a_transposed ? c.first.cols : c.first.rows;
+    entry.read[0] =
+        range_of(c.first.address, static_cast<u32>(a_rows) * execute_config_.a_stride);
+    entry.read[1] = range_of(c.second.address, rows);
+  }
+}
+
+template <typename Conflict>
+u32 ReservationStation::slots_where(Unit unit, Conflict conflict) const {
+  u32 slots = 0;
+  for (u32 left = valid_[unit]; left != 0; left &= left - 1) {
+    const int slot = std::countr_zero(left);
+    if (conflict(entries_[unit][static_cast<std::size_t>(slot)])) slots |= 1u << slot;
+  }
+  return slots;
+}
+
+// Only local rows are compared: the order of DRAM accesses is not tracked.
+void ReservationStation::find_dependencies(Unit unit, Entry& entry) const {
+  const bool is_config = entry.command.funct == kConfig;
+  // A store waits until the one before it is complete.
+  if (unit == kStoreUnit) entry.waits_for[kStoreUnit] = valid_[kStoreUnit];
+  if (is_config) return;
+  const auto touches = [](const Entry& a, const Entry& b) {
+    return a.written.overlaps(b.written) || a.written.overlaps(b.read[0]) ||
+           a.written.overlaps(b.read[1]);
+  };
+  if (unit != kLoadUnit) {
+    entry.waits_for[kLoadUnit] = slots_where(kLoadUnit, [&](const Entry& load) {
+      return touches(load, entry);
+    });
+  }
+  if (unit != kExecuteUnit) {
+    entry.waits_for[kExecuteUnit] = slots_where(kExecuteUnit, [&](const Entry& execute) {
+      return unit == kLoadUnit ? touches(entry, execute)
+                               : execute.written.overlaps(entry.read[0]);
+    });
+  }
+  if (unit != kStoreUnit) {
+    entry.waits_for[kStoreUnit] = slots_where(kStoreUnit, [&](const Entry& store) {
+      return entry.written.overlaps(store.read[0]);
+    });
+  }
+}
+
+void ReservationStation::remember_config(const TimedCommand& c) {
+  if (config_target(c.rs1) == kConfigLoad) {
+    block_stride_[load_config_id(c.rs1)] = unpack_load_config(c.rs1, c.rs2).block_stride;
+  } else if (config_target(c.rs1) == kConfigExecute) {
+    execute_config_ = merge_execute_config(c.rs1, c.rs2, execute_config_);
+  }
+}
+
+bool ReservationStation::allocate(const TimedCommand& command) {
+  const Unit unit = unit_of(command);
+  const u32 free = all_slots_[unit] & ~valid_[unit];
+  if (free == 0) return false;
+  const int slot = std::countr_zero(free);
+  Entry& entry = entries_[unit][static_cast<std::size_t>(slot)];
+  entry = {};
+  entry.command = command;
+  entry.ready = clock_.now + 1;
+  find_operands(entry);
+  find_dependencies(unit, entry);
+  valid_[unit] |= 1u << slot;
+  waiting_[unit].push(slot);
+  if (command.funct == kConfig) remember_config(command);
+  if (command.funct == kPreload) has_solitary_preload_ = true;
+  if (is_compute(command.funct)) has_solitary_preload_ = false;
+  clock_.changed = true;
+  return true;
+}
+
+void ReservationStation::issue() {
+  for (int u = 0; u < kUnits; u++) {
+    const Unit unit = static_cast<Unit>(u);
+    if (waiting_[unit].empty() || issued[unit].size() >= queue_capacity_[unit]) continue;
+    const int slot = waiting_[unit].front();
+    Entry& entry = entries_[unit][static_cast<std::size_t>(slot)];
+    const auto& waits = entry.waits_for;
+    if (entry.ready > clock_.now || (waits[0] | waits[1] | waits[2]) != 0) continue;
+    issued[unit].push({entry.command, slot, clock_.now + issue_latency_[unit]});
+    waiting_[unit].pop();
+    entry.is_issued = true;
+    clock_.changed = true;
+    const bool completes_on_issue = entry.command.funct == kConfig && unit != kExecuteUnit;
+    if (completes_on_issue) complete(unit, slot);
+  }
+}
+
+void ReservationStation::complete(Unit unit, int slot) {
+  const u32 others = ~(1u << slot);
+  valid_[unit] &= others;
+  for (int u = 0; u < kUnits; u++) {
+    for (u32 left = valid_[u]; left != 0; left &= left - 1) {
+      const auto index = static_cast<std::size_t>(std::countr_zero(left));
+      entries_[u][index].waits_for[unit] &= others;
+    }
+  }
+  clock_.changed = true;
+}
+
+bool ReservationStation::is_busy() const {
+  int entries = 0;
+  for (u32 valid : valid_) entries += std::popcount(valid);
+  return entries > (has_solitary_preload_ ? 1 : 0);
+}
+
+const TimedCommand* ReservationStation::waiting_execute() const {
+  if (waiting_[kExecuteUnit].empty()) return nullptr;
+  const auto slot = static_cast<std::size_t>(waiting_[kExecuteUnit].front());
+  return &entries_[kExecuteUnit][slot].command;
+}
+
+const TimedCommand* ReservationStation::blocker_of_waiting_execute(Unit unit) const {
+  if (waiting_[kExecuteUnit].empty()) return nullptr;
+  const auto slot = static_cast<std::size_t>(waiting_[kExecuteUnit].front());
+  const u32 blockers = entries_[kExecuteUnit][slot].waits_for[unit];
+  if (blockers == 0) return nullptr;
+  return &entries_[unit][static_cast<std::size_t>(std::countr_zero(blockers))].command;
+}
+
+void ReservationStation::add_wakeups(Wakeup& wakeup) const {
+  for (int unit = 0; unit < kUnits; unit++) {
+    if (!waiting_[unit].empty()) {
+      wakeup.at(entries_[unit][static_cast<std::size_t>(waiting_[unit].front())].ready);
+    }
+    for (std::size_t i = 0; i < issued[unit].size(); i++) wakeup.at(issued[unit][i].ready);
+  }
+}
+
+}  // namespace cosim

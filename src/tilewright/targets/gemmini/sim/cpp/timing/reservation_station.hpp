@@ -1,0 +1,87 @@
+// Holds commands until what they depend on is done, and issues each queue in order.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "../config.hpp"
+#include "clock.hpp"
+#include "fifo.hpp"
+#include "timed_command.hpp"
+
+namespace cosim {
+
+enum Unit : int { kLoadUnit = 0, kExecuteUnit = 1, kStoreUnit = 2, kUnits = 3 };
+
+class ReservationStation {
+ public:
+  ReservationStation(const Config& config, Clock& clock);
+
+  static Unit unit_of(const TimedCommand& command);
+
+  // Takes a command, at most one per cycle; false when its unit has no free entry.
+  bool allocate(const TimedCommand& command);
+
+  // Moves the oldest command of each unit to `issued` if nothing holds it back.
+  void issue();
+
+  void complete(Unit unit, int slot);
+
+  // Busy as a fence sees it: a lone preload without its compute does not count.
+  bool is_busy() const;
+
+  // The commands each controller may take, oldest first.
+  std::array<Fifo<IssuedCommand>, kUnits> issued;
+
+  // The oldest execute command not issued yet, nullptr if there is none.
+  const TimedCommand* waiting_execute() const;
+  // A load or store that it waits for, nullptr if none.
+  const TimedCommand* blocker_of_waiting_execute(Unit unit) const;
+
+  void add_wakeups(Wakeup& wakeup) const;
+
+ private:
+  // Local rows [first, end) of one operand.
+  struct Range {
+    bool valid = false;
+    bool in_accumulator = false;
+    u32 first = 0;
+    u32 end = 0;
+    bool overlaps(const Range& other) const {
+      return valid && other.valid && in_accumulator == other.in_accumulator &&
+             first < other.end && other.first < end;
+    }
+  };
+
+  struct Entry {
+    TimedCommand command;
+    Range written;              // by a load or into C
+    Range read[2];              // by a preload, compute or store
+    std::array<u32, kUnits> waits_for = {};  // bit masks over each unit's slots
+    Cycle ready = 0;
+    bool is_issued = false;
+  };
+
+  static Range range_of(LocalAddress address, u32 rows);
+  void find_operands(Entry& entry) const;
+  void find_dependencies(Unit unit, Entry& entry) const;
+  void remember_config(const TimedCommand& command);
+  template <typename Conflict>
+  u32 slots_where(Unit unit, Conflict conflict) const;
+
+  const Config config_;
+  Clock& clock_;
+  std::array<std::vector<Entry>, kUnits> entries_;
+  std::array<u32, kUnits> valid_ = {};
+  std::array<u32, kUnits> all_slots_ = {};
+  std::array<Fifo<int>, kUnits> waiting_;  // slots not issued yet, oldest first
+  std::array<u32, kUnits> queue_capacity_;
+  std::array<Cycle, kUnits> issue_latency_;
+  bool has_solitary_preload_ = false;
+
+  // Configuration as of the last allocated command: it decides which rows commands touch.
+  int block_stride_[3];
+  ExecuteConfig execute_config_;
+};
+
+}  // namespace cosim

@@ -1,0 +1,70 @@
+// The cycle-stepped model of the accelerator and its surroundings: all units and the order in
+// which they act within a cycle.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "../config.hpp"
+#include "breakdown.hpp"
+#include "clock.hpp"
+#include "completions.hpp"
+#include "cpu_cache.hpp"
+#include "dma_reader.hpp"
+#include "dma_writer.hpp"
+#include "event_source.hpp"
+#include "execute_controller.hpp"
+#include "front_end.hpp"
+#include "load_controller.hpp"
+#include "memory_system.hpp"
+#include "mesh.hpp"
+#include "ports.hpp"
+#include "reservation_station.hpp"
+#include "store_controller.hpp"
+
+namespace cosim {
+
+enum class TimingStatus { finished, cycle_limit, source_limit };
+
+class TimingModel {
+ public:
+  // With `waits_for_mark`, time starts at the program's first read of its cycle counter and
+  // stops at the second.
+  TimingModel(const Config& config, EventSource& source, bool waits_for_mark);
+
+  // Runs to the end of the program, to `limit` cycles, or until the program or the deadline
+  // stops. Throws the program's Fault, and std::logic_error if nothing can ever happen again.
+  TimingStatus run(std::optional<u64> limit,
+                   std::optional<std::chrono::steady_clock::time_point> deadline);
+
+  Cycle cycles() const { return clock_.now; }
+
+  void report(std::vector<std::pair<std::string, u64>>& breakdown,
+              std::vector<Hotspot>& hotspots) const {
+    breakdown_.report(breakdown, hotspots);
+  }
+
+ private:
+  CpuStatus step();
+  void skip_quiet_cycles(std::optional<u64> limit);
+  bool accelerator_is_busy() const;
+
+  Clock clock_;
+  Breakdown breakdown_;
+  Ports ports_;
+  MemorySystem memory_;
+  CpuCache cpu_cache_;
+  ReservationStation station_;
+  Completions completions_;
+  CommandTracker load_tracker_;
+  CommandTracker store_tracker_;
+  DmaReader reader_;
+  DmaWriter writer_;
+  Mesh mesh_;
+  LoadController load_;
+  ExecuteController execute_;
+  StoreController store_;
+  FrontEnd front_end_;
+};
+
+}  // namespace cosim
