@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tilewright.core.errors import InternalError, ToolchainMissingError
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed
 
 GCC = "riscv64-unknown-elf-gcc"
@@ -132,8 +132,11 @@ def _runtime_object(toolchain: Toolchain) -> bytes:
         shutil.copy(RUNTIME / "runtime.c", folder)
         finished = _run(toolchain, ("-c", "runtime.c", "-o", "runtime.o"), folder, timeout_s=60)
         if finished is None or finished[0] != 0:
-            log = finished[1] if finished else "it did not finish"
-            raise InternalError(f"{toolchain.id} cannot compile the kernel runtime: {log}.")
+            lines = finished[1].splitlines() if finished else []
+            reason = lines[-1] if lines else "it did not finish"
+            raise ToolchainMissingError(
+                f"{toolchain.id} cannot compile RISC-V code ({reason}): {HOW_TO_GET}."
+            )
         return (folder / "runtime.o").read_bytes()
 
 
