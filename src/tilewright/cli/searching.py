@@ -80,7 +80,7 @@ def next_steps(summary: Summary, project: Path, outputs: Outputs) -> list[tuple[
     where = "" if project == Path() else f" --project {shlex.quote(str(project))}"
     run = f"{summary.run_id}{where}"
     steps = []
-    if summary.status == "interrupted":
+    if summary.status != "finished":
         steps.append(("go on", f"tilewright runs resume {run}"))
     if summary.best_candidate_id:
         steps.append(("best kernel", f"tilewright best {run} -o kernel.c"))
