@@ -24,7 +24,7 @@ from tilewright.search.proposing import Batches
 
 
 class BudgetSpentError(Exception):
-    """Ends a batch from inside `on_outcome`; never leaves this module."""
+    """Ends a batch while it is proposed or evaluated; never leaves this module."""
 
 
 class Search:
@@ -92,11 +92,13 @@ class Search:
         """One iteration on top of `before`; `history` may already hold some of its trials."""
         parents = self._strategy.select(before)
         self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
-        requests = [
-            request
-            for request in self._batches.propose(iteration, parents, before)
-            if history.get(request.candidate.id) is None
-        ]
+        try:
+            proposed = self._batches.propose(
+                iteration, parents, before, lambda: self._require_budget(history)
+            )
+        except BudgetSpentError:
+            return history, self._budget.exhausted(self._spent(history))
+        requests = [r for r in proposed if history.get(r.candidate.id) is None]
         affordable = self._budget.evaluations_left(self._spent(history))
         trials, reason = self._evaluate(iteration, requests[:affordable], history, self._budget)
         history = history.extended(trials)
@@ -127,7 +129,7 @@ class Search:
                 self._append(following)
                 appended.append(following)
             if len(done) < len(requests) and budget.exhausted(self._spent(history)):
-                raise BudgetSpentError
+                raise BudgetSpentError  # what is under way is stopped
 
         if not requests:
             return [], None
@@ -149,6 +151,10 @@ class Search:
             )
             self._append(moved)
             appended.append(moved)
+
+    def _require_budget(self, history: History) -> None:
+        if self._budget.exhausted(self._spent(history)):
+            raise BudgetSpentError
 
     def _spent(self, history: History) -> Spent:
         return Spent(len(history), self._wall_s())

@@ -53,12 +53,21 @@ class Batches:
         self._forms: dict[str, str] = {}  # candidate id -> hash of its normal form
 
     def propose(
-        self, iteration: int, parents: Sequence[Trial], history: History
+        self,
+        iteration: int,
+        parents: Sequence[Trial],
+        history: History,
+        checkpoint: Callable[[], None] = lambda: None,
     ) -> list[EvaluationRequest]:
-        """New candidates of all parents, none equal in normal form to another or to a past one."""
+        """New candidates of all parents, none equal in normal form to another or to a past one.
+
+        `checkpoint` is called between the proposer's steps and may raise to end them all.
+        """
         # All plans come before the first normal form: a proposer that reads the target's language
         # from its briefs must know it by then, also in the first iteration after a resume.
-        families = [(parent, self._children(iteration, parent, history)) for parent in parents]
+        families = [
+            (parent, self._children(iteration, parent, history, checkpoint)) for parent in parents
+        ]
         seen = {self._form(t.candidate) for t in history}
         requests: list[EvaluationRequest] = []
         for parent, children in families:
@@ -74,7 +83,13 @@ class Batches:
             self._on_event(Implemented(iteration, parent.candidate.id, len(fresh), duplicates))
         return requests
 
-    def _children(self, iteration: int, parent: Trial, history: History) -> list[Candidate]:
+    def _children(
+        self,
+        iteration: int,
+        parent: Trial,
+        history: History,
+        checkpoint: Callable[[], None],
+    ) -> list[Candidate]:
         settings, parent_id = self._settings, parent.candidate.id
 
         def seed(purpose: str) -> int:
@@ -82,6 +97,7 @@ class Batches:
 
         menu = dropped(self._target.menu, settings.dropout, seed("dropout"))
         brief = Brief(self._workload, self._target, menu, iteration, settings.iterations)
+        checkpoint()
         plans = self._or_nothing(
             iteration,
             parent_id,
@@ -90,6 +106,7 @@ class Batches:
         self._on_event(Planned(iteration, parent_id, len(plans)))
         children: list[Candidate] = []
         for plan in plans:
+            checkpoint()
             implement = partial(
                 self._proposer.implement,
                 brief,

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from tilewright.core.config import Settings
-from tilewright.core.records import Candidate, EvaluationRequest, History, Outcome, Trial
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    EvaluationRequest,
+    History,
+    Outcome,
+    Plan,
+    Trial,
+)
 from tilewright.core.roles import OnOutcome
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
@@ -55,6 +63,7 @@ class World:
     def __init__(self, settings: Settings, executor: ShuffledExecutor | None = None) -> None:
         self.settings = settings
         self.executor = executor or ShuffledExecutor()
+        self.proposer = ToyProposer()
         self.trials: list[Trial] = []
         self.events: list[Event] = []
         self.die_after: int | None = None
@@ -71,7 +80,7 @@ class World:
         batches = Batches(
             ToyTask.workload,
             ToyTarget().brief(),
-            ToyProposer(),
+            self.proposer,
             strategy,
             settings,
             self.events.append,
@@ -162,6 +171,22 @@ def test_the_wall_time_stops_inside_an_iteration(wall_s: int) -> None:
     # What was evaluated is recorded, though earlier requests of the batch never ran.
     assert {t.candidate.id for t in history} == set(world.executor.evaluated)
     assert [t.index for t in history] == list(range(wall_s))
+
+
+def test_the_wall_time_stops_a_slow_proposer() -> None:
+    world = World(Settings(seed=1, max_wall_s=30.0))
+
+    class SlowProposer(ToyProposer):
+        def implement(
+            self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+        ) -> list[Candidate]:
+            world.executor.clock += 4.0
+            return super().implement(brief, parent, plan, count, seed)
+
+    world.proposer = SlowProposer()
+    _, reason = world.search()
+    assert reason == "budget of 30 s wall time spent"
+    assert world.executor.clock < 35
 
 
 def test_the_start_is_evaluated_whatever_the_budget() -> None:
