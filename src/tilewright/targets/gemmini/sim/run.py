@@ -147,7 +147,8 @@ def run_program(
 ) -> SimResult:
     """Run a bare-metal program from its entry until it stores to the symbol `tohost`.
 
-    `segments` are further read-only contents of memory by address. Cycles are those between the
+    `segments` are contents of memory by address: they fill what the program reserves, or are
+    read-only memory beside it. Cycles are those between the
     program's first two reads of mcycle. `outputs` holds the (address, size) ranges of `read`.
     """
     try:

@@ -45,6 +45,20 @@ HartLimits hart_limits(const Limits& limits) {
   return hart;
 }
 
+// Fills memory that the program reserves, or adds read-only memory.
+void load_segment(Memory& memory, u64 address, std::vector<u8> bytes) {
+  if (Region* reserved = memory.find(address, bytes.size())) {
+    const auto offset = static_cast<std::ptrdiff_t>(address - reserved->base);
+    std::copy(bytes.begin(), bytes.end(), reserved->bytes.begin() + offset);
+    return;
+  }
+  Region region;
+  region.base = address;
+  region.bytes = std::move(bytes);
+  region.name = "a data segment";
+  memory.add(std::move(region));
+}
+
 // Runs what a bare-metal program does after its measured part, its checks for instance.
 void finish(Hart& hart) {
   std::vector<Event> dropped;
@@ -131,13 +145,7 @@ Result run_program(const Config& config, const Elf& elf,
                    const Limits& limits) {
   Memory memory;
   for (const ElfSegment& segment : elf.segments) memory.add(region_of(segment, "the program"));
-  for (auto& [address, bytes] : segments) {
-    Region region;
-    region.base = address;
-    region.bytes = std::move(bytes);
-    region.name = "a data segment";
-    memory.add(std::move(region));
-  }
+  for (auto& [address, bytes] : segments) load_segment(memory, address, std::move(bytes));
   Hart::Start start;
   start.pc = elf.entry;
   start.is_machine = true;
