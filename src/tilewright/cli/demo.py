@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 WORKLOAD = "gemmini:gemm-12544x64x256"
 BUDGET = "90 s"
+EPILOG = """
+\b
+Examples:
+  tilewright demo
+  tilewright demo --seed 3 --json result.json --report demo.html
+"""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("demo")(demo)
+    app.command("demo", epilog=EPILOG)(demo)
 
 
 def demo(
