@@ -1,4 +1,4 @@
-"""One budget for a run: evaluations and wall seconds. Dollars and tokens join it with models."""
+"""One budget for a run: evaluations, wall seconds, and what calls to models cost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ class Spent:
 
     evaluations: int = 0
     wall_s: float = 0.0
+    usd: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.evaluations + other.evaluations,
+            self.wall_s + other.wall_s,
+            self.usd + other.usd,
+            self.tokens + other.tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +29,8 @@ class Budget:
 
     evaluations: int | None = None
     wall_s: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
 
     def exhausted(self, spent: Spent) -> str | None:
         """Why nothing more may be spent, or None."""
@@ -26,6 +38,10 @@ class Budget:
             return f"budget of {self.evaluations} evaluations spent"
         if self.wall_s is not None and spent.wall_s >= self.wall_s:
             return f"budget of {self.wall_s:g} s wall time spent"
+        if self.usd is not None and spent.usd >= self.usd:
+            return f"budget of {self.usd:g} USD spent"
+        if self.tokens is not None and spent.tokens >= self.tokens:
+            return f"budget of {self.tokens} tokens spent"
         return None
 
     def evaluations_left(self, spent: Spent) -> int | None:
@@ -33,3 +49,9 @@ class Budget:
         if self.evaluations is None:
             return None
         return max(0, self.evaluations - spent.evaluations)
+
+    def affords(self, spent: Spent) -> bool:
+        """Whether a run that will have spent this much stays within dollars and tokens."""
+        return (self.usd is None or spent.usd <= self.usd) and (
+            self.tokens is None or spent.tokens <= self.tokens
+        )

@@ -101,6 +101,15 @@ class CommandEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A worked example for language models, shown when a plan's text holds one of the triggers."""
+
+    name: str
+    triggers: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TargetBrief:
     """Everything a proposer may know about a target; it never receives the evaluator."""
 
@@ -111,17 +120,22 @@ class TargetBrief:
     commands: tuple[CommandEffect, ...]
     limits: Mapping[str, int]
     constants: Mapping[str, int]
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a proposer is given for one step: workload, target and the menu after dropout."""
+    """What a proposer is given for one step: workload, target and the menu after dropout.
+
+    `rank` is the parent's place in the beam, 0 for the best.
+    """
 
     workload: Workload
     target: TargetBrief
     menu: tuple[MenuOption, ...]
     iteration: int
     iterations: int
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +338,34 @@ class RunRecord:
     def identity(self) -> str:
         """Hash of task and settings."""
         return content_id(self.task, repr(sorted(self.settings.items(), key=lambda kv: kv[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call to a model, as a run keeps it.
+
+    `cached` calls were answered from an earlier run's reply and cost this run nothing. Tokens and
+    dollars are None where they are unknown; `counted_usd` and `counted_tokens` are what the budget
+    counted: the same, or the reservation. `served_by` is the model's own name for itself, `note`
+    why a call failed or its reply could not be used.
+    """
+
+    run_id: str
+    key: str
+    model: str
+    phase: str
+    state: Literal["intended", "replied", "failed"] = "intended"
+    cached: bool = False
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    usd: float | None = None
+    counted_usd: float = 0.0
+    counted_tokens: int = 0
+    served_by: str = ""
+    attempts: int = 1
+    note: str = ""
 
 
 def content_id(*parts: str) -> str:

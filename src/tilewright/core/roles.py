@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 from tilewright.core.records import (
     Artifact,
     Brief,
+    CallRecord,
     Candidate,
     EvaluationRequest,
     Failed,
@@ -179,6 +180,43 @@ class Storage(Protocol):
 
     def close(self) -> None:
         """Release the database. Idempotent."""
+        ...
+
+
+class CallStore(Protocol):
+    """Keeps calls to models. Thread-safe; every call of it is durable when it returns."""
+
+    def reply(self, key: str) -> Mapping[str, object] | None:
+        """The recorded reply to this call, whichever run of the project made it."""
+        ...
+
+    def intend(self, call: CallRecord, request: Mapping[str, object]) -> None:
+        """Record that a call is about to be made; an earlier intent of the run is replaced."""
+        ...
+
+    def finish(self, call: CallRecord, reply: Mapping[str, object] | None) -> None:
+        """Record how an intended call ended; `reply` is None when it failed."""
+        ...
+
+    def annotate(self, run_id: str, key: str, note: str) -> None:
+        """Say of a finished call why its reply could not be used."""
+        ...
+
+    def calls(self, run_id: str) -> list[CallRecord]:
+        """A run's calls in the order of their intents."""
+        ...
+
+    def close(self) -> None:
+        """Release the database. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Repairer(Protocol):
+    """A proposer that can correct a candidate of its own that did not pass."""
+
+    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
+        """Corrected versions of `failed`, which was made from `parent`; empty for others' work."""
         ...
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 
 from tilewright.core.errors import StorageError
 
-HEAD = "0001"
+HEAD = "0002"
 """Newest revision. Known here so that an up-to-date database is opened without alembic."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilewright.core.errors import StorageError
+from tilewright.storage.calls import SqlCalls
+from tilewright.storage.database import Database
 from tilewright.storage.lock import RunLock
 from tilewright.storage.sql import SqlStorage
 
@@ -28,6 +30,16 @@ def open_project(project: Path, *, create: bool = True) -> SqlStorage:
             "or choose another --project folder."
         ) from error
     return SqlStorage(folder / DATABASE)
+
+
+def open_calls(project: Path) -> SqlCalls:
+    """The recorded calls to models of a project that has a database."""
+    return SqlCalls(Database(project / FOLDER / DATABASE))
+
+
+def spool_folder(project: Path, run_id: str) -> Path:
+    """Where a run's calls to models lie until they are recorded."""
+    return project / FOLDER / "calls" / run_id
 
 
 def run_lock(project: Path, identity: str) -> RunLock:

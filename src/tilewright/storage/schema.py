@@ -2,6 +2,7 @@
 
     runs 1--* trials *--1 artifacts (the trial's source)
     runs 1--* events
+    runs 1--* calls (to models; a reply answers the same call of later runs too)
     outcomes (the cache, by content key; shared by all runs)
 
 Records travel as JSON text (`core.codec`); the columns beside it are what queries filter by.
@@ -21,6 +22,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 metadata = MetaData()
@@ -86,4 +88,31 @@ events = Table(
     Column("at", String(40), nullable=False),
     Column("kind", String(32), nullable=False),
     Column("data", Text, nullable=False),
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", String(32), ForeignKey("runs.id"), nullable=False),
+    Column("key", String(16), nullable=False, index=True),
+    Column("model", Text, nullable=False),
+    Column("phase", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("cached", Boolean, nullable=False),
+    Column("input_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("usd", Float),
+    Column("counted_usd", Float, nullable=False),
+    Column("counted_tokens", Integer, nullable=False),
+    Column("served_by", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("reply", Text),
+    Column("intended_at", String(40), nullable=False),
+    Column("finished_at", String(40)),
+    UniqueConstraint("run_id", "key"),
 )

@@ -1,0 +1,18 @@
+"""Which environment variables hold secrets, and an environment without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)|APIKEY", re.I)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name is taken for a secret (OPENAI_API_KEY, HF_TOKEN, ...)."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """What child processes get."""
+    return {name: value for name, value in environment.items() if not is_secret_name(name)}

@@ -1,0 +1,1 @@
+"""Proposers backed by language models of any provider."""

@@ -1,0 +1,197 @@
+"""Makes calls so that none is paid for twice and none exceeds the budget.
+
+Each call: look for a recorded reply; else reserve its cost, record the intent, send it, record
+reply and cost. A killed process leaves intents; their calls end in the spool, where `submit` finds
+them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from tilewright.core.budget import Spent
+from tilewright.core.records import CallRecord
+from tilewright.core.roles import CallStore
+from tilewright.proposers.llm.dispatch import Transport
+from tilewright.proposers.llm.ledger import Ledger
+from tilewright.proposers.llm.messages import (
+    Message,
+    Reply,
+    Request,
+    Usage,
+    reply_from_json,
+    reply_to_json,
+    request_to_json,
+)
+from tilewright.proposers.llm.prices import Price, reserved_usage
+from tilewright.proposers.llm.replies import inside_block
+
+CONTINUATIONS = 2
+"""How often a truncated reply is asked to go on."""
+
+_GO_ON = (
+    "Your answer was cut off. Go on exactly where it stopped, without repeating anything and "
+    "without opening a new fenced block if you were inside one."
+)
+
+
+class Caller:
+    """The calls of one run. Thread-safe.
+
+    Args:
+        transport: carries calls out.
+        store: keeps them.
+        run_id: the run they belong to.
+        ledger: keeps them within the budget.
+        prices: by model name, None where unknown.
+        on_call: hears of each finished call.
+    """
+
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        store: CallStore,
+        run_id: str,
+        ledger: Ledger,
+        prices: Mapping[str, Price | None],
+        on_call: Callable[[CallRecord], None] = lambda call: None,
+    ) -> None:
+        self._transport = transport
+        self._store = store
+        self._run_id = run_id
+        self._ledger = ledger
+        self._prices = prices
+        self._on_call = on_call
+        self._mine = {call.key for call in store.calls(run_id) if call.state == "replied"}
+        self._lock = threading.Lock()
+
+    def ask(self, requests: Sequence[Request]) -> list[Reply | None]:
+        """Replies in the order of the requests, made concurrently; None where not afforded.
+
+        Truncated replies are continued. A `ModelError` is raised only when every other call is
+        finished and recorded.
+        """
+        futures = [self._submit(request) for request in requests]
+        errors: list[BaseException] = []
+        replies: list[Reply | None] = []
+        for future in futures:
+            error = None if future is None else future.exception()
+            if error is not None:
+                errors.append(error)
+            replies.append(future.result() if future is not None and error is None else None)
+        if errors:
+            raise errors[0]
+        return [
+            self._continued(request, reply) if reply is not None else None
+            for request, reply in zip(requests, replies, strict=True)
+        ]
+
+    def reject(self, request: Request, note: str) -> None:
+        """Record why a reply could not be used."""
+        self._store.annotate(self._run_id, request.key, note)
+
+    def _continued(self, request: Request, reply: Reply) -> Reply:
+        """A truncated reply together with its continuations."""
+        for _ in range(CONTINUATIONS):
+            if reply.stop != "length" or not reply.text.strip():
+                break
+            go_on = (Message("assistant", reply.text), Message("user", _GO_ON))
+            future = self._submit(replace(request, messages=request.messages + go_on))
+            if future is None:
+                break
+            more = future.result()
+            usage = reply.usage + more.usage
+            reply = replace(more, text=_spliced(reply.text, more.text), usage=usage)
+        return reply
+
+    def _submit(self, request: Request) -> Future[Reply] | None:
+        """The reply to come, recorded before the future is done; None when not afforded."""
+        key = request.key
+        recorded = self._store.reply(key)
+        if recorded is not None:
+            done = Future[Reply]()
+            done.set_result(reply_from_json(recorded))
+            self._note_cached(request, done.result())
+            return done
+        if not self._ledger.reserve(key, self._cost(request)):
+            return None
+        call = CallRecord(self._run_id, key, request.model, request.phase)
+        self._store.intend(call, request_to_json(request))
+        settled = Future[Reply]()
+        self._transport.submit(request).add_done_callback(
+            lambda future: self._settle(call, future, settled)
+        )
+        return settled
+
+    def _settle(self, call: CallRecord, future: Future[Reply], settled: Future[Reply]) -> None:
+        """Record how a call ended, then let whoever waits go on."""
+        try:
+            error = future.exception()
+            if error is not None:
+                self._ledger.release(call.key)
+                self._store.finish(replace(call, state="failed", note=str(error)), None)
+                settled.set_exception(error)
+                return
+            reply = future.result()
+            price = self._prices.get(call.model)
+            usd = price.usd(reply.usage) if price is not None else None
+            tokens = reply.usage.total if reply.usage.known else None
+            counted = self._ledger.settle(call.key, usd, tokens)
+            finished = replace(
+                _described(call, reply),
+                usd=usd,
+                counted_usd=counted.usd,
+                counted_tokens=counted.tokens,
+            )
+            self._store.finish(finished, reply_to_json(reply))
+            self._transport.settled(call.key)
+            self._on_call(finished)
+            settled.set_result(reply)
+        except BaseException as error:
+            # E.g. a full disk: it must reach the thread that waits, not this callback's.
+            settled.set_exception(error)
+
+    def _note_cached(self, request: Request, reply: Reply) -> None:
+        """A reply another run paid for is recorded here too, at no cost."""
+        with self._lock:
+            if request.key in self._mine:
+                return
+            self._mine.add(request.key)
+        call = CallRecord(self._run_id, request.key, request.model, request.phase, cached=True)
+        self._store.intend(call, request_to_json(request))
+        finished = replace(_described(call, reply), usd=0.0)
+        self._store.finish(finished, reply_to_json(reply))
+        self._on_call(finished)
+
+    def _cost(self, request: Request) -> Spent:
+        usage = reserved_usage(request)
+        price = self._prices.get(request.model)
+        usd = price.usd(usage) if price is not None else None
+        return Spent(usd=usd or 0.0, tokens=usage.total)
+
+
+def _described(call: CallRecord, reply: Reply) -> CallRecord:
+    usage: Usage = reply.usage
+    return replace(
+        call,
+        state="replied",
+        input_tokens=usage.input,
+        cached_tokens=usage.cached,
+        output_tokens=usage.output,
+        reasoning_tokens=usage.reasoning,
+        served_by=reply.served_by,
+        attempts=reply.attempts,
+    )
+
+
+def _spliced(text: str, more: str) -> str:
+    """A text and its continuation; a fence that the continuation opens anew is left out."""
+    if inside_block(text) and more.lstrip().startswith("```"):
+        first, _, rest = more.lstrip().partition("\n")
+        if first.strip() != "```" or rest.count("```") % 2 == 1:
+            more = rest
+    return text + more

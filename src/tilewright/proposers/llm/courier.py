@@ -1,0 +1,64 @@
+"""The process that carries calls out, so that they survive the death of the run that asked.
+
+Started as `python -m tilewright.proposers.llm.courier SPOOL`. Standard input: first a JSON object
+with the secrets (never in a process's environment, where others could read them), then one request
+per line. Standard output: one line per finished call. When the input ends, calls under way are
+finished and kept in the spool; what only waits is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.messages import Reply, reply_to_json, request_from_json
+from tilewright.proposers.llm.pool import ProviderPool
+from tilewright.proposers.llm.providers.create import create_provider
+from tilewright.proposers.llm.retry import Backoff
+from tilewright.proposers.llm.spool import Spool
+
+
+def main(folder: str) -> None:
+    """Serve until standard input ends."""
+    start = json.loads(sys.stdin.readline())
+    os.environ.update(start["secrets"])
+    spool = Spool(Path(folder))
+    spool.enter()
+    pool = ProviderPool(create_provider, Backoff(**start["backoff"]), spool.around)
+    writing = threading.Lock()
+
+    def answer(key: str, future: Future[Reply]) -> None:
+        # The run may be gone; then the reply waits in the spool.
+        with contextlib.suppress(CancelledError, BrokenPipeError), writing:
+            print(json.dumps({"key": key, **_outcome(future)}), flush=True)
+
+    for line in sys.stdin:
+        request = request_from_json(json.loads(line))
+        key = request.key
+        pool.submit(request).add_done_callback(partial(answer, key))
+    pool.stop()
+    spool.leave()
+
+
+def _outcome(future: Future[Reply]) -> dict[str, Any]:
+    error = future.exception()
+    if error is None:
+        return {"reply": reply_to_json(future.result())}
+    if isinstance(error, (ModelError, ConfigurationError)):
+        return {"error": str(error), "kind": type(error).__name__}
+    return {"error": f"unexpected {type(error).__name__} in a model call", "kind": "InternalError"}
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        main(sys.argv[1])
+    os._exit(0)  # a broken standard output must not complain at exit

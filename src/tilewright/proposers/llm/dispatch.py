@@ -1,0 +1,125 @@
+"""Sends calls to the courier process and hands out futures of their replies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+from tilewright.core.errors import ConfigurationError, InternalError, TilewrightError
+from tilewright.core.secrets import is_secret_name, without_secrets
+from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_to_json
+from tilewright.proposers.llm.retry import Backoff
+from tilewright.proposers.llm.spool import Spool
+
+
+class Transport(Protocol):
+    """How calls get to models. Thread-safe."""
+
+    def submit(self, request: Request) -> Future[Reply]:
+        """The reply to come; the future raises `ModelError` or `ConfigurationError`."""
+        ...
+
+    def settled(self, key: str) -> None:
+        """The reply of this call is recorded for good; nothing needs to keep it any more."""
+        ...
+
+    def close(self) -> None:
+        """Send nothing more. Does not wait for calls under way. Idempotent."""
+        ...
+
+
+class CourierTransport:
+    """Calls go through one courier process, started with the first call.
+
+    Args:
+        folder: the run's spool; replies lie there until they are settled.
+        backoff: how calls are tried again.
+    """
+
+    def __init__(self, folder: Path, backoff: Backoff) -> None:
+        self._folder = folder
+        self._backoff = backoff
+        self._spool = Spool(folder)
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Future[Reply]] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._closed = False
+
+    def submit(self, request: Request) -> Future[Reply]:
+        """Equal requests under way share one call."""
+        key = request.key
+        with self._lock:
+            if key in self._waiting:
+                return self._waiting[key]
+            future = self._waiting[key] = Future[Reply]()
+            future.set_running_or_notify_cancel()
+            process = self._process = self._process or self._start()
+            self._send(process, request_to_json(request))
+        return future
+
+    def settled(self, key: str) -> None:
+        """Remove the call from the spool."""
+        self._spool.discard(key)
+
+    def close(self) -> None:
+        """End the courier's input; it finishes what is under way on its own."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tilewright.proposers.llm.courier", str(self._folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=without_secrets(os.environ),
+            start_new_session=True,  # Ctrl-C and a killed terminal do not reach it
+        )
+        secrets = {name: value for name, value in os.environ.items() if is_secret_name(name)}
+        self._send(process, {"secrets": secrets, "backoff": asdict(self._backoff)})
+        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        return process
+
+    def _send(self, process: subprocess.Popen[str], message: Mapping[str, object]) -> None:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # `_listen` sees the end and fails whatever waits
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            message = json.loads(line)
+            with self._lock:
+                future = self._waiting.pop(message["key"])
+            if "reply" in message:
+                future.set_result(reply_from_json(message["reply"]))
+            else:
+                future.set_exception(_raised(message["kind"], message["error"]))
+        with self._lock:
+            orphans, self._waiting = list(self._waiting.values()), {}
+            closed = self._closed
+            self._process = None
+        for future in orphans:
+            why = "the run was stopped" if closed else "the process that calls models died"
+            future.set_exception(ModelError(f"{why}: the same command goes on with the run."))
+
+
+def _raised(kind: str, text: str) -> TilewrightError:
+    classes = {"ModelError": ModelError, "ConfigurationError": ConfigurationError}
+    return classes.get(kind, InternalError)(text)

@@ -1,0 +1,79 @@
+"""Measurements and failures in words, as a model reads them."""
+
+from __future__ import annotations
+
+from tilewright.core.records import Failed, History, Measured, Trial
+
+CONTEXT_LINES = 2
+"""Source lines shown before and after the line of a failure."""
+
+_STAGES = {
+    "build": "It does not compile.",
+    "check": "It compiles, but fails its check.",
+    "measure": "It passes its checks, but fails when it is measured.",
+}
+
+
+def describe_latency(trial: Trial) -> str:
+    """Latency, utilisation, memory use and what binds, one line each."""
+    outcome = trial.outcome
+    if isinstance(outcome, Failed):
+        return "It has not been measured."
+    lines = [
+        f"- latency: {outcome.latency:,.0f} {outcome.unit}",
+        f"- utilisation of the array: {outcome.utilization:.1%} of its peak",
+        *(f"- {_words(name)}: {value:,.0f}" for name, value in outcome.details.items()),
+    ]
+    causes = _causes(outcome)
+    if causes:
+        name, share = causes[0]
+        lines.append(f"- most time goes to: {_words(name)} ({share:.0%})")
+        lines.append("- all of it: " + ", ".join(f"{_words(n)} {s:.0%}" for n, s in causes))
+    return "\n".join(lines)
+
+
+def describe_ancestors(trial: Trial, history: History) -> list[str]:
+    """The steps that led from the starting kernel to `trial`, with the latency after each."""
+    steps = []
+    for ancestor in history.lineage(trial.candidate.id)[1:]:
+        plan = ancestor.candidate.plan
+        what = f"`{plan.option}`" if plan else "a change"
+        steps.append(f"{what}: {_latency(ancestor)}")
+    return steps
+
+
+def describe_failure(trial: Trial) -> str:
+    """Stage, kind, log and the source lines around the failure."""
+    failed = trial.outcome
+    assert isinstance(failed, Failed), "only failures are described"
+    parts = [f"{_STAGES[failed.stage]} ({failed.kind.replace('_', ' ')})", failed.log.strip()]
+    if failed.line is not None:
+        parts.append(_excerpt(trial.candidate.source, failed.line))
+    return "\n\n".join(parts)
+
+
+def _excerpt(source: str, line: int) -> str:
+    lines = source.splitlines()
+    first = max(1, line - CONTEXT_LINES)
+    shown = [
+        f"{'->' if number == line else '  '} {number:4d} | {text}"
+        for number, text in enumerate(lines, 1)
+        if first <= number <= line + CONTEXT_LINES
+    ]
+    return f"Line {line}:\n\n" + "\n".join(shown) if shown else f"Line {line}."
+
+
+def _causes(outcome: Measured) -> list[tuple[str, float]]:
+    """Causes and their share of the latency, largest first; below half a percent left out."""
+    shares = [(name, value / outcome.latency) for name, value in outcome.breakdown.items()]
+    return sorted((c for c in shares if c[1] >= 0.005), key=lambda c: -c[1])
+
+
+def _latency(trial: Trial) -> str:
+    if isinstance(trial.outcome, Failed):
+        return "not measured"
+    return f"{trial.outcome.latency:,.0f} {trial.outcome.unit}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

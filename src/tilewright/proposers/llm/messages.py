@@ -1,0 +1,123 @@
+"""What is asked of a model and what comes back, independent of any provider.
+
+All are frozen, and requests and replies travel as JSON: to the call log, to recordings and to the
+process that carries calls out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from tilewright.core.records import content_id
+
+Role = Literal["user", "assistant"]
+Phase = Literal["plan", "implement", "repair", "probe"]
+Stop = Literal["end", "length", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn. `stable` marks text that many requests share: providers cache up to there."""
+
+    role: Role
+    text: str
+    stable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call to one model. Equal requests with different `sample`s are different calls.
+
+    `model` is the model's full name as the user gave it, options included. `as_json` asks for a
+    JSON object where the provider offers that.
+    """
+
+    model: str
+    phase: Phase
+    messages: tuple[Message, ...]
+    sample: str = "0"
+    as_json: bool = False
+
+    @property
+    def key(self) -> str:
+        """Content hash by which a call is recorded, cached and replayed."""
+        return content_id(json.dumps(request_to_json(self), sort_keys=True))
+
+    @property
+    def characters(self) -> int:
+        """Length of all messages."""
+        return sum(len(m.text) for m in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call; None where the provider does not say.
+
+    `input` counts the whole prompt, of which `cached` were read from and `cache_written` written
+    to the provider's cache; `output` counts everything generated, `reasoning` included.
+    """
+
+    input: int | None = None
+    cached: int | None = None
+    cache_written: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the provider said how much was used."""
+        return self.input is not None and self.output is not None
+
+    @property
+    def total(self) -> int:
+        """Input and output tokens that are known."""
+        return (self.input or 0) + (self.output or 0)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(_sum(a, b) for a, b in zip(_counts(self), _counts(other), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered. `served_by` is the model's name as the provider reports it.
+
+    `attempts` counts the tries it took; earlier ones that timed out may have been paid for.
+    """
+
+    text: str
+    stop: Stop = "end"
+    usage: Usage = Usage()
+    served_by: str = ""
+    attempts: int = 1
+
+
+def _counts(usage: Usage) -> tuple[int | None, ...]:
+    return usage.input, usage.cached, usage.cache_written, usage.output, usage.reasoning
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None and b is None else (a or 0) + (b or 0)
+
+
+def request_to_json(request: Request) -> dict[str, Any]:
+    """Plain JSON value of a request."""
+    return asdict(request)
+
+
+def request_from_json(value: Mapping[str, Any]) -> Request:
+    """Inverse of `request_to_json`."""
+    messages = tuple(Message(**m) for m in value["messages"])
+    return Request(**{**value, "messages": messages})
+
+
+def reply_to_json(reply: Reply) -> dict[str, Any]:
+    """Plain JSON value of a reply."""
+    return asdict(reply)
+
+
+def reply_from_json(value: Mapping[str, Any]) -> Reply:
+    """Inverse of `reply_to_json`."""
+    return Reply(**{**value, "usage": Usage(**value["usage"])})

@@ -1,0 +1,174 @@
+"""Names of models, as users write them.
+
+    openai/gpt-5.5
+    openai/llama-4@http://127.0.0.1:8000/v1?key_env=VLLM_KEY
+    anthropic/claude-sonnet-5?max_tokens=20000&temperature=0.7
+    google/gemini-4-argon
+    bedrock/us.anthropic.claude-sonnet-5-v1:0
+    command:claude -p
+    mailbox:/tmp/questions
+
+The name is the model's identity in plans, call logs and reports, so it never holds a secret: keys
+come from environment variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.secrets import is_secret_name
+
+KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "bedrock": (),  # boto3 finds its own credentials
+}
+"""Providers with a network address, and the variables that may hold their key, first one wins."""
+
+LOCAL = ("command", "mailbox")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Per-model options. One that is None is left out of the request altogether.
+
+    Attributes:
+        temperature: sampling temperature.
+        reasoning_effort: passed on as it is ("low", "medium", "high").
+        max_tokens: most tokens a reply may have, reasoning included.
+        key_env: environment variable with the key, instead of the provider's usual one.
+        json: whether the provider can be asked for JSON objects.
+        price: "INPUT:OUTPUT" in US dollars per million tokens, instead of the price table's.
+        timeout_s: seconds until an attempt is given up.
+        concurrency: calls to this model at a time.
+    """
+
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    max_tokens: int | None = None
+    key_env: str | None = None
+    json: bool = False
+    price: str | None = None
+    timeout_s: float = 600.0
+    concurrency: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A parsed model name. `target` is the model's name at its provider, the command or folder."""
+
+    name: str
+    provider: str
+    target: str
+    base_url: str | None = None
+    options: Options = Options()
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Environment variables that may hold the key; empty where none is sent.
+
+        The provider's usual key goes only to the provider's own address.
+        """
+        if self.options.key_env:
+            return (self.options.key_env,)
+        return () if self.base_url else KEY_VARIABLES.get(self.provider, ())
+
+
+def is_model_name(name: str) -> bool:
+    """Whether a proposer's name is meant as a model rather than as a plug-in."""
+    return "/" in name or ":" in name
+
+
+def parse_model(name: str) -> Model:
+    """The model a user named; `ConfigurationError` or `UnknownNameError` says what is wrong."""
+    kind, colon, rest = name.partition(":")
+    if colon and kind in LOCAL:
+        return _local(name, kind, rest)
+    provider, slash, rest = name.partition("/")
+    if provider not in KEY_VARIABLES:
+        known = [f"{p}/" for p in KEY_VARIABLES] + [f"{p}:" for p in LOCAL]
+        hint = "A model is written PROVIDER/MODEL, command:PROGRAM or mailbox:FOLDER."
+        raise UnknownNameError("model provider", f"{provider}{slash}", known, hint)
+    rest, _, query = rest.partition("?")
+    target, at, base_url = rest.partition("@http")
+    if not target:
+        raise ConfigurationError(f"model {name!r} names no model: write {provider}/MODEL.")
+    address = _checked_url(name, f"http{base_url}") if at else None
+    return Model(name, provider, target, address, _options(name, query))
+
+
+def _local(name: str, kind: str, rest: str) -> Model:
+    rest, _, query = rest.partition("?")
+    if not rest.strip():
+        what = "PROGRAM ARGUMENTS" if kind == "command" else "FOLDER"
+        raise ConfigurationError(f"model {name!r} is incomplete: write {kind}:{what}.")
+    if kind == "command":
+        try:
+            shlex.split(rest)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"model {name!r} is not a usable command ({error}): check its quotes."
+            ) from error
+    return Model(name, kind, rest, None, _options(name, query))
+
+
+def _checked_url(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ConfigurationError(
+            f"model {name!r} has no usable address: write PROVIDER/MODEL@http://HOST:PORT/v1."
+        )
+    if parts.username or parts.password:
+        raise ConfigurationError(
+            f"the address of model {parts.hostname!r} holds a password, which would be stored with "
+            "the run: put the key into an environment variable and add ?key_env=VARIABLE."
+        )
+    return url
+
+
+def _options(name: str, query: str) -> Options:
+    known = {f.name: str(f.type) for f in dataclasses.fields(Options)}
+    values: dict[str, object] = {}
+    for key, text in parse_qsl(query, keep_blank_values=True):
+        if key not in known:
+            raise UnknownNameError("model option", key, known, f"It was given in {name!r}.")
+        try:
+            values[key] = _value(known[key], text)
+        except ValueError:
+            raise ConfigurationError(
+                f"option {key}={text} of model {name!r} is not usable: expected {known[key]}."
+            ) from None
+    options = Options(**values)  # type: ignore[arg-type]
+    if options.key_env and not is_secret_name(options.key_env):
+        raise ConfigurationError(
+            f"key_env={options.key_env} of model {name!r} does not look like a secret: use a "
+            "variable with KEY, TOKEN or SECRET in its name, so that no child process gets it."
+        )
+    if options.concurrency < 1 or options.timeout_s <= 0 or options.max_tokens == 0:
+        raise ConfigurationError(f"model {name!r} has an option that is 0: give numbers above 0.")
+    return options
+
+
+_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def _value(kind: str, text: str) -> object:
+    """The option's value; ValueError when the text is not one of this kind."""
+    if kind.startswith("str"):
+        if not text:
+            raise ValueError(text)
+        return text
+    if kind.startswith("bool"):
+        if text.lower() not in _TRUTH:
+            raise ValueError(text)
+        return _TRUTH[text.lower()]
+    number = int(text) if kind.startswith("int") else float(text)
+    if not 0 <= number < float("inf"):
+        raise ValueError(text)
+    return number

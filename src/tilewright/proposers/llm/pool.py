@@ -1,0 +1,77 @@
+"""Carries out calls in bounded threads: the only place where providers run concurrently."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.messages import Reply, Request
+from tilewright.proposers.llm.models import Model, parse_model
+from tilewright.proposers.llm.providers.base import Provider
+from tilewright.proposers.llm.retry import Backoff, with_retries
+
+Around = Callable[[Request, Callable[[], Reply]], Reply]
+"""Wraps one call, retries included; the spool uses it to keep replies."""
+
+
+def _plainly(request: Request, call: Callable[[], Reply]) -> Reply:
+    return call()
+
+
+class ProviderPool:
+    """At most `concurrency` calls per model at a time, each tried again as `Backoff` says.
+
+    Calls of one model start in the order of submission.
+    """
+
+    def __init__(
+        self,
+        create: Callable[[Model], Provider],
+        backoff: Backoff,
+        around: Around = _plainly,
+    ) -> None:
+        self._create = create
+        self._backoff = backoff
+        self._around = around
+        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._providers: dict[str, Provider] = {}
+        self._creating = threading.Lock()
+        self._stopping = threading.Event()
+
+    def submit(self, request: Request) -> Future[Reply]:
+        """The reply to come; the future raises `ModelError` or `ConfigurationError`."""
+        threads = self._threads.get(request.model)
+        if threads is None:
+            size = parse_model(request.model).options.concurrency
+            threads = ThreadPoolExecutor(size, thread_name_prefix="model-call")
+            self._threads[request.model] = threads
+        return threads.submit(self._call, request)
+
+    def stop(self) -> None:
+        """Drop what waits, let finish what is under way (it may be paid for), stop retrying."""
+        self._stopping.set()
+        for threads in self._threads.values():
+            threads.shutdown(wait=False, cancel_futures=True)
+        for threads in self._threads.values():
+            threads.shutdown(wait=True)
+
+    def _call(self, request: Request) -> Reply:
+        provider = self._provider(request.model)
+        return self._around(
+            request,
+            lambda: with_retries(
+                lambda: provider.complete(request), request.model, self._backoff, self._wait
+            ),
+        )
+
+    def _wait(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise ModelError("the run was stopped between two attempts at a call.")
+
+    def _provider(self, name: str) -> Provider:
+        with self._creating:
+            if name not in self._providers:
+                self._providers[name] = self._create(parse_model(name))
+            return self._providers[name]

@@ -1,0 +1,109 @@
+"""What a call costs, from a price table that ships with the tool and needs no network.
+
+An unknown price is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.proposers.llm.messages import Request, Usage
+from tilewright.proposers.llm.models import LOCAL, Model, parse_model
+
+PER_TOKEN = 1e-6
+CHARACTERS_PER_TOKEN = 3.0
+"""Low on purpose: reservations should rather be too large."""
+
+ASSUMED_OUTPUT_TOKENS = 16000
+"""Reserved for a reply where the model's options set no `max_tokens`."""
+
+_TABLE_NAMES = {"openai": "openai", "anthropic": "anthropic", "google": "google", "bedrock": "aws"}
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens. Reading and writing the provider's cache have own prices."""
+
+    input: float
+    output: float
+    cached: float
+    cache_written: float
+
+    def usd(self, usage: Usage) -> float | None:
+        """Dollars of a call; None when its tokens are unknown."""
+        if usage.input is None or usage.output is None:
+            return None
+        cached, written = usage.cached or 0, usage.cache_written or 0
+        return PER_TOKEN * (
+            (usage.input - cached - written) * self.input
+            + cached * self.cached
+            + written * self.cache_written
+            + usage.output * self.output
+        )
+
+
+def price_of(model: Model) -> Price | None:
+    """The model's price: its `price` option, else the table's; None when neither knows it."""
+    if model.options.price is not None:
+        return _own_price(model)
+    if model.provider in LOCAL:
+        return None
+    from genai_prices import Usage as TableUsage
+    from genai_prices import calc_price
+
+    if model.base_url:
+        where = {"provider_api_url": model.base_url}
+    else:
+        where = {"provider_id": _TABLE_NAMES[model.provider]}
+    try:
+        row: Any = calc_price(TableUsage(), model.target, **where).model_price  # type: ignore[call-overload]
+    except LookupError:
+        return None
+    full, output = _base(row.input_mtok), _base(row.output_mtok)
+    if full is None or output is None:
+        return None
+    cached, written = _base(row.cache_read_mtok), _base(row.cache_write_mtok)
+    return Price(
+        full, output, full if cached is None else cached, full if written is None else written
+    )
+
+
+def snapshot(models: Mapping[str, Price | None]) -> dict[str, object]:
+    """What a run stores of the table: the prices it uses and the table's version."""
+    prices = {name: asdict(price) if price else None for name, price in models.items()}
+    return {"table": f"genai-prices {version('genai-prices')}", "usd_per_mtok": prices}
+
+
+def from_snapshot(stored: Mapping[str, Any]) -> dict[str, Price | None]:
+    """Inverse of `snapshot`."""
+    prices: Mapping[str, Any] = stored["usd_per_mtok"]
+    return {name: Price(**price) if price else None for name, price in prices.items()}
+
+
+def reserved_usage(request: Request) -> Usage:
+    """What a call may use at most, as far as that can be said before."""
+    options = parse_model(request.model).options
+    inputs = int(request.characters / CHARACTERS_PER_TOKEN) + 1
+    return Usage(input=inputs, output=options.max_tokens or ASSUMED_OUTPUT_TOKENS)
+
+
+def _own_price(model: Model) -> Price:
+    try:
+        inputs, outputs = (float(p) for p in str(model.options.price).split(":"))
+        if not (inputs >= 0 and outputs >= 0):
+            raise ValueError
+    except ValueError:
+        raise ConfigurationError(
+            f"price={model.options.price} of model {model.name} is not usable: write "
+            "price=INPUT:OUTPUT in US dollars per million tokens, for example price=0.5:1.5."
+        ) from None
+    return Price(inputs, outputs, inputs, inputs)
+
+
+def _base(price: Any) -> float | None:
+    """The price below the first tier (long prompts cost more; ours are short)."""
+    return None if price is None else float(getattr(price, "base", price))

@@ -1,0 +1,1 @@
+"""Prompts: versioned templates, rendered from records and nothing else."""

@@ -1,0 +1,154 @@
+"""Plans and implements by asking language models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilewright.core.records import Brief, Candidate, Failed, History, Plan, Trial, content_id
+from tilewright.proposers.llm.caller import Caller
+from tilewright.proposers.llm.dealing import implementer, plan_slots, planner
+from tilewright.proposers.llm.edits import apply_edits, read_edits
+from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
+from tilewright.proposers.llm.models import parse_model
+from tilewright.proposers.llm.prompts.render import Prompts
+from tilewright.proposers.llm.replies import ReplyFailed, read_code, read_plan
+
+NOT_REPAIRED = ("slower_than_limit", "crash")
+"""Failures that say nothing a model could act on."""
+
+_AS_JSON = (
+    Message(
+        "user",
+        "Give the whole answer as one JSON object with the text keys option, expected and plan.",
+    ),
+)
+
+
+class LLMProposer:
+    """The `Proposer` and `Repairer` roles over one or several models.
+
+    Args:
+        models: full names; plans and implementations are dealt over them.
+        prompts: renders what is sent.
+        caller: makes the calls.
+        edits: replies to implement and repair prompts may be search/replace edits.
+    """
+
+    name = "llm"
+    waits = True  # mostly waits for others: may be called from several threads at once
+
+    def __init__(
+        self, models: Sequence[str], prompts: Prompts, caller: Caller, *, edits: bool = False
+    ) -> None:
+        self._models = tuple(models)
+        self._prompts = prompts
+        self._caller = caller
+        self._edits = edits
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """Up to `count` distinct plans, one call each."""
+        messages = self._prompts.plan(brief, parent, history)
+        slots = plan_slots(brief.iteration, brief.rank, count)
+        requests = [
+            self._request(planner(self._models, slot), "plan", messages, seed, number)
+            for number, slot in enumerate(slots)
+        ]
+        plans: dict[tuple[str, str], Plan] = {}
+        for slot, request, reply in zip(slots, requests, self._caller.ask(requests), strict=True):
+            if reply is None:
+                continue
+            read = read_plan(reply, brief.menu)
+            if isinstance(read, ReplyFailed):
+                self._reject(request, read)
+                continue
+            plan = Plan(
+                parent_id=parent.candidate.id,
+                option=read.option,
+                text=read.text,
+                proposer=request.model,
+                parameters={"slot": slot},
+                expected=read.expected,
+            )
+            plans.setdefault((plan.option, plan.text), plan)
+        return list(plans.values())
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """Up to `count` candidates, one call each."""
+        messages = self._prompts.implement(brief, parent, plan)
+        slot = int(plan.parameters.get("slot", 0))
+        requests = [
+            self._request(
+                implementer(self._models, slot, number, count), "implement", messages, seed, number
+            )
+            for number in range(count)
+        ]
+        return self._candidates(requests, parent, parent.candidate.source, plan)
+
+    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
+        """One corrected version, by the model that wrote the one that failed."""
+        author, plan = failed.candidate.proposer, failed.candidate.plan
+        failure = failed.outcome
+        if author not in self._models or not isinstance(failure, Failed):
+            return []
+        if failure.kind in NOT_REPAIRED:
+            return []
+        messages = self._prompts.repair(brief, parent, failed)
+        request = self._request(author, "repair", messages, seed, 0)
+        if plan is not None:
+            plan = replace(plan, parameters={**plan.parameters, "repairs": failed.candidate.id})
+        return self._candidates([request], parent, failed.candidate.source, plan)
+
+    def normalize(self, source: str) -> str:
+        """Comments and white space removed."""
+        return normal_form(source)
+
+    def _candidates(
+        self, requests: Sequence[Request], parent: Trial, base: str, plan: Plan | None
+    ) -> list[Candidate]:
+        """Candidates in the replies; edits are applied to `base`."""
+        found: list[Candidate] = []
+        for request, reply in zip(requests, self._caller.ask(requests), strict=True):
+            if reply is None:
+                continue
+            source = self._source(reply, base)
+            if isinstance(source, ReplyFailed):
+                self._reject(request, source)
+            else:
+                found.append(Candidate(source, parent.candidate.id, plan, request.model))
+        return found
+
+    def _source(self, reply: Reply, base: str) -> str | ReplyFailed:
+        """The kernel in a reply: edits where they were asked for and given, else a whole one."""
+        edits = read_edits(reply.text) if self._edits and reply.stop == "end" else []
+        return apply_edits(base, edits) if edits else read_code(reply)
+
+    def _request(
+        self, model: str, phase: Phase, messages: tuple[Message, ...], seed: int, number: int
+    ) -> Request:
+        as_json = phase == "plan" and parse_model(model).options.json
+        return Request(
+            model=model,
+            phase=phase,
+            messages=messages + _AS_JSON if as_json else messages,
+            sample=content_id(str(seed), str(number)),
+            as_json=as_json,
+        )
+
+    def _reject(self, request: Request, failure: ReplyFailed) -> None:
+        detail = f" ({failure.detail})" if failure.detail else ""
+        self._caller.reject(request, f"{failure.kind}{detail}")
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def normal_form(source: str) -> str:
+    """The source's tokens without comments: equal for sources that differ in layout only."""
+    return " ".join(_TOKEN.findall(_COMMENT.sub(" ", source)))

@@ -1,0 +1,91 @@
+"""Anthropic's messages protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.proposers.llm.failures import TransientError
+from tilewright.proposers.llm.messages import Message, Reply, Request, Stop, Usage
+from tilewright.proposers.llm.models import Model
+from tilewright.proposers.llm.providers.base import alternating, find_key, load_sdk, sdk_error
+
+OFFICIAL_URL = "https://api.anthropic.com"
+DEFAULT_MAX_TOKENS = 32000
+"""The protocol demands a limit; this one is used where the user sets none."""
+
+_STOPS: Mapping[str, Stop] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+
+class AnthropicProvider:
+    """One sample per call; the stable part of a prompt is marked for the provider's cache."""
+
+    def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
+        self._sdk = load_sdk("anthropic", model, "anthropic")
+        self._model = model
+        self._client = self._sdk.Anthropic(
+            api_key=find_key(model, environment) or "none",
+            base_url=model.base_url or OFFICIAL_URL,
+            timeout=model.options.timeout_s,
+            max_retries=0,
+        )
+
+    def complete(self, request: Request) -> Reply:
+        """One attempt."""
+        try:
+            answer = self._client.messages.create(
+                extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)
+            )
+        except (self._sdk.AnthropicError, ValueError) as error:
+            raise sdk_error(self._sdk, error, self._model) from None
+        if not hasattr(answer, "content"):
+            raise TransientError("the answer holds no content")
+        text = "".join(b.text for b in answer.content or () if b.type == "text")
+        stop = _STOPS.get(answer.stop_reason or "", "end")
+        return Reply(text, stop, _usage(answer.usage), answer.model or "")
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        options = self._model.options
+        arguments: dict[str, Any] = {
+            "model": self._model.target,
+            "max_tokens": options.max_tokens or DEFAULT_MAX_TOKENS,
+            "messages": [
+                {"role": role, "content": [_block(m) for m in turn]}
+                for role, turn in alternating(request.messages)
+            ],
+        }
+        if options.reasoning_effort is not None:
+            arguments["output_config"] = {"effort": options.reasoning_effort}
+        if options.temperature is not None:
+            # No argument of the SDK: newer models reject it, older ones still take it.
+            arguments["extra_body"] = {"temperature": options.temperature}
+        return arguments
+
+
+def _block(message: Message) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "text", "text": message.text}
+    if message.stable:
+        block["cache_control"] = {"type": "ephemeral"}
+    return block
+
+
+def _usage(usage: Any) -> Usage:
+    """Tokens; the protocol counts what the cache served apart from the input."""
+    fresh = getattr(usage, "input_tokens", None)
+    if fresh is None:
+        return Usage(output=getattr(usage, "output_tokens", None))
+    cached = getattr(usage, "cache_read_input_tokens", None) or 0
+    written = getattr(usage, "cache_creation_input_tokens", None) or 0
+    details = getattr(usage, "output_tokens_details", None)
+    return Usage(
+        input=fresh + cached + written,
+        cached=cached,
+        cache_written=written,
+        output=usage.output_tokens,
+        reasoning=getattr(details, "thinking_tokens", None),
+    )

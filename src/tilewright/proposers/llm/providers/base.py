@@ -1,0 +1,116 @@
+"""What every provider does, and how the SDKs' exceptions become ours."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.proposers.llm.failures import ModelError, TransientError, redacted
+from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.proposers.llm.models import Model
+
+GO_ON = "the same command goes on where the run stopped"
+
+
+class Provider(Protocol):
+    """One model behind some protocol. Thread-safe."""
+
+    def complete(self, request: Request) -> Reply:
+        """One attempt at one call; raises `TransientError` or `ModelError`."""
+        ...
+
+
+def load_sdk(module: str, model: Model, extra: str) -> ModuleType:
+    """A provider's SDK; `ConfigurationError` says how to get it when it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ConfigurationError(
+            f"model {model.name} needs the Python package of its provider: install it with "
+            f'`pip install "tilewright[{extra}]"`.'
+        ) from None
+
+
+def find_key(model: Model, environment: Mapping[str, str]) -> str:
+    """The model's key from the environment; "" where it needs none."""
+    for variable in model.key_variables:
+        if environment.get(variable):
+            return environment[variable]
+    if model.key_variables:
+        raise ConfigurationError(
+            f"model {model.name} has no key: put it into the environment variable "
+            f"{model.key_variables[0]}."
+        )
+    return ""
+
+
+def secret_values(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Values of all variables that look like secrets, to be kept out of every message."""
+    from tilewright.core.secrets import is_secret_name
+
+    return tuple(v for k, v in environment.items() if is_secret_name(k) and len(v) >= 8)
+
+
+def alternating(messages: tuple[Message, ...]) -> list[tuple[str, list[Message]]]:
+    """Consecutive messages of one role together: many chat templates insist on alternation."""
+    turns: list[tuple[str, list[Message]]] = []
+    for message in messages:
+        if turns and turns[-1][0] == message.role:
+            turns[-1][1].append(message)
+        else:
+            turns.append((message.role, [message]))
+    return turns
+
+
+def joined(messages: list[Message]) -> str:
+    """The text of one turn."""
+    return "\n\n".join(m.text for m in messages)
+
+
+def sdk_error(sdk: Any, error: Exception, model: Model) -> Exception:
+    """Our exception for one of the openai or anthropic SDK, which share their class names."""
+    text = redacted(str(error), secret_values())
+    if isinstance(error, sdk.APITimeoutError):
+        return TransientError(f"no answer within {model.options.timeout_s:g} s")
+    if isinstance(error, sdk.APIConnectionError):
+        cause = redacted(str(error.__cause__ or error), secret_values())
+        return TransientError(f"connection failed: {cause}")
+    if isinstance(error, sdk.APIStatusError):
+        headers = error.response.headers
+        body = redacted(str(getattr(error, "body", "") or text), secret_values())
+        return status_error(model, error.status_code, body, headers.get("retry-after"))
+    return TransientError(f"unreadable answer: {text}")
+
+
+def status_error(model: Model, status: int, text: str, retry_after: str | None) -> Exception:
+    """Our exception for an HTTP status; `text` is redacted already."""
+    if status in (401, 403):
+        variable = model.key_variables[0] if model.key_variables else "key_env"
+        return ModelError(
+            f"model {model.name} refused the key ({status}): check {variable}; {GO_ON}."
+        )
+    if status == 404:
+        return ModelError(
+            f"model {model.name} does not exist at its provider (404: {text}): "
+            "check its name and address."
+        )
+    if status == 402 or (status == 429 and ("quota" in text or "billing" in text)):
+        return ModelError(
+            f"the quota of model {model.name} is exhausted ({text}): raise it, or wait; {GO_ON}."
+        )
+    if status in (408, 409, 425, 429) or status >= 500:
+        return TransientError(f"HTTP {status}: {text}", _seconds(retry_after))
+    return ModelError(f"model {model.name} rejected the request (HTTP {status}): {text}.")
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Seconds of a retry-after header; the date form counts as absent."""
+    try:
+        seconds = float(retry_after) if retry_after is not None else None
+    except ValueError:
+        return None
+    return seconds if seconds is None or seconds >= 0 else None

@@ -1,0 +1,103 @@
+"""AWS Bedrock's converse protocol; boto3 finds region and credentials its usual way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.proposers.llm.failures import TransientError, redacted
+from tilewright.proposers.llm.messages import Message, Reply, Request, Stop, Usage
+from tilewright.proposers.llm.models import Model
+from tilewright.proposers.llm.providers.base import (
+    alternating,
+    load_sdk,
+    secret_values,
+    status_error,
+)
+
+_STOPS: Mapping[str, Stop] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "refused",
+    "content_filtered": "refused",
+}
+
+
+class BedrockProvider:
+    """One sample per call; the stable part of a prompt is marked where the model caches."""
+
+    def __init__(self, model: Model) -> None:
+        boto3 = load_sdk("boto3", model, "bedrock")
+        config = load_sdk("botocore.config", model, "bedrock")
+        self._errors = load_sdk("botocore.exceptions", model, "bedrock")
+        self._model = model
+        try:
+            self._client = boto3.client(
+                "bedrock-runtime",
+                endpoint_url=model.base_url,
+                config=config.Config(
+                    read_timeout=model.options.timeout_s,
+                    retries={"max_attempts": 0},
+                    max_pool_connections=model.options.concurrency,
+                ),
+            )
+        except self._errors.NoRegionError:
+            raise ConfigurationError(
+                f"model {model.name} needs an AWS region: set AWS_REGION or configure boto3."
+            ) from None
+
+    def complete(self, request: Request) -> Reply:
+        """One attempt."""
+        try:
+            answer = self._client.converse(**self._arguments(request))
+        except self._errors.NoCredentialsError:
+            raise ConfigurationError(
+                f"model {self._model.name} has no AWS credentials: configure them for boto3."
+            ) from None
+        except self._errors.ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+            text = redacted(str(error), secret_values())
+            raise status_error(self._model, status, text, None) from None
+        except (self._errors.BotoCoreError, ValueError) as error:
+            raise TransientError(redacted(str(error), secret_values())) from None
+        blocks = answer.get("output", {}).get("message", {}).get("content", [])
+        text = "".join(b.get("text", "") for b in blocks)
+        stop = _STOPS.get(answer.get("stopReason", ""), "end")
+        return Reply(text, stop, _usage(answer.get("usage", {})), self._model.target)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        options = self._model.options
+        limits = {"temperature": options.temperature, "maxTokens": options.max_tokens}
+        arguments: dict[str, Any] = {
+            "modelId": self._model.target,
+            "messages": [
+                {"role": role, "content": [b for m in turn for b in self._blocks(m)]}
+                for role, turn in alternating(request.messages)
+            ],
+            "inferenceConfig": {k: v for k, v in limits.items() if v is not None},
+        }
+        if options.reasoning_effort is not None:
+            arguments["additionalModelRequestFields"] = {
+                "reasoning_effort": options.reasoning_effort
+            }
+        return arguments
+
+    def _blocks(self, message: Message) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = [{"text": message.text}]
+        if message.stable and "anthropic." in self._model.target:
+            blocks.append({"cachePoint": {"type": "default"}})
+        return blocks
+
+
+def _usage(usage: Mapping[str, int]) -> Usage:
+    """Tokens; the protocol counts what the cache served apart from the input."""
+    if "inputTokens" not in usage:
+        return Usage()
+    cached, written = usage.get("cacheReadInputTokens", 0), usage.get("cacheWriteInputTokens", 0)
+    return Usage(
+        input=usage["inputTokens"] + cached + written,
+        cached=cached,
+        cache_written=written,
+        output=usage.get("outputTokens"),
+    )

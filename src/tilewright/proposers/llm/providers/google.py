@@ -1,0 +1,107 @@
+"""Google's Gemini models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.proposers.llm.failures import TransientError, redacted
+from tilewright.proposers.llm.messages import Reply, Request, Stop, Usage
+from tilewright.proposers.llm.models import Model
+from tilewright.proposers.llm.providers.base import (
+    alternating,
+    find_key,
+    joined,
+    load_sdk,
+    secret_values,
+    status_error,
+)
+
+_STOPS: Mapping[str, Stop] = {
+    "MAX_TOKENS": "length",
+    "SAFETY": "refused",
+    "RECITATION": "refused",
+    "PROHIBITED_CONTENT": "refused",
+    "BLOCKLIST": "refused",
+}
+
+
+class GoogleProvider:
+    """generateContent, one candidate per call. Prompts are cached by the service itself."""
+
+    def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
+        self._sdk = load_sdk("google.genai", model, "google")
+        self._errors = load_sdk("google.genai.errors", model, "google")
+        self._model = model
+        http = {"timeout": int(model.options.timeout_s * 1000), "base_url": model.base_url}
+        self._client = self._sdk.Client(
+            api_key=find_key(model, environment) or "none",
+            vertexai=False,
+            http_options={k: v for k, v in http.items() if v is not None},
+        )
+
+    def complete(self, request: Request) -> Reply:
+        """One attempt."""
+        try:
+            answer = self._client.models.generate_content(
+                model=self._model.target,
+                contents=[
+                    {
+                        "role": "model" if role == "assistant" else role,
+                        "parts": [{"text": joined(turn)}],
+                    }
+                    for role, turn in alternating(request.messages)
+                ],
+                config=self._config(request),
+            )
+        except self._errors.APIError as error:
+            text = redacted(str(error), secret_values())
+            raise status_error(self._model, int(error.code or 500), text, None) from None
+        except (OSError, ValueError) as error:
+            raise TransientError(redacted(str(error), secret_values())) from None
+        except Exception as error:
+            # The SDK lets its HTTP library's exceptions through, whichever that is.
+            if type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore"):
+                raise TransientError(redacted(str(error), secret_values())) from None
+            raise
+        return _reply(answer)
+
+    def _config(self, request: Request) -> dict[str, Any]:
+        options = self._model.options
+        config = {
+            "temperature": options.temperature,
+            "max_output_tokens": options.max_tokens,
+            "thinking_config": (
+                {"thinking_level": options.reasoning_effort} if options.reasoning_effort else None
+            ),
+            "response_mime_type": (
+                "application/json" if request.as_json and options.json else None
+            ),
+        }
+        return {name: value for name, value in config.items() if value is not None}
+
+
+def _reply(answer: Any) -> Reply:
+    candidates = answer.candidates or ()
+    version = answer.model_version or ""
+    usage = _usage(answer.usage_metadata)
+    if not candidates:
+        return Reply("", "refused", usage, version)
+    reason = getattr(candidates[0].finish_reason, "name", "") or ""
+    parts = getattr(candidates[0].content, "parts", None) or ()
+    text = "".join(p.text for p in parts if p.text and not p.thought)
+    return Reply(text, _STOPS.get(reason, "end"), usage, version)
+
+
+def _usage(usage: Any) -> Usage:
+    """Tokens; thoughts are counted apart from the visible output."""
+    if usage is None:
+        return Usage()
+    visible, thoughts = usage.candidates_token_count, usage.thoughts_token_count
+    return Usage(
+        input=usage.prompt_token_count,
+        cached=usage.cached_content_token_count,
+        output=None if visible is None and thoughts is None else (visible or 0) + (thoughts or 0),
+        reasoning=thoughts,
+    )

@@ -1,0 +1,84 @@
+"""A folder as a model: people or other programs answer by writing files.
+
+A call becomes `requests/KEY.json`; whoever answers writes `replies/KEY.json`, best under another
+name first and then renamed. A reply is a JSON object with a `text`, optionally `stop` ("end",
+"length" or "refused") and `usage` (`input`, `output` tokens). A request that is still unanswered
+when a run is resumed is waited for, not asked again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.proposers.llm.failures import ModelError, TransientError
+from tilewright.proposers.llm.messages import Reply, Request, Usage
+from tilewright.proposers.llm.models import Model
+from tilewright.proposers.llm.providers.base import GO_ON
+from tilewright.proposers.llm.providers.command import prompt_text
+
+POLL_S = 0.05
+
+
+class MailboxProvider:
+    """Writes a request, waits for its reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        folder = Path(model.target).expanduser()
+        self._requests, self._replies = folder / "requests", folder / "replies"
+        try:
+            self._requests.mkdir(parents=True, exist_ok=True)
+            self._replies.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the folder of model {model.name} cannot be created ({error.strerror}): "
+                "name one that can be written."
+            ) from None
+
+    def complete(self, request: Request) -> Reply:
+        """The reply file's content, once it is there and whole."""
+        self._ask(request)
+        answer = self._replies / f"{request.key}.json"
+        deadline = time.monotonic() + self._model.options.timeout_s
+        while time.monotonic() < deadline:
+            reply = _read(answer, self._model)
+            if reply is not None:
+                return reply
+            time.sleep(POLL_S)
+        raise TransientError(f"no answer within {self._model.options.timeout_s:g} s")
+
+    def _ask(self, request: Request) -> None:
+        question = self._requests / f"{request.key}.json"
+        if question.exists():
+            return
+        document = {
+            "key": request.key,
+            "model": request.model,
+            "phase": request.phase,
+            "prompt": prompt_text(request),
+        }
+        whole = question.with_suffix(".partial")
+        whole.write_text(json.dumps(document, indent=1), encoding="utf-8")
+        whole.replace(question)
+
+
+def _read(answer: Path, model: Model) -> Reply | None:
+    """The reply, or None while it is missing or not yet whole."""
+    try:
+        document = json.loads(answer.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    try:
+        usage = Usage(**document.get("usage", {}))
+        stop = document.get("stop", "end")
+        if stop not in ("end", "length", "refused"):
+            raise ValueError(stop)
+        return Reply(str(document["text"]), stop, usage, served_by="mailbox")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ModelError(
+            f"the reply file {answer} of model {model.name} is not usable: write a JSON object "
+            f'with a "text"; {GO_ON}.'
+        ) from None

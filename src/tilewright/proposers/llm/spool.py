@@ -1,0 +1,103 @@
+"""A folder in which calls outlive the process that asked for them.
+
+`KEY.claim` says that a call has begun and by which courier; `KEY.reply` holds its reply. Replies
+that nobody fetched, because the run was killed, are found there when it is resumed, and a call that
+is still under way in an older courier is waited for instead of being made again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, reply_to_json
+
+POLL_S = 0.02
+
+
+class Spool:
+    """One folder, shared by the couriers of a run's successive sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = f"{os.getpid()}-{time.monotonic_ns()}"
+        self._alive: TextIO | None = None
+
+    def enter(self) -> None:
+        """Announce this process as a courier: its lock is held until it ends, however it ends."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._alive = (self._folder / f"{self._name}.courier").open("w")
+        fcntl.flock(self._alive, fcntl.LOCK_EX)
+
+    def leave(self) -> None:
+        """The opposite of `enter`."""
+        if self._alive is not None:
+            (self._folder / f"{self._name}.courier").unlink(missing_ok=True)
+            self._alive.close()
+
+    def around(self, request: Request, call: Callable[[], Reply]) -> Reply:
+        """The reply of an earlier call with this key, or else that of `call`, kept."""
+        key = request.key
+        while not self._claim(key):
+            reply = self.find(key)
+            if reply is not None:
+                return reply
+            if not self._owner_lives(key):
+                self.discard(key)
+            time.sleep(POLL_S)
+        try:
+            reply = call()
+        except BaseException:
+            self.discard(key)  # nothing came back: the next session asks again
+            raise
+        partial = self._folder / f"{key}.partial"
+        partial.write_text(json.dumps(reply_to_json(reply)), encoding="utf-8")
+        partial.replace(self._reply(key))
+        return reply
+
+    def find(self, key: str) -> Reply | None:
+        """The kept reply of a call, if there is one."""
+        try:
+            return reply_from_json(json.loads(self._reply(key).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+
+    def discard(self, key: str) -> None:
+        """Forget a call: its reply is recorded elsewhere, or it never got one."""
+        self._reply(key).unlink(missing_ok=True)
+        self._claimed(key).unlink(missing_ok=True)
+
+    def _claim(self, key: str) -> bool:
+        """Whether the call is now this courier's; the claim appears whole or not at all."""
+        draft = self._folder / f"{key}.{self._name}"
+        draft.write_text(self._name)
+        try:
+            self._claimed(key).hardlink_to(draft)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    def _owner_lives(self, key: str) -> bool:
+        """Whether the courier that claimed the call still runs: nobody else can take its lock."""
+        try:
+            owner = self._claimed(key).read_text()
+            with (self._folder / f"{owner}.courier").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return self._reply(key).exists()
+        return self._reply(key).exists()
+
+    def _claimed(self, key: str) -> Path:
+        return self._folder / f"{key}.claim"
+
+    def _reply(self, key: str) -> Path:
+        return self._folder / f"{key}.reply"
