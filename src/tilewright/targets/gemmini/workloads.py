@@ -11,12 +11,12 @@ from tilewright.core.records import Argument, Workload
 PATTERN = "gemm-MxNxK"
 
 REGISTERED = {
-    "gemm-512x512x512": "square; fits no memory of the accelerator whole",
-    "gemm-12544x64x256": "ResNet-50, 112x112 layer: tall, few output columns",
-    "gemm-12544x256x64": "ResNet-50, 112x112 layer: tall, short reduction",
-    "gemm-3136x128x512": "ResNet-50, 56x56 layer",
-    "gemm-3136x512x128": "ResNet-50, 56x56 layer, transposed widths",
-    "gemm-784x256x1024": "ResNet-50, 28x28 layer: long reduction",
+    "gemm-512x512x512": "square; A and B together are twice the scratchpad",
+    "gemm-12544x64x256": "ResNet-50 at batch 4, 56x56 layer, 256 to 64 channels",
+    "gemm-12544x256x64": "ResNet-50 at batch 4, 56x56 layer, 64 to 256 channels",
+    "gemm-3136x128x512": "ResNet-50 at batch 4, 28x28 layer, 512 to 128 channels",
+    "gemm-3136x512x128": "ResNet-50 at batch 4, 28x28 layer, 128 to 512 channels",
+    "gemm-784x256x1024": "ResNet-50 at batch 4, 14x14 layer, 1024 to 256 channels",
 }
 """Names shown by `tilewright workloads`; any other positive sizes work too."""
 
@@ -63,7 +63,7 @@ def parse_gemm(spec: str) -> Gemm:
     """
     if not re.match(r"gemm([-_x\d]|$)", spec):
         raise UnknownNameError(
-            "gemmini workload", spec, [*REGISTERED, PATTERN], f"(or {PATTERN} with any sizes)"
+            "gemmini workload", spec, [*REGISTERED, PATTERN], f"Any positive sizes work: {PATTERN}."
         )
     match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec)
     if match is None:

@@ -1,0 +1,177 @@
+"""Kernels against numpy: the naive generator on any shape, and what isa.md promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.core.records import Argument, Artifact, Candidate, Failed, Verdict, Workload
+from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
+from tilewright.targets.gemmini.naive import naive_gemm
+from tilewright.targets.gemmini.problem import GemmProblem, Problem, exact_product
+from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.simulator import Simulator
+from tilewright.targets.gemmini.toolchain import find_gcc, find_toolchain, find_zig
+from tilewright.targets.gemmini.workloads import Gemm
+
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.skipif(
+        find_gcc() is None and find_zig() is None, reason="no RISC-V cross compiler"
+    ),
+]
+
+
+def checked(source: str, workload: Workload, problem: Problem) -> Verdict | Failed:
+    built = GemminiBuilder(find_toolchain(), 20.0).build(Candidate(source))
+    assert isinstance(built, Artifact), built
+    chosen = EvaluationSettings(input_seed=2, checks=4)
+    cases = Cases(workload, problem, chosen.input_seed)
+    return GemminiChecker(Simulator(workload, chosen), cases, chosen.checks).check(built)
+
+
+# Sizes around the tile and move widths, where ragged edges appear and disappear.
+sizes = st.one_of(st.integers(1, 40), st.sampled_from([16, 48, 63, 64, 65, 80, 92, 100, 128]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, sizes, sizes)
+def test_naive_kernels_equal_numpy(m: int, n: int, k: int) -> None:
+    gemm = Gemm(m, n, k)
+    verdict = checked(naive_gemm(m, n, k), gemm.workload("gemmini"), GemmProblem(gemm))
+    assert isinstance(verdict, Verdict), verdict
+
+
+Function = Callable[[Mapping[str, np.ndarray]], np.ndarray]
+
+
+class Computes:
+    """A problem with one output C, given as a function of the inputs."""
+
+    reduction = 16
+    fingerprint = "test"
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"C": self._function(inputs)}
+
+
+def workload(*arguments: Argument) -> Workload:
+    return Workload("gemmini:test", "gemmini", arguments, 1)
+
+
+A, B = Argument("A", (16, 16), "int8", "input"), Argument("B", (16, 16), "int8", "input")
+C = Argument("C", (16, 16), "int8", "output")
+
+
+def sat8(values: np.ndarray) -> np.ndarray:
+    return np.clip(values, -128, 127).astype(np.int8)
+
+
+def scaled(values: np.ndarray, scale: float) -> np.ndarray:
+    """Rounded to the nearest even of the float32 product, as isa.md says."""
+    return sat8(np.rint(values.astype(np.float32) * np.float32(scale)))
+
+
+def product(i: Mapping[str, np.ndarray]) -> np.ndarray:
+    return exact_product(i["A"], i["B"])
+
+
+PROLOGUE = """
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_st(16);
+  config_ld(16, 1.0f, 16, 0);
+  mvin(A, SPAD(0), 16, 16);
+  mvin(B, SPAD(SPAD_BANK_ROWS), 16, 16);
+"""
+MULTIPLY = """
+  preload(SPAD(SPAD_BANK_ROWS), ACC(0), 16, 16, 16, 16);
+  compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+"""
+STORE = "  mvout(C, ACC(0), 16, 16);\n"
+
+PROMISES: dict[str, tuple[str, Function]] = {
+    "stores scale in float32": (
+        PROLOGUE + "config_st(16, 0.3f);" + MULTIPLY + STORE,
+        lambda i: scaled(product(i), 0.3)),
+    "stores activate": (
+        PROLOGUE + "config_st(16, 0.25f, RELU);" + MULTIPLY + STORE,
+        lambda i: scaled(np.maximum(product(i), 0), 0.25)),
+    "loads scale": (
+        PROLOGUE + "config_ld(16, -1.0f, 16, 0); mvin(A, SPAD(0), 16, 16);" + MULTIPLY + STORE,
+        lambda i: sat8(sat8(-i["A"].astype(int)).astype(int) @ i["B"].astype(int))),
+    "accumulating adds": (
+        PROLOGUE + MULTIPLY + MULTIPLY.replace("ACC(0)", "ACC(0) | ACCUMULATE") + STORE,
+        lambda i: sat8(2 * product(i))),
+    "an added block": (
+        PROLOGUE + MULTIPLY.replace("NONE", "SPAD(0)") + STORE,
+        lambda i: sat8(product(i) + i["A"])),
+    "A transposed": (
+        PROLOGUE + "config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 1, 0);" + MULTIPLY + STORE,
+        lambda i: sat8(exact_product(i["A"].T, i["B"]))),
+    "B transposed": (
+        PROLOGUE + "config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 1);" + MULTIPLY + STORE,
+        lambda i: sat8(exact_product(i["A"], i["B"].T))),
+    "the preloaded block is reused": (
+        PROLOGUE + """
+  preload(SPAD(SPAD_BANK_ROWS), ACC(0), 16, 16, 16, 8);
+  compute_preloaded(SPAD(0), NONE, 16, 8, 16, 16);
+  preload(NONE, ACC(8), 16, 16, 16, 8);
+  compute_accumulated(SPAD(8), NONE, 16, 8, 16, 16);
+""" + STORE,
+        lambda i: sat8(product(i))),
+    "stride 0 repeats a row": (
+        PROLOGUE + "config_ld(0, 1.0f, 16, 1); mvin2(A, SPAD(0), 16, 16);" + MULTIPLY + STORE,
+        lambda i: sat8(exact_product(np.tile(i["A"][:1], (16, 1)), i["B"]))),
+    "the scratchpad is stored unchanged": (
+        PROLOGUE + "mvout(C, SPAD(0), 16, 16);\n", lambda i: i["A"]),
+    "results in the scratchpad saturate and activate": (
+        PROLOGUE + "config_ex(WEIGHT_STATIONARY, RELU, 1, 0, 0);"
+        + MULTIPLY.replace("ACC(0)", "SPAD(64)") + "mvout(C, SPAD(64), 16, 16);\n",
+        lambda i: sat8(np.maximum(product(i), 0))),
+    "a stride of A": (
+        PROLOGUE + """
+  mvin(B, SPAD(100), 16, 16);
+  mvin(A, SPAD(116), 16, 16);
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 2, 0, 0);
+  preload(SPAD(SPAD_BANK_ROWS), ACC(0), 16, 16, 16, 16);
+  compute_preloaded(SPAD(100), NONE, 16, 16, 16, 16);
+""" + STORE,
+        lambda i: sat8(exact_product(np.concatenate([i["B"], i["A"]])[::2], i["B"]))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_the_isa_text_keeps_its_promises(name: str) -> None:
+    body, function = PROMISES[name]
+    source = (
+        "void kernel(const int8_t A[16][16], const int8_t B[16][16], int8_t C[16][16]) {"
+        f"{body}  fence();\n}}\n"
+    )
+    verdict = checked(source, workload(A, B, C), Computes(function))
+    assert isinstance(verdict, Verdict), verdict
+
+
+def test_full_width_and_wide_moves() -> None:
+    """int32 biases move in, 64 columns move out as four blocks of 16, unscaled."""
+    bias = Argument("bias", (4, 64), "int32", "input")
+    total = Argument("C", (4, 64), "int32", "output")
+    source = """
+void kernel(const int32_t bias[4][64], int32_t C[4][64]) {
+  config_st(256, 0.5f, RELU);
+  config_ld(256, 1.0f, 16, 0);
+  mvin(bias, ACC(ACC_BANK_ROWS), 64, 4);
+  mvin(bias, ACC(ACC_BANK_ROWS) | ACCUMULATE, 64, 4);
+  mvout(C, ACC(ACC_BANK_ROWS) | FULL, 64, 4);
+  fence();
+}
+"""
+    verdict = checked(source, workload(bias, total), Computes(lambda i: 2 * i["bias"]))
+    assert isinstance(verdict, Verdict), verdict
