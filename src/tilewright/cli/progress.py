@@ -98,7 +98,7 @@ def live_panel(state: ProgressState) -> Group:
     grid.add_column(no_wrap=True, overflow="ellipsis")
     grid.add_row("run", Text(f"{state.task}  ({state.run_id})"))
     grid.add_row("iteration", Text(_where(state)))
-    grid.add_row("evaluating", _bar(state.batch_done, state.batch))
+    grid.add_row("evaluating", _bar(state.batch_done, state.batch) if state.batch else "-")
     grid.add_row("so far", Text(_counts(state)))
     grid.add_row("best", _best(state))
     grid.add_row("time", _time(state))

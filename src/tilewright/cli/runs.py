@@ -34,7 +34,7 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
     from rich.table import Table
 
     from tilewright.cli.console import results
-    from tilewright.report.text import duration, ratio
+    from tilewright.report.text import duration, moment, ratio
     from tilewright.run import open_project
     from tilewright.search.summary import summarize
 
@@ -48,7 +48,7 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
             summary = summarize(run, storage.history(run.id))
             table.add_row(
                 run.id,
-                run.created_at[:16].replace("T", " "),
+                moment(run.created_at),
                 run.task,
                 run.status,
                 str(summary.seed),

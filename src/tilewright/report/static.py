@@ -49,6 +49,7 @@ def render_report(run: RunRecord, history: History, command: str) -> str:
         ratio=text.ratio,
         percent=text.percent,
         duration=text.duration,
+        moment=text.moment,
         words=text.words,
         outcome=text.outcome,
         diff_class=text.diff_class,

@@ -48,6 +48,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def moment(timestamp: str) -> str:
+    """An ISO timestamp in UTC to the minute, for instance "2026-11-21 02:40 UTC"."""
+    return f"{timestamp[:16].replace('T', ' ')} UTC"
+
+
 def words(name: str) -> str:
     """An identifier as words."""
     return name.replace("_", " ").replace("-", " ")

@@ -121,6 +121,7 @@ def test_numbers() -> None:
     assert text.number(2900000.0) == "2,900,000"
     assert text.number(2900000.6) == "2,900,001"
     assert text.number(0.123456) == "0.1235"
+    assert text.moment("2026-11-21T02:40:09.123+00:00") == "2026-11-21 02:40 UTC"
     assert text.number(None) == "-"
     assert text.percent(0.931) == "93.1 %"
     assert text.ratio(2.906) == "2.91x"
