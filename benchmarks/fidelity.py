@@ -1,0 +1,82 @@
+"""Simulated cycles against RTL simulation, per program, and what each rule of the model is worth.
+
+python benchmarks/fidelity.py [--micro] [--ablations]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import tilewright.targets.gemmini
+from tilewright.targets.gemmini.sim import SimConfig, load_config, run_program
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
+from target.gemmini_rtl import corpus  # type: ignore[import-not-found]  # noqa: E402
+
+ABLATIONS: Mapping[str, Mapping[str, int]] = {
+    "DMA requests in flight 64 instead of 16": {"dma_in_flight": 64},
+    "DRAM twice as fast": {"dram_line_cycles": 4},
+    "DRAM half as fast": {"dram_line_cycles": 16},
+    "L2 misses cost nothing": {"dram_latency": 1, "dram_line_cycles": 1, "l2_mshr_release": 0},
+    "reservation station of 32 entries each": {
+        "commands_load_entries": 32,
+        "commands_execute_entries": 32,
+        "commands_store_entries": 32,
+    },
+    "no store-to-load wait": {"cpu_store_to_load": 0},
+    "no RoCC replay": {"cpu_rocc_replay": 1},
+    "free multiplies and divides": {"cpu_multiply": 0, "cpu_divide": 0, "cpu_divide_word": 0},
+    "free branches": {"cpu_branch_miss": 0, "cpu_jump": 0},
+    "CPU cache never misses": {"cpu_l1_miss": 1},
+    "one scratchpad bank": {"scratchpad_banks": 1, "scratchpad_bank_rows": 16384},
+    "one accumulator bank": {"accumulator_banks": 1, "accumulator_bank_rows": 1024},
+}
+
+
+def cycles(config: SimConfig, program: corpus.Program) -> int:
+    result = run_program(config, program.elf, [(corpus.POOL_ADDRESS, corpus.pool())])
+    if result.status != "ok":
+        raise SystemExit(f"{program.name}: {result.status} {result.fault}")
+    return result.cycles
+
+
+def errors(config: SimConfig, programs: Sequence[corpus.Program]) -> list[float]:
+    return [cycles(config, p) / p.rtl_cycles - 1 for p in programs]
+
+
+def summary(found: Sequence[float]) -> str:
+    sizes = [abs(e) for e in found]
+    return f"mean {100 * sum(sizes) / len(sizes):5.2f} %  worst {100 * max(sizes):5.2f} %"
+
+
+def print_table(config: SimConfig, programs: Sequence[corpus.Program]) -> None:
+    print(f"{'program':24} {'RTL':>8} {'simulated':>9} {'error':>8}")
+    found = errors(config, programs)
+    for program, error in zip(programs, found, strict=True):
+        simulated = round(program.rtl_cycles * (1 + error))
+        print(f"{program.name:24} {program.rtl_cycles:8} {simulated:9} {100 * error:+7.2f} %")
+    print(f"{len(programs)} programs: {summary(found)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--micro", action="store_true", help="the micro loops too")
+    parser.add_argument("--ablations", action="store_true", help="change one rule at a time")
+    arguments = parser.parse_args()
+    config = load_config(Path(tilewright.targets.gemmini.__file__).parent / "target.toml")
+    programs = corpus.programs()
+    print_table(config, programs)
+    if arguments.micro:
+        print_table(config, corpus.micro_loops())
+    if arguments.ablations:
+        for what, changes in ABLATIONS.items():
+            changed = SimConfig({**config.parameters, **changes})
+            print(f"{what:42} {summary(errors(changed, programs))}")
+
+
+if __name__ == "__main__":
+    main()
