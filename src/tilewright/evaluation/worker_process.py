@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tilewright.evaluation.framing import MessageReader, write_message
 
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_PASSED_ON = ("PATH", "HOME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _LOG_BYTES = 4000
 
 
@@ -23,7 +24,11 @@ class WorkerProcess:
     def __init__(self) -> None:
         request_read, self._requests = os.pipe()
         self._replies, reply_write = os.pipe()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `kill`)
+        # Of its own, so that what a killed worker leaves behind goes with it.
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix="tilewright-worker-", ignore_cleanup_errors=True
+        )
+        self._log = (Path(self._scratch.name) / "log").open("w+b")
         self._reader = MessageReader(self._replies)
         try:
             self._process = subprocess.Popen(
@@ -35,7 +40,7 @@ class WorkerProcess:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=(request_read, reply_write),
-                env=_environment(),
+                env={**_environment(), "TMPDIR": self._scratch.name},
                 start_new_session=True,
             )
         finally:
@@ -73,6 +78,7 @@ class WorkerProcess:
         self._log.seek(max(0, self._log.tell() - _LOG_BYTES))
         log = self._log.read().decode(errors="replace")
         self._log.close()
+        self._scratch.cleanup()
         return log
 
     @property

@@ -46,7 +46,8 @@ def evaluate(
     verdict = GemminiChecker(simulator, cases, settings.checks).check(built)
     if isinstance(verdict, Failed):
         return verdict
-    return GemminiRunner(simulator, cases, settings.checks, workload).measure(built, verdict, limit)
+    runner = GemminiRunner(simulator, cases, settings.checks, workload, toolchain.build)
+    return runner.measure(built, verdict, limit)
 
 
 def failure(toolchain: Toolchain, source: str) -> Failed:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -108,12 +109,19 @@ executor.evaluate([EvaluationRequest(Candidate("sleep 60"))])
     wait_until_dead(worker)
 
 
-def test_close_leaves_no_process() -> None:
+def test_close_leaves_neither_process_nor_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     executor = LocalExecutor("scripted:any", {}, 2)
     executor.evaluate([EvaluationRequest(Candidate(f"latency {n}")) for n in range(1, 5)])
     pids = [worker.pid for worker in executor._idle]
     assert len(pids) == 2
+    assert len(list(scratch.iterdir())) == 2
     executor.close()
+    assert list(scratch.iterdir()) == []
     assert not any(alive(pid) for pid in pids)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright.core.records import Argument, Tolerance, Workload
 from tilewright.targets.gemmini.cases import Cases
-from tilewright.targets.gemmini.inputs import DISTRIBUTIONS, draw
+from tilewright.targets.gemmini.inputs import DISTRIBUTIONS, VERSION, draw
 from tilewright.targets.gemmini.problem import GemmProblem, exact_product
 from tilewright.targets.gemmini.workloads import Gemm
 
@@ -130,6 +132,13 @@ def test_cases_differ_and_repeat() -> None:
     assert made(1) == made(1)
     assert made(1) != made(2)
     assert len(set(made(1))) == 12
+
+
+def test_the_values_drawn_belong_to_the_version() -> None:
+    """If this fails because other values are drawn, raise `inputs.VERSION`."""
+    cases = Cases(Gemm(20, 20, 100).workload("gemmini"), GemmProblem(Gemm(20, 20, 100)), 1)
+    drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
+    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("1", "12c4166640a4cbb7")
 
 
 def test_the_reference_cannot_change_what_the_kernel_receives() -> None:

@@ -26,10 +26,11 @@ def create_evaluator(
     """The three roles, sharing one simulator and one set of cases."""
     cases = Cases(workload, problem, settings.input_seed)
     simulator = Simulator(workload, settings)
+    toolchain = find_toolchain()
     return (
-        GemminiBuilder(find_toolchain(), settings.compile_timeout_s),
+        GemminiBuilder(toolchain, settings.compile_timeout_s),
         GemminiChecker(simulator, cases, settings.checks),
-        GemminiRunner(simulator, cases, settings.checks, workload),
+        GemminiRunner(simulator, cases, settings.checks, workload, toolchain.build),
     )
 
 
@@ -73,11 +74,14 @@ class GemminiChecker:
 class GemminiRunner:
     """Simulates one further case in time; its output is compared too."""
 
-    def __init__(self, simulator: Simulator, cases: Cases, checks: int, workload: Workload) -> None:
+    def __init__(
+        self, simulator: Simulator, cases: Cases, checks: int, workload: Workload, build: str
+    ) -> None:
         self._simulator = simulator
         self._cases = cases
         self._index = checks
         self._workload = workload
+        self._build = build
 
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
@@ -97,6 +101,6 @@ class GemminiRunner:
             verdict=Verdict((*verdict.checks, case.check)),
             breakdown=cycles_by_cause(result),
             details=measurements(result),
-            versions={"compiler": artifact.toolchain, **versions()},
+            versions={"compiler": artifact.toolchain, "build": self._build, **versions()},
             artifact_digest=artifact.digest,
         )

@@ -18,6 +18,9 @@ from tilewright.core.records import Argument, content_id
 Array = NDArray[Any]
 """An argument's values."""
 
+VERSION = "1"
+"""To be raised whenever other values are drawn for the same seed; part of every cache key."""
+
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
 """`small`: outputs spread over the whole int8 range, the strongest test of values.
 `full-range`: uniform over the type, outputs saturate. `sparse`: about four products of an output

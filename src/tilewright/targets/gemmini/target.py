@@ -56,8 +56,9 @@ class GemminiTarget:
         return KernelTask(workload, start, problem, EvaluationSettings.from_mapping(settings))
 
     def versions(self) -> Mapping[str, str]:
-        """Compiler, simulator model and configuration hash."""
-        return {"compiler": find_toolchain().id, **simulator_versions()}
+        """Compiler, how it is used, simulator model and configuration hash."""
+        toolchain = find_toolchain()
+        return {"compiler": toolchain.id, "build": toolchain.build, **simulator_versions()}
 
     def doctor(self) -> list[tuple[str, bool, str]]:
         """The compiler that would be used and the co-simulator."""

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from tilewright.core.records import Workload, content_id
 from tilewright.core.roles import Builder, Checker, Runner
+from tilewright.targets.gemmini import inputs
 from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 
@@ -25,7 +26,12 @@ class KernelTask:
     def fingerprint(self) -> str:
         """Content hash of all that decides a verdict beside the workload and the versions."""
         settings = self._settings
-        return content_id(self._problem.fingerprint, str(settings.input_seed), str(settings.checks))
+        return content_id(
+            self._problem.fingerprint,
+            inputs.VERSION,
+            str(settings.input_seed),
+            str(settings.checks),
+        )
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:

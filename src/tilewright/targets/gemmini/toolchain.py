@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Failed
+from tilewright.core.records import Failed, content_id
 
 GCC = "riscv64-unknown-elf-gcc"
 RUNTIME = Path(__file__).parent / "runtime"
@@ -51,6 +51,12 @@ class Toolchain:
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def build(self) -> str:
+        """Content hash of all else that decides the bytes built: flags, header, runtime, script."""
+        flags = [f.replace(str(RUNTIME), "") for f in (*self.compile_flags, *self.link_flags)]
+        return content_id(*flags, *(path.read_text() for path in sorted(RUNTIME.iterdir())))
 
 
 @cache
