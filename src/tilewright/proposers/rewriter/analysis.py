@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds, simplified
@@ -38,6 +39,7 @@ def entered(env: Env, loop: Loop) -> Env:
     return {**env, loop.var: (low, max(low, last))}
 
 
+@lru_cache(maxsize=4096)
 def env_of(above: Body) -> Env:
     """The ranges under these enclosing statements."""
     env: Env = {}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import Env, env_of
 from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds
@@ -21,6 +22,7 @@ from tilewright.proposers.rewriter.ir import (
     Kernel,
     Local,
     Operand,
+    Stmt,
     rebuilt,
     walk_paths,
 )
@@ -81,8 +83,13 @@ class Buffer:
 
 def find_buffers(kernel: Kernel, machine: Machine) -> list[Buffer]:
     """All buffers in the order of their first use; `NotApplicable` if an address has no bounds."""
+    return list(_find(kernel.body, machine))
+
+
+@lru_cache(maxsize=256)
+def _find(body: Body, machine: Machine) -> tuple[Buffer, ...]:
     groups: list[tuple[list[Access], list[tuple[int, int]]]] = []
-    for access in accesses(kernel, machine):
+    for access in accesses(body, machine):
         touched = _intervals(access)
         same = [g for g in groups if g[0][0].local.space == access.local.space
                 and _overlap(g[1], touched)]
@@ -94,7 +101,7 @@ def find_buffers(kernel: Kernel, machine: Machine) -> list[Buffer]:
         groups = [g for g in groups if g not in same]
         groups.insert(position, ([*merged[0], access], [*merged[1], *touched]))
     taken: dict[str, int] = {}
-    return [_buffer(members, touched, taken) for members, touched in groups]
+    return tuple(_buffer(members, touched, taken) for members, touched in groups)
 
 
 def find_buffer(kernel: Kernel, machine: Machine, name: str) -> Buffer:
@@ -105,10 +112,10 @@ def find_buffer(kernel: Kernel, machine: Machine, name: str) -> Buffer:
     raise NotApplicable(f"there is no buffer {name}")
 
 
-def accesses(kernel: Kernel, machine: Machine) -> Iterator[Access]:
+def accesses(body: Body, machine: Machine) -> Iterator[Access]:
     """Every local operand of every command, in textual order."""
-    strides = _block_strides(kernel, machine)
-    for stmt, above in walk_paths(kernel.body):
+    strides = _block_strides(body, machine)
+    for stmt, above in walk_paths(body):
         if isinstance(stmt, Command):
             roles = machine.effects[stmt.name].operands
             for position in machine.local_operands(stmt.name):
@@ -121,7 +128,7 @@ def accesses(kernel: Kernel, machine: Machine) -> Iterator[Access]:
 
 def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
     """Rows between neighbouring blocks of a wide move, as configured for this command."""
-    return _block_strides(kernel, machine).get(
+    return _block_strides(kernel.body, machine).get(
         (machine.attribute(command.name, "configured_by") or "",
          machine.attribute(command.name, "id") or ""), default_stride(machine, command.name))
 
@@ -131,25 +138,34 @@ def default_stride(machine: Machine, name: str) -> int:
     return int(machine.attribute(name, "max_rows") or 1)
 
 
-def relocated(kernel: Kernel, buffer: Buffer, base: int, slot_stride: int) -> Kernel:
-    """The kernel with a buffer at another base, its slots `slot_stride` rows apart."""
-
-    def move(row: Expr) -> Expr:
-        shifted = row + (base - buffer.base)
-        for atom, coefficient in row.terms:
-            if _is_slot(atom, coefficient, buffer):
-                shifted = shifted + Expr(0, ((atom, slot_stride - coefficient),))
-        return shifted
-
-    return readdressed(kernel, buffer, lambda access: move(access.local.row))
+def relocated(kernel: Kernel, moves: Iterable[tuple[Buffer, int, int]]) -> Kernel:
+    """The kernel with each buffer at a new base, its slots so many rows apart."""
+    rows = {(a.command, a.operand): _moved_row(a.local.row, buffer, base, stride)
+            for buffer, base, stride in moves for a in buffer.accesses}
+    return readdressed(kernel, rows)
 
 
-def readdressed(kernel: Kernel, buffer: Buffer, row_of) -> Kernel:  # type: ignore[no-untyped-def]
-    """The kernel with the row of each access of a buffer replaced by `row_of(access)`."""
-    new: dict[Command, list[Operand]] = {}
-    for access in buffer.accesses:
-        operands = new.setdefault(access.command, list(access.command.operands))
-        operands[access.operand] = replace(access.local, row=row_of(access))
+def _moved_row(row: Expr, buffer: Buffer, base: int, slot_stride: int) -> Expr:
+    shifted = row + (base - buffer.base)
+    for atom, coefficient in row.terms:
+        if _is_slot(atom, coefficient, buffer):
+            shifted = shifted + Expr(0, ((atom, slot_stride - coefficient),))
+    return shifted
+
+
+def shifted(buffer: Buffer, shift: Expr) -> dict[tuple[Command, int], Expr]:
+    """New rows for all accesses of a buffer: the old ones plus a shift."""
+    return {(a.command, a.operand): a.local.row + shift for a in buffer.accesses}
+
+
+def readdressed(kernel: Kernel, rows: Mapping[tuple[Command, int], Expr]) -> Kernel:
+    """The kernel with the rows of some local operands replaced."""
+    new: dict[Stmt, list[Operand]] = {}
+    for (command, position), row in rows.items():
+        operands = new.setdefault(command, list(command.operands))
+        local = operands[position]
+        if isinstance(local, Local):
+            operands[position] = replace(local, row=row)
     return kernel.with_body(rebuilt(
         kernel.body,
         lambda s: (replace(s, operands=tuple(new[s])),)
@@ -161,10 +177,10 @@ def _is_slot(atom: object, coefficient: int, buffer: Buffer) -> bool:
             and coefficient == buffer.slot_stride)
 
 
-def _block_strides(kernel: Kernel, machine: Machine) -> dict[tuple[str, str], int]:
+def _block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
     """Block stride per configuring command and id; the largest if configured twice."""
     found: dict[tuple[str, str], int] = {}
-    for stmt, _ in walk_paths(kernel.body):
+    for stmt, _ in walk_paths(body):
         if isinstance(stmt, Command) and machine.unit(stmt.name) == "config":
             given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
             stride, key = given.get("block_stride"), given.get("id")
@@ -206,6 +222,21 @@ def _intervals(access: Access) -> list[tuple[int, int]]:
     choices = itertools.product(*(range(0, a.by * c, c) for a, c in slots
                                   if isinstance(a, Remainder)))
     return [(int(low) + sum(o), int(high) + sum(o) + access.rows) for o in choices]
+
+
+def overlapping(left: Access, right: Access) -> bool:
+    """Whether two accesses may touch the same rows."""
+    return _overlap(_intervals(left), _intervals(right))
+
+
+def reused(buffer: Buffer) -> bool:
+    """Whether rows are written again after they were read, within one pass over the text."""
+    seen_read = False
+    for access in buffer.accesses:
+        if access.writes and seen_read:
+            return any(overlapping(access, w) for w in buffer.writers if w is not access)
+        seen_read = seen_read or not access.writes
+    return False
 
 
 def _overlap(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> bool:

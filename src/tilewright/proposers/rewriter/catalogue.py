@@ -12,10 +12,11 @@ from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
-from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
+from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
+from tilewright.proposers.rewriter.rewrites.interleave import interleave
 from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, unroll
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
@@ -138,6 +139,14 @@ def _loops(*variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
     return sites
 
 
+def _product_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """Loops around nothing but products: where the core's instructions per command matter."""
+    for label, loop, _ in labelled_loops(kernel.body):
+        if all(machine.unit(c.name) == "execute" for c in commands(loop.body)):
+            for factor in ("0", "2", "4"):
+                yield label, factor
+
+
 def _moved_in_loops(
     unit: str, *variants: str
 ) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
@@ -168,6 +177,19 @@ def _on_loop_by(rewrite: Callable[[Kernel, Machine, Loop, int], Kernel]) -> Call
     return apply
 
 
+def _accumulator_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    for site in _moved_in_loops("execute", "2")(kernel, machine):
+        for how in ("in-place", "delayed"):
+            yield *site, how
+
+
+def _accumulator(
+    kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str, how: str
+) -> Kernel:
+    rewrite = delay_stores if how == "delayed" else multibuffer
+    return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
+
+
 def _on_slots(
     rewrite: Callable[[Kernel, Machine, str, Loop, int], Kernel]
 ) -> Callable[..., Kernel]:
@@ -195,19 +217,20 @@ CATALOGUE: Mapping[str, Technique] = {
         _moved_in_loops("load", "2", "3"), _on_slots(multibuffer),
         "give {0} {2} slots, used in turn by the iterations of loop {1}"),
     "double-accumulator": Technique(
-        _moved_in_loops("execute", "2"), _on_slots(multibuffer),
-        "give {0} {2} slots in different banks, used in turn by the iterations of loop {1}"),
-    "delay-stores": Technique(
-        _moved_in_loops("execute", "2"), _on_slots(delay_stores),
-        "store {0} one iteration of loop {1} later, behind the next products ({2} slots)"),
+        _accumulator_sites, _accumulator,
+        "give {0} {2} slots in different banks, used in turn by the iterations of loop {1} "
+        "(stores {3})"),
     "pipeline": Technique(
         _moved_in_loops("load", "2", "3"), _on_slots(prefetch),
         "issue the loads of {0} for the next iteration of loop {1} before the work of this one, "
         "into one of {2} slots"),
+    "interleave": Technique(
+        _loops(), _on_loop(interleave),
+        "spread the loads at the head of loop {0} over the work behind them"),
     "reorder": Technique(
         _loops(), _on_loop(interchange), "swap loop {0} with the loop inside it"),
     "unroll": Technique(
-        _loops("0", "2", "4"), _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)"),
+        _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)"),
     "retile": Technique(
         _loops("2", "4"), _on_loop_by(retile),
         "work on {1} neighbouring tiles of loop {0} at once, sharing what they load"),

@@ -74,7 +74,8 @@ class _Printer:
         return lines
 
     def _name(self, atom: Atom) -> str:
-        base = self.preferred.get(atom) or ("slot" if isinstance(atom, Remainder) else "count")
+        fallback = "slot" if isinstance(atom, Remainder) else "count"
+        base = self.preferred.get(atom, fallback).rstrip("0123456789") or fallback
         name, number = base, 2
         while name in self.taken:
             name, number = f"{base}{number}", number + 1

@@ -259,3 +259,15 @@ def names_in(command: Command) -> frozenset[str]:
         for expr in expressions(operand):
             found |= expr.names()
     return found
+
+
+def fresh_name(kernel: Kernel, base: str) -> str:
+    """An unused name for a loop inside the loop over `base`: `kk` inside `k`."""
+    taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
+    taken |= {a.name for a in kernel.arrays} | set(kernel.names.values())
+    taken |= {n for s in walk(kernel.body) if isinstance(s, Opaque) for n in s.names}
+    stem = base * 2 if len(base) == 1 else f"{base}_in"
+    name, number = stem, 2
+    while name in taken:
+        name, number = f"{stem}{number}", number + 1
+    return name

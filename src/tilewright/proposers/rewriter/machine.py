@@ -28,9 +28,12 @@ class Space:
         return self.rows // self.bank_rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Machine:
-    """Indexed view of a target's declared commands, memories, flags and constants."""
+    """Indexed view of a target's declared commands, memories, flags and constants.
+
+    Compares by identity, so that analyses can be cached per machine.
+    """
 
     effects: Mapping[str, CommandEffect]
     constants: Mapping[str, int]

@@ -35,7 +35,7 @@ def placed(kernel: Kernel, machine: Machine) -> Kernel:
         if plan is None:
             need = sum(b.rows * b.slots for b in buffers)
             raise NotApplicable(f"{need} rows do not fit the {space.rows} rows of {space.name}")
-        kernel = _moved(kernel, machine, space, plan)
+        kernel = _moved(kernel, buffers, plan)
     return kernel
 
 
@@ -56,7 +56,7 @@ def spread(kernel: Kernel, machine: Machine) -> Kernel:
             if best is None:
                 raise NotApplicable(f"{space.name} is too full to spread over its banks")
             plan[buffer.name] = best
-        kernel = _moved(kernel, machine, space, plan)
+        kernel = _moved(kernel, buffers, plan)
     return kernel
 
 
@@ -82,17 +82,8 @@ def _first_fit(
     return plan
 
 
-def _moved(
-    kernel: Kernel, machine: Machine, space: Space, plan: dict[str, tuple[int, int]]
-) -> Kernel:
-    """Apply a plan in two steps, so that no buffer meets another one on the way."""
-    for aside in (True, False):
-        offset = ELSEWHERE if aside else 0
-        for name, (base, stride) in plan.items():
-            buffer = next(b for b in find_buffers(kernel, machine)
-                          if b.space == space.name and b.name == name)
-            kernel = relocated(kernel, buffer, base + offset * (1 + list(plan).index(name)), stride)
-    return kernel
+def _moved(kernel: Kernel, buffers: list[Buffer], plan: dict[str, tuple[int, int]]) -> Kernel:
+    return relocated(kernel, [(b, *plan[b.name]) for b in buffers if b.name in plan])
 
 
 def _used_together(

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Brief, Candidate, History, MenuOption, Plan, TargetBrief, Trial
+from tilewright.core.records import Brief, Candidate, History, Plan, TargetBrief, Trial
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.canonical import canonical_text
-from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planner import Draft, draw, extended
 
 NAME = "builtin"
-FOLLOW_UPS = ("widen", "overwrite", "banks", "block-load", "resident", "pipeline",
-              "double-accumulator")
-"""Techniques that may complete a plan, whatever its first step is."""
-
 
 class RewriterProposer:
     """Writes candidates without any model; deterministic for a seed."""
@@ -40,16 +37,9 @@ class RewriterProposer:
         except InputError:
             return []
         rng = random.Random(f"plan {seed}")
-        first = [(option, step, after) for option in brief.menu if option.technique
-                 for step, after in _applicable(kernel, machine, option.technique)]
-        plans: dict[str, Plan] = {}
-        for option, step, after in rng.sample(first, len(first)):
-            steps = _completed([step], after, machine, rng)
-            plan = _plan(parent, option, steps)
-            plans.setdefault(plan.id, plan)
-            if len(plans) == count:
-                break
-        return list(plans.values())
+        before = estimate(kernel, machine)
+        return [_plan(parent, draft, before)
+                for draft in draw(kernel, machine, brief.menu, history, count, rng)]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
@@ -63,11 +53,13 @@ class RewriterProposer:
         except (InputError, NotApplicable, ValueError):
             return []
         rng = random.Random(f"implement {seed}")
-        variants = [kernel]
-        follow = [after for technique in FOLLOW_UPS
-                  for _, after in _applicable(kernel, machine, technique)]
-        variants += rng.sample(follow, min(len(follow), count - 1))
-        return [Candidate(emit(v), parent.candidate.id, plan, self.name) for v in variants[:count]]
+        sources = [emit(kernel)]
+        for _ in range(2 * (count - 1)):
+            _, variant = extended((), kernel, machine, rng, 1)
+            source = emit(variant)
+            if source not in sources and len(sources) < count:
+                sources.append(source)
+        return [Candidate(s, parent.candidate.id, plan, self.name) for s in sources[:count]]
 
     def normalize(self, source: str) -> str:
         """Comments, layout and names of locals removed."""
@@ -83,42 +75,27 @@ def _lifted(source: str, machine: Machine) -> Kernel:
     return simplify(lift(source, machine))
 
 
-def _applicable(
-    kernel: Kernel, machine: Machine, technique: str
-) -> list[tuple[Step, Kernel]]:
-    """Every place where a technique applies and changes the kernel."""
-    before = emit(kernel)
-    found = []
-    for step in steps_for(kernel, machine, technique):
-        try:
-            after = step.apply(kernel, machine)
-        except NotApplicable:
-            continue
-        if emit(after) != before:
-            found.append((step, after))
-    return found
-
-
-def _completed(
-    steps: list[Step], kernel: Kernel, machine: Machine, rng: random.Random
-) -> list[Step]:
-    """The steps followed by up to two more that apply after them."""
-    for _ in range(rng.choice((0, 1, 2))):
-        follow = [f for t in FOLLOW_UPS for f in _applicable(kernel, machine, t)]
-        if not follow:
-            break
-        step, kernel = rng.choice(follow)
-        steps = [*steps, step]
-    return steps
-
-
-def _plan(parent: Trial, option: MenuOption, steps: Sequence[Step]) -> Plan:
-    sentences = "; then ".join(s.sentence for s in steps)
+def _plan(parent: Trial, draft: Draft, before: Cost) -> Plan:
+    sentences = "; then ".join(s.sentence for s in draft.steps)
     return Plan(
         parent_id=parent.candidate.id,
-        option=option.id,
+        option=draft.option.id,
         text=sentences[0].upper() + sentences[1:] + ".",
         proposer=NAME,
-        parameters={"steps": "; ".join(str(s) for s in steps)},
+        parameters={"steps": "; ".join(str(s) for s in draft.steps)},
+        expected=_expected(before, draft.cost),
     )
 
+
+def _expected(before: Cost, after: Cost) -> str:
+    """What the estimate says changes most."""
+    parts = []
+    for what, old, new in (
+        ("rows loaded", before.loaded_rows, after.loaded_rows),
+        ("cycles of the array", before.array, after.array),
+        ("cycles of the core", before.core, after.core),
+        ("cycles waited for moves", before.exposed, after.exposed),
+    ):
+        if abs(new - old) >= 0.05 * max(old, 1.0):
+            parts.append(f"{what} {old:.3g} -> {new:.3g}")
+    return "; ".join(parts)

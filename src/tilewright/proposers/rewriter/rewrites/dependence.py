@@ -9,6 +9,7 @@ from tilewright.proposers.rewriter.buffers import (
     find_buffers,
 )
 from tilewright.proposers.rewriter.ir import (
+    Guard,
     Kernel,
     Loop,
     has_opaque,
@@ -23,9 +24,16 @@ def check_private(buffer: Buffer, loop: Loop, machine: Machine) -> None:
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
     if any(loop not in a.above for a in buffer.accesses):
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
-    first = buffer.accesses[0]
-    if not first.writes or adds_to_older(first, loop, machine):
+    if _uses_older(list(buffer.accesses), loop, machine):
         raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")
+
+
+def _uses_older(touched: list[Access], loop: Loop, machine: Machine) -> bool:
+    """Whether an iteration may see what an earlier one left in these rows."""
+    first = touched[0]
+    inside = first.above[first.above.index(loop):]
+    return (not first.writes or adds_to_older(first, loop, machine)
+            or any(isinstance(s, Guard) for s in inside))
 
 
 def adds_to_older(access: Access, loop: Loop, machine: Machine) -> bool:
@@ -48,7 +56,5 @@ def check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
     inside = set(walk(loop.body))
     for buffer in find_buffers(kernel, machine):
         touched = [a for a in buffer.accesses if a.command in inside]
-        if any(a.writes for a in touched):
-            first = touched[0]
-            if not first.writes or adds_to_older(first, loop, machine):
-                raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")
+        if any(a.writes for a in touched) and _uses_older(touched, loop, machine):
+            raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")

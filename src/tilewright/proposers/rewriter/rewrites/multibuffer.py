@@ -8,6 +8,7 @@ from tilewright.proposers.rewriter.buffers import (
     NotApplicable,
     find_buffer,
     readdressed,
+    shifted,
 )
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, walk
@@ -36,7 +37,7 @@ def multibuffer(
     if turn.is_const:
         raise NotApplicable(f"loop {loop.var} runs once")
     shift = turn * buffer.rows + (ELSEWHERE - buffer.base)
-    kernel = readdressed(kernel, buffer, lambda access: access.local.row + shift)
+    kernel = readdressed(kernel, shifted(buffer, shift))
     try:
         return spread(kernel, machine)
     except NotApplicable:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis import loops_in, simplify
-from tilewright.proposers.rewriter.buffers import Access, NotApplicable, find_buffer
+from tilewright.proposers.rewriter.buffers import (
+    Access,
+    Buffer,
+    NotApplicable,
+    find_buffer,
+    overlapping,
+)
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Command,
@@ -39,7 +45,9 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
     for access in products:
         if Flag(flag) not in access.local.flags:
             raise NotApplicable(f"a write to {buffer_name} does not simply accumulate")
-        first = _later_than_first(access, _common(access, clears), products)
+        if _follows(access, buffer, clears):
+            continue
+        first = _later_than_first(access, _common(access, clears))
         flags = tuple(Flag(flag, first) if f.name == flag else f for f in access.local.flags)
         if not first:
             flags = tuple(f for f in flags if f.name != flag)
@@ -64,15 +72,26 @@ def _common(access: Access, clears: list[Access]) -> list[Loop]:
     return [s for s in loops_in(access.above) if any(s in c.above for c in clears)]
 
 
-def _later_than_first(
-    access: Access, common: list[Loop], products: list[Access]
-) -> Condition:
+def _follows(access: Access, buffer: Buffer, clears: list[Access]) -> bool:
+    """Whether an earlier product since the last clearing writes these rows, so this one adds."""
+    earlier: list[Access] = []
+    for other in buffer.accesses[: buffer.accesses.index(access)]:
+        if other in clears:
+            earlier.clear()
+        elif other.writes:
+            earlier.append(other)
+    if any(e.local.row == access.local.row and e.command is not access.command for e in earlier):
+        return True
+    if any(overlapping(e, access) for e in earlier):
+        raise NotApplicable("products write overlapping parts of the accumulator")
+    return False
+
+
+def _later_than_first(access: Access, common: list[Loop]) -> Condition:
     """When the write is not the first one to its rows since the clearing."""
     row = access.local.row
     reduction = [s for s in loops_in(access.above)
                  if s not in common and s.var not in row.names()]
     if len(reduction) > 1:
         raise NotApplicable("more than one reduction loop")
-    if any(o is not access and o.local.row == row and o.above == access.above for o in products):
-        raise NotApplicable("several products accumulate into the same rows in one iteration")
     return tuple(Compare(">", var(s.var), s.lower) for s in reduction)

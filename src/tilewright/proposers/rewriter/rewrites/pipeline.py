@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis import at_value, entered, env_of, trips
-from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffer
+from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffer, reused
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -40,6 +40,8 @@ def prefetch(
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
+    if reused(buffer):
+        raise NotApplicable(f"{buffer_name} is filled again after it was used")
     ahead, rest = _split(loop, {a.command for a in buffer.writers}, buffer)
     _check_turns(buffer, loop)
     first = at_value(ahead, loop.var, loop.lower)
@@ -67,6 +69,9 @@ def delay_stores(
     stores = {a.command for a in buffer.readers if machine.unit(a.command.name) == "store"}
     if not stores:
         raise NotApplicable(f"{buffer_name} is not stored")
+    last_write = max(i for i, a in enumerate(buffer.accesses) if a.writes)
+    if any(a.command in stores for a in buffer.accesses[:last_write]):
+        raise NotApplicable(f"{buffer_name} is filled again after it was stored")
     behind, rest = _split(loop, stores, buffer)
     _check_turns(buffer, loop)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))

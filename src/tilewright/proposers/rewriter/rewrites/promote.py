@@ -11,6 +11,8 @@ from tilewright.proposers.rewriter.buffers import (
     NotApplicable,
     find_buffer,
     readdressed,
+    reused,
+    shifted,
 )
 from tilewright.proposers.rewriter.expr import Expr, quotient, var
 from tilewright.proposers.rewriter.ir import (
@@ -84,6 +86,10 @@ def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
         raise NotApplicable(f"{buffer.name} is not both written and read")
     if any(a.command not in inside for a in buffer.accesses):
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
+    if reused(buffer):
+        raise NotApplicable(f"{buffer.name} is filled again after it was used")
+    if any(isinstance(s, Guard) for a in buffer.writers for s in a.above[a.above.index(loop):]):
+        raise NotApplicable(f"{buffer.name} is not loaded in every iteration of loop {loop.var}")
     stored = {o.array for c in inside if machine.unit(c.name) == "store"
               for o in c.operands if isinstance(o, Dram)}
     for access in buffer.writers:
@@ -145,7 +151,7 @@ def _grown(
 ) -> tuple[Kernel, Loop]:
     """The kernel with the buffer's addresses shifted, and the same loop in it."""
     position = [s for s in walk(kernel.body) if isinstance(s, Loop)].index(loop)
-    kernel = readdressed(kernel, buffer, lambda access: access.local.row + shift)
+    kernel = readdressed(kernel, shifted(buffer, shift))
     return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
 
 

@@ -10,6 +10,7 @@ from tilewright.proposers.rewriter.buffers import (
     NotApplicable,
     find_buffers,
     readdressed,
+    shifted,
 )
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import (
@@ -21,10 +22,10 @@ from tilewright.proposers.rewriter.ir import (
     Loop,
     Stmt,
     commands,
+    fresh_name,
     has_opaque,
     names_in,
     rebuilt,
-    walk,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -47,27 +48,22 @@ def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     count = trip_count(loop, env_of(above))
     if count is None or count < factor or has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} has no {factor} tiles to work on at once")
-    inner = _fresh(kernel, loop.var * 2 if len(loop.var) == 1 else f"{loop.var}_tile")
-    for buffer in _differing(kernel, machine, loop):
+    inner = fresh_name(kernel, loop.var)
+    rows: dict[tuple[Command, int], Expr] = {}
+    for number, buffer in enumerate(_differing(kernel, machine, loop), start=1):
         check_private(buffer, loop, machine)
-        if buffer.slots > 1:
-            raise NotApplicable(f"{buffer.name} has slots already")
-        kernel, loop = _expanded(kernel, machine, loop, buffer, inner)
+        if buffer.slots > 1 or buffer.rows % loop.step:
+            raise NotApplicable(f"{buffer.name} cannot grow by whole tiles")
+        aside = Expr(ELSEWHERE * number - buffer.base)
+        rows |= shifted(buffer, var(inner) * (buffer.rows // loop.step) + aside)
+    grown = readdressed(kernel, rows)
+    kernel, loop = grown, same_loop(kernel, grown, loop)
     body = at_value(loop.body, loop.var, var(loop.var) + var(inner))
     tile = Loop(inner, Expr(), minimum(Expr(loop.step * factor), loop.upper - var(loop.var)),
                 loop.step, ())
-    new = replace(loop, step=loop.step * factor, body=_sunk(tile, body))
+    new = replace(loop, step=loop.step * factor, body=_sunk(tile, body, machine))
     kernel = kernel.with_body(rebuilt(kernel.body, lambda s: (new,) if s is loop else None))
     return placed(kernel, machine)
-
-
-def _fresh(kernel: Kernel, base: str) -> str:
-    taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
-    taken |= {a.name for a in kernel.arrays} | set(kernel.names.values())
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}{number}", number + 1
-    return name
 
 
 def _differing(kernel: Kernel, machine: Machine, loop: Loop) -> list[Buffer]:
@@ -83,42 +79,42 @@ def _differing(kernel: Kernel, machine: Machine, loop: Loop) -> list[Buffer]:
     return result
 
 
-def _expanded(
-    kernel: Kernel, machine: Machine, loop: Loop, buffer: Buffer, inner: str
-) -> tuple[Kernel, Loop]:
-    """Room for every tile; `inner` counts the elements between them."""
-    if buffer.rows % loop.step:
-        raise NotApplicable(f"the rows of {buffer.name} do not divide by the tile")
-    index = [b.name for b in find_buffers(kernel, machine)].index(buffer.name)
-    shift = var(inner) * (buffer.rows // loop.step) + (ELSEWHERE * (index + 1) - buffer.base)
-    by_command = {(a.command, a.operand): a.local.row + shift for a in buffer.accesses}
-    new = readdressed(kernel, buffer, lambda a: by_command[a.command, a.operand])
-    return new, same_loop(kernel, new, loop)
+def _sunk(tile: Loop, body: Body, machine: Machine) -> Body:
+    """The body with the tile loop around each innermost run of commands that need it.
 
-
-def _sunk(tile: Loop, body: Body) -> Body:
-    """The body with the tile loop around each innermost run of commands that need it."""
+    Products that follow one another stay together: one may use what the other latched.
+    """
     result: list[Stmt] = []
-    run: list[Stmt] = []
-
-    def close() -> None:
-        if run:
-            result.append(replace(tile, body=tuple(run)))
-            run.clear()
-
-    for stmt in body:
-        if isinstance(stmt, Command) and tile.var in names_in(stmt):
-            run.append(stmt)
-            continue
-        if isinstance(stmt, Loop) and tile.var in stmt.lower.names() | stmt.upper.names():
-            run.append(stmt)
-            continue
-        close()
-        if isinstance(stmt, Loop):
-            result.append(replace(stmt, body=_sunk(tile, stmt.body)))
-        elif isinstance(stmt, Guard):
-            result.append(replace(tile, body=(stmt,)))
+    for run in _runs(body, machine):
+        if any(_needs(s, tile.var) for s in run):
+            result.append(replace(tile, body=run))
+        elif isinstance(run[0], Loop):
+            result.append(replace(run[0], body=_sunk(tile, run[0].body, machine)))
         else:
-            result.append(stmt)
-    close()
+            result.extend(run)
     return tuple(result)
+
+
+def _runs(body: Body, machine: Machine) -> list[Body]:
+    """Neighbouring products together, every other statement alone."""
+    runs: list[Body] = []
+    for stmt in body:
+        product = isinstance(stmt, Command) and machine.unit(stmt.name) == "execute"
+        last = runs[-1][-1] if runs else None
+        if product and isinstance(last, Command) and machine.unit(last.name) == "execute":
+            runs[-1] = (*runs[-1], stmt)
+        else:
+            runs.append((stmt,))
+    return runs
+
+
+def _needs(stmt: Stmt, name: str) -> bool:
+    """Whether a statement itself depends on the tile; a loop only by its bounds."""
+    match stmt:
+        case Command():
+            return name in names_in(stmt)
+        case Loop(_, lower, upper):
+            return name in lower.names() | upper.names()
+        case Guard():
+            return True
+    return False

@@ -1,0 +1,179 @@
+"""A static estimate of a kernel's time, to choose between plans before anything is run.
+
+It counts, from trip counts alone, how long the array, the moves and the core are busy, and how long
+they wait for one another. It ranks rewrites of one kernel; it does not predict cycles. All
+numbers are cycles of a machine that multiplies one row and moves one local row per cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.proposers.rewriter.analysis import env_of, trips
+from tilewright.proposers.rewriter.buffers import Access, Buffer, find_buffers
+from tilewright.proposers.rewriter.expr import Expr, bounds
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Guard,
+    Kernel,
+    Loop,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+MOVE_OVERHEAD = 6.0
+"""Cycles a move takes beyond one per row: a wide move is cheaper than several narrow ones."""
+STORE_ROW = 1.8
+"""Cycles per stored row."""
+LATENCY = 100.0
+"""From issuing a load to its data being usable, and from a product to its result being stored."""
+CORE_COMMAND = 6.0
+CORE_ITERATION = 3.0
+"""Cycles of the core per command and per loop iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Busy cycles per unit, cycles in which all wait, and rows loaded."""
+
+    array: float
+    moves: float
+    core: float
+    exposed: float
+    loaded_rows: float
+
+    @property
+    def total(self) -> float:
+        """The busiest unit, and what nothing hides."""
+        return max(self.array, self.moves, self.core) + self.exposed
+
+
+def estimate(kernel: Kernel, machine: Machine) -> Cost:
+    """The cost of a kernel; opaque code counts nothing."""
+    runs = _runs(kernel.body)
+    buffers = find_buffers(kernel, machine)
+    rows = {c: _rows(c, machine, kernel) for c in runs if isinstance(c, Command)}
+    array = moves = core = loaded = 0.0
+    clash = _clashing(buffers, machine)
+    for stmt, times in runs.items():
+        if isinstance(stmt, Loop):
+            core += times * CORE_ITERATION
+        elif isinstance(stmt, Command):
+            core += times * CORE_COMMAND
+            unit = machine.unit(stmt.name)
+            if unit == "load":
+                moves += times * (rows[stmt] + MOVE_OVERHEAD)
+                loaded += times * rows[stmt]
+            elif unit == "store":
+                moves += times * (rows[stmt] * STORE_ROW + MOVE_OVERHEAD)
+            elif machine.attribute(stmt.name, "uses"):
+                array += times * rows[stmt] * (2 if stmt in clash else 1)
+    exposed = sum(_exposed(b, machine, runs, rows) for b in buffers)
+    return Cost(array, moves, core, exposed, loaded)
+
+
+def _runs(body: Body) -> Mapping[object, float]:
+    """How often each command runs and each loop iterates."""
+    result: dict[object, float] = {}
+    for stmt, above in walk_paths(body):
+        times = 1.0
+        for position, around in enumerate(above):
+            if isinstance(around, Loop):
+                times *= _iterations(around, above[:position])
+            elif isinstance(around, Guard):
+                times *= _share(around, above[:position])
+        if isinstance(stmt, Loop):
+            times *= _iterations(stmt, above)
+        result[stmt] = times
+    return result
+
+
+def _iterations(loop: Loop, above: Body) -> float:
+    fewest, most = trips(loop, env_of(above))
+    return most if math.isfinite(most) else max(fewest, 1.0)
+
+
+def _share(guard: Guard, above: Body) -> float:
+    """The part of the iterations in which a test for one value of a loop variable holds."""
+    share = 1.0
+    for compare in guard.condition:
+        if compare.op == "==":
+            for position, stmt in enumerate(above):
+                if isinstance(stmt, Loop) and stmt.var in compare.left.names():
+                    share /= max(1.0, _iterations(stmt, above[:position]))
+    return share
+
+
+def _rows(command: Command, machine: Machine, kernel: Kernel) -> float:
+    """Local rows a command moves or streams: blocks times rows."""
+    above = _above(kernel.body)[command]
+    env = env_of(above)
+    sizes = []
+    for axis in ("columns", "rows"):
+        local = machine.local_operands(command.name)[:1]
+        at = machine.extent(command.name, local[0], axis) if local else None
+        operand = command.operands[at] if at is not None else Expr(1)
+        most = bounds(operand, env)[1] if isinstance(operand, Expr) else 1.0
+        sizes.append(most if math.isfinite(most) else 1.0)
+    columns = int(machine.attribute(command.name, "max_rows") or 1)
+    return math.ceil(sizes[0] / columns) * sizes[1]
+
+
+def _above(body: Body) -> Mapping[object, Body]:
+    return dict(walk_paths(body))
+
+
+def _clashing(buffers: list[Buffer], machine: Machine) -> set[Command]:
+    """Products whose operands share a bank; partners stand next to one another."""
+    reads: dict[Body, list[tuple[Access, Buffer]]] = {}
+    for buffer in buffers:
+        for access in buffer.readers:
+            if machine.unit(access.command.name) == "execute":
+                reads.setdefault(access.above, []).append((access, buffer))
+    result = set()
+    for pairs in reads.values():
+        used: dict[str, set[tuple[str, int]]] = {}
+        for _, buffer in pairs:
+            banks = machine.spaces[buffer.space].bank_rows
+            used[buffer.name] = {(buffer.space, r) for a, b in buffer.intervals()
+                                 for r in range(a // banks, (b - 1) // banks + 1)}
+        names = list(used)
+        if any(used[a] & used[b] for i, a in enumerate(names) for b in names[:i]):
+            result |= {access.command for access, _ in pairs}
+    return result
+
+
+def _exposed(buffer: Buffer, machine: Machine, runs: Mapping[object, float],
+             rows: Mapping[Command, float]) -> float:
+    """Cycles that loads and stores of a buffer keep the array waiting."""
+    waits = 0.0
+    for access in buffer.accesses:
+        unit = machine.unit(access.command.name)
+        if unit not in ("load", "store"):
+            continue
+        group = 1.0
+        shared = [s for s in access.above if isinstance(s, Loop)
+                  and any(s in o.above for o in buffer.accesses
+                          if machine.unit(o.command.name) == "execute")]
+        for position, stmt in enumerate(access.above):
+            if stmt in shared and isinstance(stmt, Loop):
+                group *= _iterations(stmt, access.above[:position])
+            elif isinstance(stmt, Guard):
+                group *= _share(stmt, access.above[:position])
+        busy = runs[access.command] * rows[access.command]
+        hidden = 1.0 if buffer.slots == 1 else 0.3
+        if buffer.slots > 1 and (unit == "store" or _is_ahead(access)):
+            hidden = 0.0
+        first_use = any(isinstance(s, Guard) and any(c.op == "==" for c in s.condition)
+                        for s in access.above)
+        waits += (0.2 if first_use else hidden) * (group * LATENCY + busy)
+    return waits
+
+
+def _is_ahead(access: Access) -> bool:
+    """Whether a load stands under a test for there being a next iteration, or before the loop."""
+    return any(isinstance(s, Guard) and any(c.op == "<" for c in s.condition)
+               for s in access.above)

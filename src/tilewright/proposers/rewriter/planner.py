@@ -1,0 +1,104 @@
+"""Draws plans: short sequences of steps that the static estimate expects to pay."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.core.records import History, MenuOption
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.cost import Cost, estimate
+from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.machine import Machine
+
+FOLLOW_UPS: Mapping[str, float] = {
+    "block-load": 3, "resident": 3, "pipeline": 3, "overwrite": 3, "double-accumulator": 3,
+    "banks": 2, "interleave": 2, "widen": 1, "reorder": 1, "double-buffer": 1,
+}
+"""Techniques that may complete a plan after its first step, and how often they are drawn."""
+LONGEST = 3
+"""Steps of the longest plan."""
+POOL = 3
+"""Drafts made for each plan that is asked for; the most promising ones are kept."""
+ATTEMPTS = 4
+"""Draws of a follow-up step before a draft stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A sequence of steps under one menu option, the kernel it gives, and its estimate."""
+
+    option: MenuOption
+    steps: tuple[Step, ...]
+    kernel: Kernel
+    cost: Cost
+
+
+def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], history: History,
+         count: int, rng: random.Random) -> list[Draft]:
+    """Up to `count` distinct drafts on options of the menu.
+
+    Options are drawn by how often they paid in this run; of the drafts, those with the lowest
+    estimate are kept with one random one, so that the estimate never decides alone.
+    """
+    weights = {o.id: payoff(history, o.id) for o in menu}
+    pool: dict[tuple[Step, ...], Draft] = {}
+    openers = {o.id: _shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
+    while len(pool) < POOL * count and openers:
+        option = rng.choices([o for o in menu if o.id in openers],
+                             [weights[o.id] for o in menu if o.id in openers])[0]
+        first = next(openers[option.id], None)
+        if first is None:
+            del openers[option.id]
+            continue
+        steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(LONGEST))
+        pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
+    ranked = sorted(pool.values(), key=lambda d: d.cost.total)
+    kept = ranked[: max(0, count - 1)]
+    rest = ranked[len(kept):]
+    return kept + rng.sample(rest, min(len(rest), count - len(kept)))
+
+
+def extended(steps: tuple[Step, ...], kernel: Kernel, machine: Machine, rng: random.Random,
+             more: int) -> tuple[tuple[Step, ...], Kernel]:
+    """The steps with up to `more` follow-ups that apply and that the estimate does not reject."""
+    for _ in range(more):
+        current = estimate(kernel, machine).total
+        for _ in range(ATTEMPTS):
+            technique = rng.choices(list(FOLLOW_UPS), list(FOLLOW_UPS.values()))[0]
+            found = next(_shuffled(kernel, machine, technique, rng), None)
+            if found is not None and estimate(found[1], machine).total <= current:
+                steps, kernel = (*steps, found[0]), found[1]
+                break
+    return steps, kernel
+
+
+def payoff(history: History, option: str) -> float:
+    """How often plans on this option improved on their parent, from 1/2 without any trial."""
+    tried = paid = 0
+    for trial in history:
+        plan = trial.candidate.plan
+        if plan is not None and plan.option == option:
+            parent = history.get(plan.parent_id)
+            before = parent.latency if parent is not None else None
+            tried += 1
+            paid += trial.latency is not None and trial.latency < (before or math.inf)
+    return (1 + paid) / (2 + tried)
+
+
+def _shuffled(
+    kernel: Kernel, machine: Machine, technique: str, rng: random.Random
+) -> Iterator[tuple[Step, Kernel]]:
+    """Places where a technique applies, in random order; found only as they are asked for."""
+    steps = list(steps_for(kernel, machine, technique))
+    rng.shuffle(steps)
+    for step in steps:
+        try:
+            after = step.apply(kernel, machine)
+        except NotApplicable:
+            continue
+        if after != kernel:
+            yield step, after
