@@ -130,8 +130,8 @@ def _best(state: ProgressState) -> Text:
 def _time(state: ProgressState) -> Table | Text:
     left = state.seconds_left()
     if left is None:
-        return Text(f"{duration(state.wall_s)}, no time limit")
-    words = f"{duration(state.wall_s)}, at most {duration(left)} left"
+        return Text(f"{duration(state.wall_s)}")
+    words = f"{duration(state.wall_s)}, at most about {duration(left)} left"
     return _bar(state.wall_s, state.wall_s + left, words)
 
 

@@ -60,6 +60,8 @@ class ProgressState:
     _started: float = 0.0
     _earlier_s: float = 0.0
     _evaluations_at_start: int = 0
+    _first_iteration: int = 0
+    _first_iteration_at: float = 0.0
 
     def __post_init__(self) -> None:
         self._started = self.clock()
@@ -74,6 +76,8 @@ class ProgressState:
                     self._count(trial)
                 self._evaluations_at_start = self.evaluations
             case IterationStarted(iteration=iteration, iterations=iterations):
+                if self.iteration == 0:
+                    self._first_iteration, self._first_iteration_at = iteration, self.clock()
                 self.iteration, self.iterations = iteration, iterations
                 self.plans = self.candidates = self.duplicates = 0
                 self.batch = self.batch_done = 0
@@ -105,15 +109,24 @@ class ProgressState:
         return self._speedup(self.best) if self.best else None
 
     def seconds_left(self) -> float | None:
-        """Seconds until the budget ends the run at the latest; None without a budget."""
+        """Seconds until budget or iterations run out, at the pace so far; None before the first.
+
+        It is an upper estimate: a search without progress stops earlier.
+        """
+        now = self.clock()
         left = []
         if self.budget.wall_s is not None:
-            left.append(max(0.0, self.budget.wall_s - self.wall_s))
+            left.append(self.budget.wall_s - self.wall_s)
         here = self.evaluations - self._evaluations_at_start
         if self.budget.evaluations is not None and here > 0:
-            pace_s = (self.clock() - self._started) / here
-            left.append(max(0.0, (self.budget.evaluations - self.evaluations) * pace_s))
-        return min(left, default=None)
+            pace_s = (now - self._started) / here
+            left.append((self.budget.evaluations - self.evaluations) * pace_s)
+        finished = self.iteration - self._first_iteration
+        if finished > 0:
+            spent_s = now - self._first_iteration_at
+            expected_s = spent_s / finished * (self.iterations - self._first_iteration + 1)
+            left.append(expected_s - spent_s)
+        return max(0.0, min(left)) if left else None
 
     def _count(self, trial: Trial) -> Improvement | None:
         self.evaluations += 1

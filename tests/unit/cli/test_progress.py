@@ -82,8 +82,19 @@ def test_time_left_counts_earlier_sessions_of_the_run() -> None:
     assert state.seconds_left() == 0
 
 
-def test_no_budget_means_no_time_left_to_show() -> None:
-    assert ProgressState(Budget()).seconds_left() is None
+def test_without_a_budget_the_iterations_bound_the_time() -> None:
+    clock = Clock()
+    state = ProgressState(Budget(), clock)
+    state.apply(RunStarted(run_record(wall_s=0.0), TRIALS))
+    clock.now += 5
+    state.apply(IterationStarted(3, 15, ()))
+    clock.now += 10
+    assert state.seconds_left() is None
+    state.apply(IterationStarted(4, 15, ()))
+    assert state.seconds_left() == 12 * 10
+    clock.now += 10
+    state.apply(IterationStarted(5, 15, ()))
+    assert state.seconds_left() == 11 * 10
 
 
 def test_a_log_gets_plain_lines() -> None:
