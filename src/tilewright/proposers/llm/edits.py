@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tilewright.proposers.llm.replies import ReplyFailed
 
@@ -20,16 +21,13 @@ def read_edits(text: str) -> list[tuple[str, str]]:
 def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
     """The source with all edits made, one after the other.
 
-    Each must occur exactly once; where it does not letter for letter, lines are compared without
-    their indentation.
+    Each one's lines must stand in the source exactly once; where they do not stand there letter for
+    letter, they are compared without their indentation.
     """
     for number, (old, new) in enumerate(edits, 1):
         if not old.strip():
             return ReplyFailed("edit_mismatch", f"edit {number} searches for nothing")
-        if source.count(old) == 1:
-            source = source.replace(old, new)
-            continue
-        places = _places(source, old)
+        places = _places(source, old, str.rstrip) or _places(source, old, str.strip)
         if len(places) != 1:
             return ReplyFailed(
                 "edit_mismatch", f"edit {number} fits {len(places)} places instead of one"
@@ -41,8 +39,8 @@ def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
     return source
 
 
-def _places(source: str, old: str) -> list[int]:
-    """Line numbers (from 0) where `old` fits apart from indentation and trailing blanks."""
-    have = [line.strip() for line in source.splitlines()]
-    want = [line.strip() for line in old.splitlines()]
+def _places(source: str, old: str, form: Callable[[str], str]) -> list[int]:
+    """Line numbers (from 0) where the lines of `old` stand, each compared in this form."""
+    have = [form(line) for line in source.splitlines()]
+    want = [form(line) for line in old.splitlines()]
     return [i for i in range(len(have) - len(want) + 1) if have[i : i + len(want)] == want]

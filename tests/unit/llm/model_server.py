@@ -1,0 +1,189 @@
+"""A real local HTTP server that speaks the OpenAI and the Anthropic protocols.
+
+What it answers is scripted: a list of behaviours, one per request, the last one for all further
+requests; or a function from the prompt to a reply.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """One HTTP answer. `kind` is how it goes wrong, "ok" if it does not."""
+
+    kind: str = "ok"
+    text: str = "hello"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    finish: str = "stop"
+    usage: bool = True
+    model: str = ""
+    delay_s: float = 0.0
+
+
+class ModelServer:
+    """Runs while its `with` block does; `url` is the base URL for both protocols."""
+
+    def __init__(self, *script: Behaviour, answer: Answer | None = None) -> None:
+        self.script = list(script) or [Behaviour()]
+        self.answer = answer
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.concurrent = self.most_concurrent = 0
+        self._lock = threading.Lock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+
+    def __enter__(self) -> ModelServer:
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    @property
+    def root(self) -> str:
+        """The address without `/v1`, which the Anthropic SDK adds itself."""
+        return self.url.removesuffix("/v1")
+
+    def enter(self, body: dict[str, Any], headers: dict[str, str]) -> Behaviour:
+        with self._lock:
+            number = len(self.requests)
+            self.requests.append(body)
+            self.headers.append(headers)
+            self.concurrent += 1
+            self.most_concurrent = max(self.most_concurrent, self.concurrent)
+        return self.script[min(number, len(self.script) - 1)]
+
+    def leave(self) -> None:
+        with self._lock:
+            self.concurrent -= 1
+
+
+def prompt_of(body: dict[str, Any]) -> str:
+    parts = []
+    for message in body["messages"]:
+        content = message["content"]
+        parts += [content] if isinstance(content, str) else [b["text"] for b in content]
+    return "\n\n".join(parts)
+
+
+def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            behaviour = server.enter(body, {k.lower(): v for k, v in self.headers.items()})
+            try:
+                time.sleep(behaviour.delay_s)
+                self._answer(behaviour, body)
+            finally:
+                server.leave()
+
+        def do_GET(self) -> None:
+            self._send(404, b"{}", {})
+
+        def _answer(self, behaviour: Behaviour, body: dict[str, Any]) -> None:
+            if behaviour.kind == "drop":
+                self.close_connection = True
+                return
+            if behaviour.status != 200:
+                error = {"error": {"message": behaviour.text, "code": behaviour.kind}}
+                self._send(behaviour.status, json.dumps(error).encode(), behaviour.headers)
+                return
+            anthropic = self.path.endswith("/messages")
+            document = (_anthropic if anthropic else _openai)(behaviour, body, server)
+            data = json.dumps(document).encode()
+            if behaviour.kind == "malformed":
+                data = data[: len(data) // 2]
+            self._send(200, data, behaviour.headers, truncate=behaviour.kind == "truncate")
+
+        def _send(
+            self, status: int, data: bytes, headers: dict[str, str], truncate: bool = False
+        ) -> None:
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data[: len(data) // 2] if truncate else data)
+            if truncate:
+                self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _text(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> str:
+    return server.answer(prompt_of(body)) if server.answer is not None else behaviour.text
+
+
+def _openai(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> dict[str, Any]:
+    text = _text(behaviour, body, server)
+    message = {"role": "assistant", "content": text}
+    if behaviour.kind == "refusal":
+        message = {"role": "assistant", "content": None, "refusal": text}
+    document: dict[str, Any] = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": behaviour.model or body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": behaviour.finish}],
+    }
+    if behaviour.kind == "empty":
+        document["choices"] = [
+            {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"}
+        ]
+    if behaviour.usage:
+        document["usage"] = {
+            "prompt_tokens": 1000,
+            "completion_tokens": 100,
+            "total_tokens": 1100,
+            "prompt_tokens_details": {"cached_tokens": 400},
+            "completion_tokens_details": {"reasoning_tokens": 30},
+        }
+    return document
+
+
+def _anthropic(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> dict[str, Any]:
+    stops = {"stop": "end_turn", "length": "max_tokens"}
+    document: dict[str, Any] = {
+        "id": "1",
+        "type": "message",
+        "role": "assistant",
+        "model": behaviour.model or body["model"],
+        "content": [{"type": "text", "text": _text(behaviour, body, server)}],
+        "stop_reason": stops.get(behaviour.finish, behaviour.finish),
+        "stop_sequence": None,
+    }
+    if behaviour.kind == "empty":
+        document["content"] = []
+    if behaviour.kind == "refusal":
+        document["stop_reason"] = "refusal"
+    if behaviour.usage:
+        document["usage"] = {
+            "input_tokens": 500,
+            "cache_read_input_tokens": 400,
+            "cache_creation_input_tokens": 100,
+            "output_tokens": 100,
+        }
+    return document

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+from world import MemoryCalls, caller
+
+from tilewright.core.budget import Budget
+from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.messages import Message, Reply, Request, Usage
+from tilewright.proposers.llm.models import parse_model
+from tilewright.proposers.llm.prices import Price, from_snapshot, price_of, snapshot
+from tilewright.proposers.llm.replies import read_code
+
+USAGE = Usage(input=100, output=10)
+
+
+def request(sample: int = 0, model: str = "openai/a") -> Request:
+    return Request(model, "plan", (Message("user", "q" * 30),), str(sample))
+
+
+def test_replies_come_in_order_and_intents_before_calls() -> None:
+    made, transport = caller(lambda r: Reply(f"re {r.sample}", usage=USAGE))
+    replies = made.ask([request(i) for i in range(8)])
+    assert [r.text for r in replies if r] == [f"re {i}" for i in range(8)]
+    assert len(transport.sent) == 8
+
+
+def test_no_call_is_made_twice() -> None:
+    store = MemoryCalls()
+    made, transport = caller(lambda r: Reply("x", usage=USAGE), store)
+    assert made.ask([request()]) == made.ask([request()])
+    again, later = caller(lambda r: Reply("y", usage=USAGE), store)
+    assert again.ask([request()])[0] == made.ask([request()])[0]
+    assert len(transport.sent) == 1
+    assert later.sent == []
+
+
+def test_another_run_takes_the_reply_at_no_cost() -> None:
+    store = MemoryCalls()
+    caller(lambda r: Reply("x", usage=USAGE), store)[0].ask([request()])
+    made, transport = caller(lambda r: Reply("y"), store, run_id="second")
+    assert made.ask([request()])[0] == Reply("x", usage=USAGE)
+    (call,) = store.calls("second")
+    assert (call.cached, call.usd, call.counted_tokens, call.input_tokens) == (True, 0.0, 0, 100)
+    assert transport.sent == []
+
+
+def test_samples_are_different_calls() -> None:
+    made, transport = caller(lambda r: Reply("x"))
+    made.ask([request(1), request(2)])
+    assert len(transport.sent) == 2
+
+
+def test_one_error_is_raised_after_all_others_are_recorded() -> None:
+    store = MemoryCalls()
+
+    def answer(asked: Request) -> Reply:
+        if asked.sample == "0":
+            raise ModelError("no key.")
+        return Reply("x", usage=USAGE)
+
+    made, _ = caller(answer, store)
+    with pytest.raises(ModelError, match="no key"):
+        made.ask([request(i) for i in range(5)])
+    states = [call.state for call in store.calls("run")]
+    assert sorted(states) == ["failed"] + ["replied"] * 4
+
+
+def test_the_budget_refuses_what_it_does_not_afford() -> None:
+    made, transport = caller(
+        lambda r: Reply("x", usage=Usage(10, output=10)), budget=Budget(tokens=40_000)
+    )
+    replies = made.ask([request(i) for i in range(5)])
+    assert all(replies), "each settles far below its reservation"
+    made, transport = caller(
+        lambda r: Reply("x", usage=Usage(10, output=10_000)), budget=Budget(tokens=30_000)
+    )
+    replies = made.ask([request(i) for i in range(5)])
+    assert [reply is not None for reply in replies] == [True, True, False, False, False]
+    assert len(transport.sent) == 2
+
+
+def test_a_truncated_reply_is_continued() -> None:
+    parts = ["```c\nvoid kernel(", "```c\nint x) {\n", "}\n```"]
+
+    def answer(asked: Request) -> Reply:
+        said = asked.messages[1].text if len(asked.messages) > 1 else ""
+        number = said.count("int x") + said.count("kernel")
+        stop = "end" if number == 2 else "length"
+        return Reply(parts[number], stop, USAGE)  # type: ignore[arg-type]
+
+    made, transport = caller(answer)
+    (reply,) = made.ask([request()])
+    assert reply is not None
+    assert read_code(reply) == "void kernel(int x) {\n}\n"
+    assert reply.usage == Usage(input=300, output=30)
+    assert transport.sent[-1].messages[1].role == "assistant"
+
+
+def test_it_is_not_continued_forever() -> None:
+    made, transport = caller(lambda r: Reply("```c\n...", "length"))
+    (reply,) = made.ask([request()])
+    assert reply is not None
+    assert reply.stop == "length"
+    assert len(transport.sent) == 3
+
+
+def test_cached_input_has_its_own_price() -> None:
+    price = Price(input=2.0, output=10.0, cached=0.2, cache_written=2.5)
+    usage = Usage(input=1_000_000, cached=400_000, cache_written=100_000, output=1000)
+    assert price.usd(usage) == pytest.approx(0.5 * 2 + 0.4 * 0.2 + 0.1 * 2.5 + 0.01)
+    assert price.usd(Usage()) is None
+
+
+def test_prices_from_the_table_the_name_or_nowhere() -> None:
+    known = price_of(parse_model("anthropic/claude-sonnet-4-5"))
+    assert known == Price(3.0, 15.0, 0.3, 3.75)
+    assert price_of(parse_model("openai/no-such-model-9")) is None
+    assert price_of(parse_model("openai/gpt-5@http://127.0.0.1:1/v1")) is None
+    assert price_of(parse_model("mailbox:x")) is None
+    own = price_of(parse_model("openai/mine@http://127.0.0.1:1/v1?price=0.5:1.5"))
+    assert own == Price(0.5, 1.5, 0.5, 0.5)
+    table = {"a": known, "b": None}
+    assert from_snapshot(snapshot(table)) == table

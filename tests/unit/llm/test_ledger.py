@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import threading
+
+from tilewright.core.budget import Budget, Spent
+from tilewright.proposers.llm.ledger import Ledger
+
+
+def test_reserved_before_and_settled_after() -> None:
+    ledger = Ledger(Budget(usd=1.0), Spent(usd=0.5))
+    assert ledger.reserve("a", Spent(usd=0.5))
+    assert ledger.settle("a", 0.1, 10) == Spent(usd=0.1, tokens=10)
+    assert ledger.spent == Spent(usd=0.6, tokens=10)
+    assert ledger.stop_reason is None
+
+
+def test_what_is_not_afforded_is_refused_and_the_reason_stated() -> None:
+    ledger = Ledger(Budget(usd=1.0, tokens=1000), Spent())
+    assert not ledger.reserve("a", Spent(usd=0.1, tokens=1001))
+    assert not ledger.reserve("b", Spent())
+    assert ledger.stop_reason is not None
+    assert "1 USD and 1000 tokens does not afford" in ledger.stop_reason
+
+
+def test_unknown_costs_count_as_reserved() -> None:
+    ledger = Ledger(Budget(), Spent())
+    assert ledger.reserve("a", Spent(usd=0.3, tokens=70))
+    assert ledger.settle("a", None, None) == Spent(usd=0.3, tokens=70)
+
+
+def test_waits_for_calls_that_may_turn_out_cheaper() -> None:
+    ledger = Ledger(Budget(usd=1.0), Spent())
+    assert ledger.reserve("a", Spent(usd=0.9))
+    got: list[bool] = []
+    waiting = threading.Thread(target=lambda: got.append(ledger.reserve("b", Spent(usd=0.9))))
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive()
+    ledger.settle("a", 0.05, 1)
+    waiting.join(5)
+    assert got == [True]
+
+
+def test_failed_calls_give_their_reservation_back() -> None:
+    ledger = Ledger(Budget(tokens=10), Spent())
+    assert ledger.reserve("a", Spent(tokens=10))
+    ledger.release("a")
+    assert ledger.reserve("b", Spent(tokens=10))
+    assert ledger.spent == Spent()

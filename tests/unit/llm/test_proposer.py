@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from world import BRIEF, HISTORY, PARENT, PLAN, START, MemoryCalls, caller, failed
+
+from tilewright.proposers.llm.messages import Reply, Request
+from tilewright.proposers.llm.prompts.render import Prompts
+from tilewright.proposers.llm.proposer import LLMProposer, normal_form
+
+MODELS = ("openai/a", "openai/b")
+
+
+def proposer(answer, models=MODELS, edits=False, store=None):  # type: ignore[no-untyped-def]
+    made, transport = caller(answer, store)
+    return LLMProposer(models, Prompts(edits=edits), made, edits=edits), transport
+
+
+def code(source: str) -> Reply:
+    return Reply(f"```c\n{source}```")
+
+
+def test_plans_carry_option_text_and_model() -> None:
+    made, transport = proposer(lambda r: Reply(f"OPTION: tile\nTile by {r.sample}."))
+    plans = made.plan(BRIEF, PARENT, HISTORY, 4, seed=1)
+    assert [p.option for p in plans] == ["tile"] * 4
+    assert Counter(p.proposer for p in plans) == {"openai/a": 2, "openai/b": 2}
+    assert len({r.key for r in transport.sent}) == 4
+
+
+def test_equal_plans_count_once() -> None:
+    made, _ = proposer(lambda r: Reply("OPTION: tile\nTile by 4."))
+    assert len(made.plan(BRIEF, PARENT, HISTORY, 4, seed=1)) == 1
+
+
+def test_implementations_of_one_plan() -> None:
+    made, _ = proposer(lambda r: code(f"{START}// {r.sample}\n"))
+    candidates = made.implement(BRIEF, PARENT, PLAN, 2, seed=1)
+    assert {c.proposer for c in candidates} == set(MODELS)
+    assert all(c.plan == PLAN and c.parent_id == PARENT.candidate.id for c in candidates)
+
+
+def test_unusable_replies_are_recorded_with_their_kind() -> None:
+    store = MemoryCalls()
+    made, _ = proposer(lambda r: Reply("I would rather not write void kernel(...)."), store=store)
+    assert made.implement(BRIEF, PARENT, PLAN, 2, seed=1) == []
+    assert all(call.note.startswith("no_code") for call in store.calls("run"))
+
+
+def test_edits_apply_to_the_parent_and_whole_files_are_accepted_too() -> None:
+    edit = "<<<<<<< SEARCH\n  fence();\n=======\n  fence();  // end\n>>>>>>> REPLACE"
+    made, _ = proposer(lambda r: Reply(edit), edits=True)
+    (first, *_) = made.implement(BRIEF, PARENT, PLAN, 1, seed=1)
+    assert first.source == START.replace("fence();", "fence();  // end")
+    made, _ = proposer(lambda r: code(START), edits=True)
+    assert made.implement(BRIEF, PARENT, PLAN, 1, seed=1)[0].source == START
+
+
+def test_repair_asks_the_author_and_keeps_the_plan() -> None:
+    made, transport = proposer(lambda r: code(START.replace("8", "16")))
+    (fixed,) = made.repair(BRIEF, PARENT, failed(), seed=1)
+    assert fixed.proposer == transport.sent[0].model == "openai/a"
+    assert fixed.parent_id == PARENT.candidate.id
+    assert fixed.plan is not None
+    assert fixed.plan.text == PLAN.text
+    assert fixed.plan.parameters["repairs"] == failed().candidate.id
+
+
+def test_what_is_too_slow_or_others_work_is_not_repaired() -> None:
+    made, transport = proposer(lambda r: code(START))
+    assert made.repair(BRIEF, PARENT, failed("slower_than_limit", "measure"), seed=1) == []
+    stranger = failed()
+    stranger = replace(stranger, candidate=replace(stranger.candidate, proposer="builtin"))
+    assert made.repair(BRIEF, PARENT, stranger, seed=1) == []
+    assert transport.sent == []
+
+
+def test_json_models_are_asked_for_json() -> None:
+    made, transport = proposer(
+        lambda r: Reply('{"option": "tile", "plan": "Tile.", "expected": "less"}'),
+        models=("openai/a?json=1",),
+    )
+    (plan,) = made.plan(BRIEF, PARENT, HISTORY, 1, seed=1)
+    assert (plan.text, plan.expected) == ("Tile.", "less")
+    asked: Request = transport.sent[0]
+    assert asked.as_json
+    assert "JSON" in asked.messages[-1].text
+
+
+def test_normal_form() -> None:
+    assert normal_form("a+b; // x\n/* y\n */ c") == normal_form("a + b;\nc")
+    assert normal_form("ab") != normal_form("a b")
