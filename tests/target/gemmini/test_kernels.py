@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -9,7 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.core.records import Argument, Artifact, Candidate, Failed, Verdict, Workload
+from tilewright.core.records import (
+    Argument,
+    Artifact,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Verdict,
+    Workload,
+)
+from tilewright.evaluation.pipeline import evaluate
+from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
 from tilewright.targets.gemmini.naive import naive_gemm
@@ -175,3 +187,16 @@ void kernel(const int32_t bias[4][64], int32_t C[4][64]) {
 """
     verdict = checked(source, workload(bias, total), Computes(lambda i: 2 * i["bias"]))
     assert isinstance(verdict, Verdict), verdict
+
+
+def test_the_example_of_the_isa_text_is_right_and_fast() -> None:
+    text = create_target().brief().isa
+    (example,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    task = create_target().open("gemm-64x64x64", {"input_seed": 4})
+    naive, shown = (
+        evaluate(task.evaluator, EvaluationRequest(Candidate(source)))
+        for source in (task.start, example)
+    )
+    assert isinstance(naive, Measured)
+    assert isinstance(shown, Measured), shown
+    assert shown.latency < 0.6 * naive.latency
