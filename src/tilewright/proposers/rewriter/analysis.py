@@ -23,6 +23,7 @@ from tilewright.proposers.rewriter.ir import (
     has_opaque,
     map_expressions,
     map_operand,
+    walk,
     walk_paths,
 )
 
@@ -77,6 +78,12 @@ def labelled_loops(body: Body) -> list[tuple[str, Loop, Body]]:
             label = stmt.var if count == 1 else f"{stmt.var}#{count}"
             result.append((label, stmt, above))
     return result
+
+
+def same_loop(before: Kernel, after: Kernel, loop: Loop) -> Loop:
+    """The loop that stands where `loop` stood, in a kernel with the same loops."""
+    position = [s for s in walk(before.body) if isinstance(s, Loop)].index(loop)
+    return [s for s in walk(after.body) if isinstance(s, Loop)][position]
 
 
 def at_value(body: Body, name: str, value: Expr) -> Body:

@@ -146,11 +146,19 @@ def relocated(kernel: Kernel, moves: Iterable[tuple[Buffer, int, int]]) -> Kerne
 
 
 def _moved_row(row: Expr, buffer: Buffer, base: int, slot_stride: int) -> Expr:
-    shifted = row + (base - buffer.base)
-    for atom, coefficient in row.terms:
-        if _is_slot(atom, coefficient, buffer):
-            shifted = shifted + Expr(0, ((atom, slot_stride - coefficient),))
-    return shifted
+    shifted_row = row + (base - buffer.base)
+    if buffer.slots > 1:
+        slot = slot_term(row, buffer)
+        unit = Expr(0, tuple((atom, 1) for atom, _ in slot.terms))
+        shifted_row = shifted_row - slot + unit * slot_stride
+    return shifted_row
+
+
+def slot_term(row: Expr, buffer: Buffer) -> Expr:
+    """The part of a row of a buffer that selects the slot; zero if there is only one."""
+    return Expr(0, tuple((a, c) for a, c in row.terms if isinstance(a, Remainder)
+                         and buffer.slots > 1 and a.by == buffer.slots
+                         and c == buffer.slot_stride))
 
 
 def shifted(buffer: Buffer, shift: Expr) -> dict[tuple[Command, int], Expr]:
@@ -170,11 +178,6 @@ def readdressed(kernel: Kernel, rows: Mapping[tuple[Command, int], Expr]) -> Ker
         kernel.body,
         lambda s: (replace(s, operands=tuple(new[s])),)
         if isinstance(s, Command) and s in new else None))
-
-
-def _is_slot(atom: object, coefficient: int, buffer: Buffer) -> bool:
-    return (isinstance(atom, Remainder) and buffer.slots > 1 and atom.by == buffer.slots
-            and coefficient == buffer.slot_stride)
 
 
 def _block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:

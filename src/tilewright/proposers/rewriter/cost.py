@@ -71,7 +71,7 @@ def estimate(kernel: Kernel, machine: Machine) -> Cost:
                 moves += times * (rows[stmt] * STORE_ROW + MOVE_OVERHEAD)
             elif machine.attribute(stmt.name, "uses"):
                 array += times * rows[stmt] * (2 if stmt in clash else 1)
-    exposed = sum(_exposed(b, machine, runs, rows) for b in buffers)
+    exposed = sum(_exposed(b, machine, runs, rows, array) for b in buffers)
     return Cost(array, moves, core, exposed, loaded)
 
 
@@ -147,7 +147,7 @@ def _clashing(buffers: list[Buffer], machine: Machine) -> set[Command]:
 
 
 def _exposed(buffer: Buffer, machine: Machine, runs: Mapping[object, float],
-             rows: Mapping[Command, float]) -> float:
+             rows: Mapping[Command, float], array: float) -> float:
     """Cycles that loads and stores of a buffer keep the array waiting."""
     waits = 0.0
     for access in buffer.accesses:
@@ -163,17 +163,22 @@ def _exposed(buffer: Buffer, machine: Machine, runs: Mapping[object, float],
                 group *= _iterations(stmt, access.above[:position])
             elif isinstance(stmt, Guard):
                 group *= _share(stmt, access.above[:position])
-        busy = runs[access.command] * rows[access.command]
-        hidden = 1.0 if buffer.slots == 1 else 0.3
-        if buffer.slots > 1 and (unit == "store" or _is_ahead(access)):
-            hidden = 0.0
-        first_use = any(isinstance(s, Guard) and any(c.op == "==" for c in s.condition)
-                        for s in access.above)
-        waits += (0.2 if first_use else hidden) * (group * LATENCY + busy)
+        wait = group * LATENCY + runs[access.command] * rows[access.command]
+        if unit == "store":
+            waits += wait if buffer.slots == 1 else 0.0
+        else:
+            waits += wait * _visible(access, buffer, group, array)
     return waits
 
 
-def _is_ahead(access: Access) -> bool:
-    """Whether a load stands under a test for there being a next iteration, or before the loop."""
-    return any(isinstance(s, Guard) and any(c.op == "<" for c in s.condition)
-               for s in access.above)
+def _visible(access: Access, buffer: Buffer, group: float, array: float) -> float:
+    """The part of a load's time that the array waits for."""
+    guards = [c.op for s in access.above if isinstance(s, Guard) for c in s.condition]
+    if "==" in guards:
+        return 0.2  # loaded where it is first used: other work of that iteration runs meanwhile
+    if buffer.slots == 1:
+        return 1.0
+    if "<" not in guards:
+        return 0.3  # the core reaches the next load only when most of the products are issued
+    per_iteration = array / max(group, 1.0)
+    return max(0.0, 1.0 - per_iteration / (LATENCY * (buffer.slots - 1)))

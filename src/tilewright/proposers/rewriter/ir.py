@@ -165,6 +165,25 @@ def commands(body: Body) -> Iterator[Command]:
     return (s for s in walk(body) if isinstance(s, Command))
 
 
+def same_code(left: Body, right: Body) -> bool:
+    """Whether two bodies do the same, comments aside."""
+    return len(left) == len(right) and all(
+        _code(a) == _code(b) and same_code(children(a), children(b))
+        for a, b in zip(left, right, strict=True))
+
+
+def _code(stmt: Stmt) -> tuple[object, ...]:
+    match stmt:
+        case Command(name, operands):
+            return name, operands
+        case Loop(name, lower, upper, step):
+            return name, lower, upper, step
+        case Guard(condition, body):
+            return condition, len(body)
+        case Opaque(text):
+            return (text,)
+
+
 def has_opaque(body: Body) -> bool:
     """Whether anything inside is not modelled."""
     return any(isinstance(s, Opaque) for s in walk(body))

@@ -18,23 +18,15 @@ ELSEWHERE = 1 << 24
 
 
 def placed(kernel: Kernel, machine: Machine) -> Kernel:
-    """Give every buffer that lies outside its memory a place by first fit, keeping the others.
+    """Give every buffer that waits elsewhere a place: bank by bank, else packed by first fit.
 
-    Packs the whole memory anew where that fails; `NotApplicable` when the buffers do not fit.
+    `NotApplicable` when the buffers do not fit.
     """
     for space in machine.spaces.values():
         buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
-        outside = [b for b in buffers if _end(b) > space.rows]
-        if not outside:
+        if all(end <= space.rows for b in buffers for _, end in b.intervals()):
             continue
-        inside = [b for b in buffers if b not in outside]
-        plan = _first_fit(outside, [i for b in inside for i in b.intervals()], space)
-        if plan is None:
-            by_size = sorted(buffers, key=lambda b: -b.rows * b.slots)
-            plan = _first_fit(by_size, [], space)
-        if plan is None:
-            need = sum(b.rows * b.slots for b in buffers)
-            raise NotApplicable(f"{need} rows do not fit the {space.rows} rows of {space.name}")
+        plan = _spread_plan(kernel, machine, space) or _first_fit(buffers, space)
         kernel = _moved(kernel, buffers, plan)
     return kernel
 
@@ -47,38 +39,34 @@ def spread(kernel: Kernel, machine: Machine) -> Kernel:
     """
     for space in machine.spaces.values():
         buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
-        together = _used_together(kernel, machine, buffers)
-        order = sorted(buffers, key=lambda b: (-b.slots, -b.rows))
-        plan: dict[str, tuple[int, int]] = {}
-        for buffer in order:
-            best = min(_positions(buffer, order, plan, space),
-                       key=lambda p: _cost(buffer, p, order, plan, together, space), default=None)
-            if best is None:
-                raise NotApplicable(f"{space.name} is too full to spread over its banks")
-            plan[buffer.name] = best
-        kernel = _moved(kernel, buffers, plan)
+        kernel = _moved(kernel, buffers, _spread_plan(kernel, machine, space))
     return kernel
 
 
-def _end(buffer: Buffer) -> int:
-    return max(end for _, end in buffer.intervals())
+def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> dict[str, tuple[int, int]]:
+    """Base and slot stride per buffer of a memory; empty when it is too full to choose."""
+    buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
+    together = _used_together(kernel, machine, buffers)
+    order = sorted(buffers, key=lambda b: (-b.slots, -b.rows))
+    plan: dict[str, tuple[int, int]] = {}
+    for buffer in order:
+        best = min(_positions(buffer, order, plan, space),
+                   key=lambda p: _cost(buffer, p, order, plan, together, space), default=None)
+        if best is None:
+            return {}
+        plan[buffer.name] = best
+    return plan
 
 
-def _first_fit(
-    buffers: list[Buffer], used: list[tuple[int, int]], space: Space
-) -> dict[str, tuple[int, int]] | None:
-    """Base and slot stride per buffer name, or None when one does not fit."""
-    plan = {}
-    used = list(used)
-    for buffer in buffers:
-        size = buffer.rows * buffer.slots
-        starts = sorted({0, *(end for _, end in used)})
-        free = next((s for s in starts if s + size <= space.rows
-                     and not any(s < e and b < s + size for b, e in used)), None)
-        if free is None:
-            return None
+def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, tuple[int, int]]:
+    """Base and slot stride per buffer, the largest first and one behind the other."""
+    need = sum(b.rows * b.slots for b in buffers)
+    if need > space.rows:
+        raise NotApplicable(f"{need} rows do not fit the {space.rows} rows of {space.name}")
+    plan, free = {}, 0
+    for buffer in sorted(buffers, key=lambda b: -b.rows * b.slots):
         plan[buffer.name] = (free, buffer.rows if buffer.slots > 1 else 0)
-        used.append((free, free + size))
+        free += buffer.rows * buffer.slots
     return plan
 
 

@@ -11,10 +11,11 @@ from tilewright.proposers.rewriter.buffers import (
     shifted,
 )
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
-from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, walk
+from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import ELSEWHERE, placed, spread
+from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_private
+from tilewright.proposers.rewriter.rewrites.undo import plain
 
 
 def multibuffer(
@@ -28,20 +29,15 @@ def multibuffer(
     Slots get a bank each where they fit. Legal when no value stays in the buffer from one
     iteration to the next and all uses are inside the loop.
     """
+    kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
-    if buffer.slots > 1:
-        raise NotApplicable(f"{buffer_name} has {buffer.slots} slots already")
     check_private(buffer, loop, machine)
     number = iteration_number(loop, buffer.accesses[0].above, slots)
     turn = remainder(number, slots)
     if turn.is_const:
         raise NotApplicable(f"loop {loop.var} runs once")
     shift = turn * buffer.rows + (ELSEWHERE - buffer.base)
-    kernel = readdressed(kernel, shifted(buffer, shift))
-    try:
-        return spread(kernel, machine)
-    except NotApplicable:
-        return placed(kernel, machine)
+    return placed(readdressed(kernel, shifted(buffer, shift)), machine)
 
 
 def iteration_number(loop: Loop, above: Body, slots: int) -> Expr:
@@ -60,12 +56,6 @@ def iteration_number(loop: Loop, above: Body, slots: int) -> Expr:
             break
         product *= count
     return number
-
-
-def same_loop(before: Kernel, after: Kernel, loop: Loop) -> Loop:
-    """The loop of a kernel whose addresses alone were changed that stands where `loop` stood."""
-    position = [s for s in walk(before.body) if isinstance(s, Loop)].index(loop)
-    return [s for s in walk(after.body) if isinstance(s, Loop)][position]
 
 
 def slot_turns(buffer: Buffer, loop: Loop) -> bool:

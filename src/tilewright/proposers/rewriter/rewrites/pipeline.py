@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value, entered, env_of, trips
+from tilewright.proposers.rewriter.analysis import at_value, entered, env_of, same_loop, trips
 from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffer, reused
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
@@ -22,7 +22,6 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.multibuffer import (
     multibuffer,
-    same_loop,
     slot_turns,
 )
 

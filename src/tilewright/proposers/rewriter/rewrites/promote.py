@@ -34,6 +34,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
+from tilewright.proposers.rewriter.rewrites.undo import plain
 
 
 def promote(
@@ -51,6 +52,7 @@ def promote(
     Legal when only loads from arrays that the loop does not store to write the buffer, all uses
     are inside the loop, and the grown buffer fits.
     """
+    kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(buffer, loop, machine)
     chains = {a: _chain(a, loop) for a in buffer.accesses}
@@ -73,6 +75,7 @@ def promote(
 
 def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> bool:
     """Whether the loads of a buffer fetch different data in each iteration of a loop around it."""
+    kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(buffer, loop, machine)
     return loop in _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value, env_of, trip_count
+from tilewright.proposers.rewriter.analysis import at_value, env_of, same_loop, trip_count
 from tilewright.proposers.rewriter.buffers import (
     Buffer,
     NotApplicable,
@@ -31,7 +31,6 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_private
-from tilewright.proposers.rewriter.rewrites.multibuffer import same_loop
 
 
 def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:

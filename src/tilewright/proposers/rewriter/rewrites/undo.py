@@ -1,0 +1,86 @@
+"""Back to the plain form of a buffer, so that a later rewrite is not tied to an earlier one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.analysis import at_value
+from tilewright.proposers.rewriter.buffers import (
+    NotApplicable,
+    find_buffer,
+    readdressed,
+    slot_term,
+)
+from tilewright.proposers.rewriter.expr import var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Compare,
+    Guard,
+    Kernel,
+    Loop,
+    Stmt,
+    commands,
+    rebuilt,
+    same_code,
+    walk,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def plain(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop
+) -> tuple[Kernel, Loop]:
+    """One slot, and every load in the iteration that uses it; and what `loop` becomes.
+
+    Before: `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], ..); use(slot(i)); }`
+    After:  `for i { load(A[i], SPAD(0)); use(SPAD(0)); }`
+
+    The inverse of `prefetch` and `multibuffer`; a buffer that is in neither form stays as it is.
+    """
+    buffer = find_buffer(kernel, machine, buffer_name)
+    if buffer.slots == 1:
+        return kernel, loop
+    order = [s for s in walk(kernel.body) if isinstance(s, Loop)]
+    dropped: set[Stmt] = set()
+    loads = {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
+    for stmt, above in walk_paths(kernel.body):
+        inside = set(commands((stmt,)))
+        if isinstance(stmt, Guard) and above and inside and inside <= loads:
+            around = above[-1]
+            siblings = kernel.body if len(above) == 1 else _body_of(above[-2], around)
+            if isinstance(around, Loop):
+                kernel, gone = _without_prefetch(kernel, around, stmt, siblings)
+                dropped |= set(walk(gone))
+    if loop in dropped:
+        raise NotApplicable(f"loop {loop.var} only loads {buffer_name} ahead")
+    buffer = find_buffer(kernel, machine, buffer_name)
+    slots = {a: slot_term(a.local.row, buffer) for a in buffer.accesses}
+    if len(set(slots.values())) > 1:
+        raise NotApplicable(f"iterations share the slots of {buffer_name}")
+    kernel = readdressed(kernel, {
+        (a.command, a.operand): a.local.row - slot for a, slot in slots.items()})
+    position = [s for s in order if s not in dropped].index(loop)
+    return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
+
+
+def _body_of(stmt: Stmt, inner: Stmt) -> Body:
+    if isinstance(stmt, Guard):
+        return stmt.body if inner in stmt.body else stmt.orelse
+    return stmt.body if isinstance(stmt, Loop) else ()
+
+
+def _without_prefetch(
+    kernel: Kernel, loop: Loop, guard: Guard, siblings: Body
+) -> tuple[Kernel, Body]:
+    """The guarded loads of the next iteration replaced by this one's; the dropped prologue."""
+    ahead = Compare("<", var(loop.var) + loop.step, loop.upper)
+    position = siblings.index(loop)
+    prologue = siblings[max(0, position - len(guard.body)): position]
+    first = at_value(guard.body, loop.var, loop.lower - loop.step)
+    if guard.condition != (ahead,) or guard.orelse or not same_code(prologue, first):
+        return kernel, ()
+    now = at_value(guard.body, loop.var, var(loop.var) - loop.step)
+    new = replace(loop, body=tuple(s for t in loop.body for s in (now if t is guard else (t,))))
+    return kernel.with_body(rebuilt(
+        kernel.body, lambda s: () if s in prologue else (new,) if s is loop else None)), prologue
