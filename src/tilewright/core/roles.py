@@ -206,6 +206,12 @@ class CallStore(Protocol):
         """A run's calls in the order of their intents."""
         ...
 
+    def exchanges(
+        self, run_id: str
+    ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
+        """Key, request and reply of a run's answered calls, in the order of their intents."""
+        ...
+
     def close(self) -> None:
         """Release the database. Idempotent."""
         ...

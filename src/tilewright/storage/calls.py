@@ -57,6 +57,19 @@ class SqlCalls:
         with self._database.read() as connection:
             return [_record(row) for row in connection.execute(wanted)]
 
+    def exchanges(
+        self, run_id: str
+    ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
+        """Key, request and reply of a run's answered calls, in the order of their intents."""
+        wanted = (
+            select(calls.c.key, calls.c.request, calls.c.reply)
+            .where(calls.c.run_id == run_id, calls.c.reply.is_not(None))
+            .order_by(calls.c.number)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(wanted).all()
+        return [(row.key, json.loads(row.request), json.loads(row.reply)) for row in rows]
+
     def close(self) -> None:
         """Release the database."""
         self._database.close()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tilewright.proposers.llm.dealing import implementer, plan_slots, planner
+from tilewright.proposers.dealing import implementer, plan_slots, planner
 
 
 @pytest.mark.parametrize("models", [1, 2, 3, 5])

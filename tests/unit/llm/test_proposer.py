@@ -7,7 +7,8 @@ from world import BRIEF, HISTORY, PARENT, PLAN, START, MemoryCalls, caller, fail
 
 from tilewright.proposers.llm.messages import Reply, Request
 from tilewright.proposers.llm.prompts.render import Prompts
-from tilewright.proposers.llm.proposer import LLMProposer, normal_form
+from tilewright.proposers.llm.proposer import LLMProposer
+from tilewright.proposers.normal_form import normal_form
 
 MODELS = ("openai/a", "openai/b")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from tilewright.core.errors import ConfigurationError, InternalError, Tilewright
 from tilewright.core.secrets import is_secret_name, without_secrets
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_to_json
+from tilewright.proposers.llm.providers.base import GO_ON
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.proposers.llm.spool import Spool
 
@@ -52,7 +54,6 @@ class CourierTransport:
         self._lock = threading.Lock()
         self._waiting: dict[str, Future[Reply]] = {}
         self._process: subprocess.Popen[str] | None = None
-        self._closed = False
 
     def submit(self, request: Request) -> Future[Reply]:
         """Equal requests under way share one call."""
@@ -70,12 +71,23 @@ class CourierTransport:
         """Remove the call from the spool."""
         self._spool.discard(key)
 
+    @property
+    def process_id(self) -> int | None:
+        """The courier's process id, while there is one."""
+        return self._process.pid if self._process is not None else None
+
     def close(self) -> None:
-        """End the courier's input; it finishes what is under way on its own."""
+        """End the courier's input; it finishes what is under way on its own.
+
+        Whoever waits for a reply is told now; the reply will lie in the spool.
+        """
         with self._lock:
-            self._closed = True
             if self._process is not None and self._process.stdin is not None:
-                self._process.stdin.close()
+                with contextlib.suppress(BrokenPipeError):
+                    self._process.stdin.close()
+            orphans, self._waiting = list(self._waiting.values()), {}
+        for future in orphans:
+            future.set_exception(ModelError(f"the run was stopped; {GO_ON}."))
 
     def _start(self) -> subprocess.Popen[str]:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -95,29 +107,29 @@ class CourierTransport:
 
     def _send(self, process: subprocess.Popen[str], message: Mapping[str, object]) -> None:
         assert process.stdin is not None
-        try:
+        # If the courier is gone, `_listen` sees its end and fails whatever waits.
+        with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(message) + "\n")
             process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            pass  # `_listen` sees the end and fails whatever waits
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             message = json.loads(line)
             with self._lock:
-                future = self._waiting.pop(message["key"])
+                future = self._waiting.pop(message["key"], None)
+            if future is None:
+                continue
             if "reply" in message:
                 future.set_result(reply_from_json(message["reply"]))
             else:
                 future.set_exception(_raised(message["kind"], message["error"]))
         with self._lock:
             orphans, self._waiting = list(self._waiting.values()), {}
-            closed = self._closed
             self._process = None
+        process.wait()
         for future in orphans:
-            why = "the run was stopped" if closed else "the process that calls models died"
-            future.set_exception(ModelError(f"{why}: the same command goes on with the run."))
+            future.set_exception(ModelError(f"the process that calls models died; {GO_ON}."))
 
 
 def _raised(kind: str, text: str) -> TilewrightError:

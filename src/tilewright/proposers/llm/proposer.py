@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.core.records import Brief, Candidate, Failed, History, Plan, Trial, content_id
+from tilewright.proposers.dealing import implementer, plan_slots, planner
 from tilewright.proposers.llm.caller import Caller
-from tilewright.proposers.llm.dealing import implementer, plan_slots, planner
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.replies import ReplyFailed, read_code, read_plan
+from tilewright.proposers.normal_form import normal_form
 
 NOT_REPAIRED = ("slower_than_limit", "crash")
 """Failures that say nothing a model could act on."""
@@ -143,12 +143,3 @@ class LLMProposer:
     def _reject(self, request: Request, failure: ReplyFailed) -> None:
         detail = f" ({failure.detail})" if failure.detail else ""
         self._caller.reject(request, f"{failure.kind}{detail}")
-
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_TOKEN = re.compile(r"\w+|[^\w\s]")
-
-
-def normal_form(source: str) -> str:
-    """The source's tokens without comments: equal for sources that differ in layout only."""
-    return " ".join(_TOKEN.findall(_COMMENT.sub(" ", source)))

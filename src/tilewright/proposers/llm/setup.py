@@ -1,0 +1,100 @@
+"""Checks named models before anything is spent, and builds the proposer of a run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from tilewright.core.budget import Budget, Spent
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.records import CallRecord
+from tilewright.core.roles import CallStore
+from tilewright.proposers.llm.caller import Caller
+from tilewright.proposers.llm.dispatch import Transport
+from tilewright.proposers.llm.ledger import Ledger
+from tilewright.proposers.llm.models import Model, parse_model
+from tilewright.proposers.llm.prices import Price, price_of
+from tilewright.proposers.llm.prompts.render import Prompts
+from tilewright.proposers.llm.proposer import LLMProposer
+from tilewright.proposers.llm.providers.base import find_key
+
+SDKS = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
+
+
+def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:
+    """`ConfigurationError` when key, package or program is missing. Reaches no network."""
+    if model.provider == "command":
+        program = shlex.split(model.target)[0]
+        if shutil.which(program) is None:
+            raise ConfigurationError(
+                f"model {model.name} names the program {program!r}, which is not on PATH: "
+                "install it or give its full path."
+            )
+        return
+    package = SDKS.get(model.provider)
+    if package is not None and not _installed(package):
+        raise ConfigurationError(
+            f"model {model.name} needs the Python package {package}: install it with "
+            f'`pip install "tilewright[{model.provider}]"`.'
+        )
+    find_key(model, environment)
+
+
+def prices_of(names: Sequence[str]) -> dict[str, Price | None]:
+    """Each model's price from the table, None where unknown."""
+    return {name: price_of(parse_model(name)) for name in names}
+
+
+def require_prices(prices: Mapping[str, Price | None], budget: Budget) -> None:
+    """`ConfigurationError` when a budget in dollars meets a model without a price."""
+    for name, price in prices.items():
+        if price is None and budget.usd is not None:
+            raise ConfigurationError(
+                f"the price of model {name} is unknown, so a budget in USD cannot hold: add "
+                "?price=INPUT:OUTPUT (US dollars per million tokens) to its name, limit tokens "
+                "instead, or allow it with --allow-unpriced."
+            )
+
+
+def create_llm_proposer(
+    names: Sequence[str],
+    *,
+    transport: Transport,
+    store: CallStore,
+    run_id: str,
+    budget: Budget,
+    prices: Mapping[str, Price | None],
+    without: Collection[str] = (),
+    edits: bool = False,
+    on_call: Callable[[CallRecord], None] = lambda call: None,
+) -> tuple[LLMProposer, Ledger]:
+    """The proposer over these models, and the ledger of what its calls cost."""
+    ledger = Ledger(budget, spent_on(store.calls(run_id)))
+    caller = Caller(
+        transport=transport,
+        store=store,
+        run_id=run_id,
+        ledger=ledger,
+        prices=prices,
+        on_call=on_call,
+    )
+    models = names[:1] if "ensemble" in without else names
+    return LLMProposer(models, Prompts(without, edits), caller, edits=edits), ledger
+
+
+def spent_on(calls: Sequence[CallRecord]) -> Spent:
+    """Dollars and tokens of finished calls."""
+    return Spent(
+        usd=sum(call.counted_usd for call in calls),
+        tokens=sum(call.counted_tokens for call in calls),
+    )
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # its parent package is missing
+        return False

@@ -1,0 +1,75 @@
+"""Several proposers in one search."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from tilewright.core.records import Brief, Candidate, History, Plan, Trial
+from tilewright.core.roles import Proposer, Repairer
+from tilewright.proposers.dealing import plan_slots
+from tilewright.proposers.normal_form import normal_form
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A proposer and the names its plans and candidates carry; each name has one share."""
+
+    proposer: Proposer
+    names: tuple[str, ...]
+
+
+class MixedProposer:
+    """Deals plans over its members; each one implements and repairs its own.
+
+    May be called from several threads at once: members that do not wait for others take turns.
+    """
+
+    name = "mixed"
+    waits = True
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = tuple(members)
+        self._shares = [member for member in members for _ in member.names]
+        self._turn = threading.Lock()
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """Each member's share of `count` plans."""
+        plans: list[Plan] = []
+        slots = plan_slots(brief.iteration, brief.rank, count)
+        dealt = [self._shares[slot % len(self._shares)] for slot in slots]
+        for member in self._members:
+            share = dealt.count(member)
+            if share:
+                with self._alone(member):
+                    plans += member.proposer.plan(brief, parent, history, share, seed)
+        return plans
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """Candidates of the member that made the plan."""
+        for member in self._members:
+            if plan.proposer in member.names:
+                with self._alone(member):
+                    return member.proposer.implement(brief, parent, plan, count, seed)
+        return []
+
+    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
+        """Corrections by the member that wrote the candidate, if it can correct."""
+        for member in self._members:
+            author = failed.candidate.proposer in member.names
+            if author and isinstance(member.proposer, Repairer):
+                return member.proposer.repair(brief, parent, failed, seed)
+        return []
+
+    def normalize(self, source: str) -> str:
+        """Comments and white space removed: the one form all members share."""
+        return normal_form(source)
+
+    def _alone(self, member: Member) -> AbstractContextManager[object]:
+        return nullcontext() if getattr(member.proposer, "waits", False) else self._turn

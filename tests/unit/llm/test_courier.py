@@ -1,0 +1,132 @@
+"""Calls outlive the process that asked, and are not made again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from model_server import Behaviour, ModelServer
+
+from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.proposers.llm.retry import Backoff
+from tilewright.proposers.llm.spool import Spool
+
+CANARY = "canary-77aa01-secret"
+QUICK = Backoff(attempts=2, first_s=0.01)
+
+
+def request(model: str, sample: int = 0) -> Request:
+    return Request(model, "plan", (Message("user", "hi"),), str(sample))
+
+
+def until(condition: Callable[[], object], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_replies_come_back_and_keys_stay_out_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_API_KEY", CANARY)
+    transport = CourierTransport(tmp_path, QUICK)
+    with ModelServer(Behaviour(text="yes")) as server:
+        name = f"openai/m@{server.url}?key_env=TEST_API_KEY"
+        futures = [transport.submit(request(name, i)) for i in range(5)]
+        assert [f.result(60).text for f in futures] == ["yes"] * 5
+        assert {h["authorization"] for h in server.headers} == {f"Bearer {CANARY}"}
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        for child in children:
+            environment = Path(f"/proc/{child}/environ").read_bytes()
+            assert CANARY.encode() not in environment
+            assert CANARY.encode() not in Path(f"/proc/{child}/cmdline").read_bytes()
+    for i in range(5):
+        transport.settled(request(name, i).key)
+    transport.close()
+    assert list(tmp_path.glob("*.reply")) == list(tmp_path.glob("*.claim")) == []
+
+
+def test_errors_come_back_as_they_are(tmp_path: Path) -> None:
+    transport = CourierTransport(tmp_path, QUICK)
+    with ModelServer(Behaviour(kind="model", status=404)) as server:
+        future = transport.submit(request(f"openai/m@{server.url}"))
+        with pytest.raises(ModelError, match="does not exist"):
+            future.result(60)
+    transport.close()
+    assert list(tmp_path.glob("*.claim")) == []
+
+
+ASKING = """
+import sys
+from pathlib import Path
+from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.messages import Message, Request
+from tilewright.proposers.llm.retry import Backoff
+transport = CourierTransport(Path(sys.argv[1]), Backoff(attempts=2, first_s=0.01))
+message = (Message("user", "hi"),)
+futures = [transport.submit(Request(sys.argv[2], "plan", message, str(i))) for i in range(4)]
+print("asked", flush=True)
+for future in futures:
+    future.result()
+"""
+
+
+def test_a_killed_run_finds_the_replies_it_paid_for(tmp_path: Path) -> None:
+    with ModelServer(Behaviour(text="paid", delay_s=1.0)) as server:
+        name = f"openai/m@{server.url}?concurrency=2"
+        asking = subprocess.Popen([sys.executable, "-c", ASKING, str(tmp_path), name])
+        until(lambda: server.concurrent == 2)
+        asking.send_signal(signal.SIGKILL)
+        asking.wait()
+        transport = CourierTransport(tmp_path, QUICK)
+        futures = [transport.submit(request(name, i)) for i in range(4)]
+        assert [f.result(60).text for f in futures] == ["paid"] * 4
+        transport.close()
+        asked = Counter(h["idempotency-key"] for h in server.headers)
+    assert len(asked) == 4
+    assert max(asked.values()) == 1
+
+
+def test_a_dead_courier_fails_what_waits(tmp_path: Path) -> None:
+    transport = CourierTransport(tmp_path, QUICK)
+    with ModelServer(Behaviour(delay_s=5)) as server:
+        future = transport.submit(request(f"openai/m@{server.url}"))
+        until(lambda: server.concurrent == 1)
+        assert transport.process_id is not None
+        os.kill(transport.process_id, signal.SIGKILL)
+        with pytest.raises(ModelError, match="died"):
+            future.result(60)
+    transport.close()
+
+
+def test_closing_does_not_wait_for_calls_under_way(tmp_path: Path) -> None:
+    transport = CourierTransport(tmp_path, QUICK)
+    with ModelServer(Behaviour(delay_s=3)) as server:
+        future = transport.submit(request(f"openai/m@{server.url}"))
+        until(lambda: server.concurrent == 1)
+        started = time.monotonic()
+        transport.close()
+        with pytest.raises(ModelError, match="stopped"):
+            future.result(60)
+        assert time.monotonic() - started < 2
+        until(lambda: list(tmp_path.glob("*.reply")))
+
+
+def test_claims_of_the_dead_are_taken_over(tmp_path: Path) -> None:
+    asked = request("mailbox:x")
+    (tmp_path / f"{asked.key}.claim").write_text("123-456")
+    spool = Spool(tmp_path)
+    spool.enter()
+    assert spool.around(asked, lambda: Reply("new")) == Reply("new")
+    assert Spool(tmp_path).find(asked.key) == Reply("new")
+    spool.leave()
