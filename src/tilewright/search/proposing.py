@@ -66,7 +66,8 @@ class Batches:
         # All plans come before the first normal form: a proposer that reads the target's language
         # from its briefs must know it by then, also in the first iteration after a resume.
         families = [
-            (parent, self._children(iteration, parent, history, checkpoint)) for parent in parents
+            (parent, self._children(iteration, rank, parent, history, checkpoint))
+            for rank, parent in enumerate(parents)
         ]
         seen = {self._form(t.candidate) for t in history}
         requests: list[EvaluationRequest] = []
@@ -86,6 +87,7 @@ class Batches:
     def _children(
         self,
         iteration: int,
+        rank: int,
         parent: Trial,
         history: History,
         checkpoint: Callable[[], None],
@@ -96,7 +98,7 @@ class Batches:
             return derived_seed(settings.seed, iteration, parent_id, purpose)
 
         menu = dropped(self._target.menu, settings.dropout, seed("dropout"))
-        brief = Brief(self._workload, self._target, menu, iteration, settings.iterations)
+        brief = Brief(self._workload, self._target, menu, iteration, settings.iterations, rank=rank)
         checkpoint()
         plans = self._or_nothing(
             iteration,

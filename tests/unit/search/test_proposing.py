@@ -110,6 +110,7 @@ def test_each_parent_and_iteration_has_a_menu_of_its_own() -> None:
     for iteration in (1, 2, 3):
         propose(history, Settings(), iteration, proposer)
     assert {b.iteration for b in proposer.briefs} == {1, 2, 3}
+    assert [b.rank for b in proposer.briefs] == [0, 1, 2, 3, 4, 5] * 3
     assert len({b.menu for b in proposer.briefs}) > 3
     assert all(len(b.target.menu) == 5 for b in proposer.briefs)
 

@@ -148,6 +148,15 @@ def test_a_locked_database_is_reported(file: Path, monkeypatch: pytest.MonkeyPat
         holder.close()
 
 
+def test_a_full_disk_is_reported(file: Path) -> None:
+    opened = Database(file)
+    with pytest.raises(StorageError, match="disk of .* is full"), opened.write() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")  # as many pages as there are
+        blob = "INSERT INTO artifacts VALUES ('digest', 'kind', 1, zeroblob(9999999))"
+        connection.exec_driver_sql(blob)
+    assert len(open_project(file.parent.parent).history("run-1")) == 1
+
+
 def test_a_reader_does_not_wait_for_a_writer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     holder = sqlite3.connect(file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
