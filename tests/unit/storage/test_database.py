@@ -20,7 +20,7 @@ from tilewright.storage import database, migrate
 from tilewright.storage.database import Database
 from tilewright.storage.project import open_project, run_lock
 from tilewright.storage.schema import metadata
-from tilewright.testing.storage import run_record, trial
+from tilewright.testing.storage import BOUND, FAILED, run_record, trial
 
 MIGRATIONS = Path(migrate.__file__).parent / "migrations"
 REVISIONS = sorted(r.revision for r in ScriptDirectory(str(MIGRATIONS)).walk_revisions())
@@ -64,6 +64,20 @@ def test_every_earlier_schema_is_upgraded(
     opened = Database(tmp_path / "a.db")
     with opened.read() as connection:
         assert migrate.schema_version(connection) == migrate.HEAD
+
+
+@pytest.mark.parametrize("dump", sorted(Path(__file__).parent.glob("databases/*.sql")))
+def test_a_database_of_an_earlier_version_keeps_its_content(tmp_path: Path, dump: Path) -> None:
+    folder = tmp_path / ".tilewright"
+    folder.mkdir()
+    with sqlite3.connect(folder / "tilewright.db") as connection:
+        connection.executescript(dump.read_text())
+    storage = open_project(tmp_path)
+    assert storage.runs() == [run_record()]
+    assert list(storage.history("run-1")) == [trial(0), trial(1, FAILED)]
+    assert storage.cached_outcome("key") == BOUND
+    assert [kind for _, kind, _ in storage.events("run-1")] == ["started"]
+    storage.append_trial("run-1", trial(2))
 
 
 def test_an_up_to_date_database_opens_without_alembic(file: Path) -> None:
