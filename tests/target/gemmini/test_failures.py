@@ -141,6 +141,32 @@ def test_too_slow_stops_early_with_its_bound(toolchain: Toolchain) -> None:
     assert full.latency / 2 <= stopped.bound < full.latency
 
 
+@pytest.mark.parametrize("size", ["17ul << 20", "1ul << 30", "1ul << 36"])
+def test_huge_static_data_does_not_link(toolchain: Toolchain, size: str) -> None:
+    source = f"static int8_t big[{size}];\nint8_t *at(long i) {{ return &big[2 * i]; }}\n{GOOD}"
+    failed = failure(toolchain, source)
+    assert failed.kind == "link_error"
+    assert "16 MiB" in failed.log
+
+
+def test_a_binary_that_cannot_be_loaded_is_the_candidates_failure() -> None:
+    gemm = Gemm(16, 16, 16)
+    workload = gemm.workload("gemmini")
+    case = Cases(workload, GemmProblem(gemm), 1)[0]
+    result = Simulator(workload, SETTINGS).run(Artifact("x", b"no ELF", "none"), case, "check")
+    assert isinstance(result, Failed)
+    assert result.kind == "link_error"
+
+
+def test_endless_recursion_meets_the_end_of_the_stack(toolchain: Toolchain) -> None:
+    source = (
+        "int deeper(int n) { volatile int x[4096]; x[0] = n; return deeper(n + 1) + x[0]; }\n"
+        + with_line(9, "  C[0][0] = deeper(1);")
+    )
+    failed = failure(toolchain, source)
+    assert (failed.kind, failed.line) == ("illegal_address", 1)
+
+
 def test_a_kernel_without_kernel(toolchain: Toolchain) -> None:
     failed = failure(toolchain, GOOD.replace("void kernel", "void matmul"))
     assert failed.kind == "link_error"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Stage, Workload
 from tilewright.targets.gemmini.cases import Case
 from tilewright.targets.gemmini.debug_lines import source_line
@@ -59,15 +59,18 @@ class Simulator:
         self, artifact: Artifact, case: Case, stage: Stage, limit_cycles: int | None = None
     ) -> SimResult | Failed:
         """A finished run whose outputs are right, or the failure. Timed in stage "measure"."""
-        result: SimResult = self._sim.run_kernel(
-            self._config,
-            artifact.binary,
-            self._regions(case),
-            timing=stage == "measure",
-            limit_cycles=limit_cycles,
-            max_instructions=self._max_instructions,
-            max_host_s=self._settings.simulation_timeout_s,
-        )
+        try:
+            result: SimResult = self._sim.run_kernel(
+                self._config,
+                artifact.binary,
+                self._regions(case),
+                timing=stage == "measure",
+                limit_cycles=limit_cycles,
+                max_instructions=self._max_instructions,
+                max_host_s=self._settings.simulation_timeout_s,
+            )
+        except InputError as error:  # a candidate may well be linked into something odd
+            return Failed(stage, "link_error", str(error))
         if result.status == "fault":
             assert result.fault is not None
             return _fault(artifact, stage, result.fault)

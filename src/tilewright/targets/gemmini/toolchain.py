@@ -189,6 +189,7 @@ def _limit_resources(timeout_s: float) -> None:
 _ERROR_LINE = re.compile(r"^(?:\./)?kernel\.c:(\d+)(?::\d+)?: (?:fatal )?error", re.MULTILINE)
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:)")
 _UNDEFINED_KERNEL = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?kernel\b")
+_TOO_LARGE = re.compile(r"code and data take more than|relocation truncated|out of range")
 _GNU_PLACE = re.compile(r"kernel\.c:(\d+): undefined reference")
 _LLD_PLACE = re.compile(r">>> referenced by \S*?kernel\.c:(\d+)")
 _MAX_LOG = 8000
@@ -196,14 +197,18 @@ _MAX_LOG = 8000
 
 def _failure(log: str) -> Failed:
     """The compiler's or linker's messages as a typed failure."""
+    error = _ERROR_LINE.search(log)
+    if error:
+        return Failed("build", "compile_error", log[:_MAX_LOG], int(error.group(1)))
     if _UNDEFINED_KERNEL.search(log):
         return Failed(
             "build", "link_error", "the source defines no (non-static) function named kernel."
         )
+    if _TOO_LARGE.search(log):
+        return Failed("build", "link_error", "code and static data take more than 16 MiB.")
     if _UNDEFINED.search(log):
         return Failed("build", "link_error", log[:_MAX_LOG], _line_of_undefined(log))
-    match = _ERROR_LINE.search(log)
-    return Failed("build", "compile_error", log[:_MAX_LOG], int(match.group(1)) if match else None)
+    return Failed("build", "compile_error", log[:_MAX_LOG])
 
 
 def _line_of_undefined(log: str) -> int | None:
