@@ -11,7 +11,7 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
-from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.machine import Machine
 
 FOLLOW_UPS: Mapping[str, float] = {
@@ -100,5 +100,5 @@ def _shuffled(
             after = step.apply(kernel, machine)
         except NotApplicable:
             continue
-        if after != kernel:
+        if not same_code(after.body, kernel.body):
             yield step, after

@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.canonical import canonical_text
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import Draft, draw, extended
@@ -47,13 +47,13 @@ class RewriterProposer:
         """The plan's steps, and variants that go one follow-up step further."""
         machine = self._machine_of(brief)
         try:
-            kernel = _lifted(parent.candidate.source, machine)
+            start = kernel = _lifted(parent.candidate.source, machine)
             for text in str(plan.parameters.get("steps", "")).split("; "):
                 kernel = Step.parse(text).apply(kernel, machine)
         except (InputError, NotApplicable, ValueError):
             return []
         rng = random.Random(f"implement {seed}")
-        sources = [emit(kernel)]
+        sources = [] if same_code(kernel.body, start.body) else [emit(kernel)]
         for _ in range(2 * (count - 1)):
             _, variant = extended((), kernel, machine, rng, 1)
             source = emit(variant)
