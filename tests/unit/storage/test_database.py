@@ -163,11 +163,14 @@ def test_a_locked_database_is_reported(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_full_disk_is_reported(file: Path) -> None:
-    opened = Database(file)
-    with pytest.raises(StorageError, match="disk of .* is full"), opened.write() as connection:
-        connection.exec_driver_sql("PRAGMA max_page_count = 1")  # as many pages as there are
-        blob = "INSERT INTO artifacts VALUES ('digest', 'kind', 1, zeroblob(9999999))"
-        connection.exec_driver_sql(blob)
+    def fill(database: Database) -> None:
+        with database.write() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")  # as many as there are
+            blob = "INSERT INTO artifacts VALUES ('digest', 'kind', 1, zeroblob(9999999))"
+            connection.exec_driver_sql(blob)
+
+    with pytest.raises(StorageError, match=r"disk of .* is full"):
+        fill(Database(file))
     assert len(open_project(file.parent.parent).history("run-1")) == 1
 
 
