@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,27 @@ def test_an_interrupted_run_is_resumed(world: World, tmp_path: Path, by_id: bool
     undisturbed = run.optimize("toy:digits", QUICK, project=tmp_path / "other")
     assert done.best_candidate_id == undisturbed.best_candidate_id
     assert done.evaluations == undisturbed.evaluations
+
+
+def test_an_interruption_before_the_first_trial(world: World, tmp_path: Path) -> None:
+    world.interrupt_after = 0
+    cut = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert (cut.status, cut.verdict, cut.evaluations) == ("interrupted", "not evaluated", 0)
+    assert (cut.best_latency, cut.speedup, cut.best_candidate_id) == (None, None, None)
+    world.interrupt_after = None
+    assert run.resume(cut.run_id, project=tmp_path).verdict == "correct"
+
+
+def test_a_larger_budget_repeats_the_run_from_the_cache_and_goes_on(
+    world: World, tmp_path: Path
+) -> None:
+    small = replace(QUICK, max_evaluations=10)
+    first = run.optimize("toy:digits", small, project=tmp_path)
+    second = run.optimize("toy:digits", replace(small, max_evaluations=20), project=tmp_path)
+    assert (first.evaluations, second.evaluations, second.cached_evaluations) == (10, 20, 10)
+    storage = run.open_project(tmp_path)
+    trials = [[t.candidate for t in storage.history(s.run_id)] for s in (first, second)]
+    assert trials[0] == trials[1][:10]
 
 
 def test_another_command_does_not_take_over_an_unfinished_run(world: World, tmp_path: Path) -> None:
