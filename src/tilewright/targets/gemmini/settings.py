@@ -15,14 +15,15 @@ class EvaluationSettings:
 
     `input_seed` is the run's private seed, `checks` the number of functional comparisons before
     the timed one. `instructions_per_operation` bounds a candidate that never ends: more than
-    50 million plus this many instructions per useful multiply-accumulate is a time-out.
+    10 million plus this many instructions per useful multiply-accumulate is a time-out. The default
+    leaves room for a starting kernel that multiplies on the CPU.
     """
 
     input_seed: int = 0
     checks: int = 3
     compile_timeout_s: float = 20.0
     simulation_timeout_s: float = 60.0
-    instructions_per_operation: float = 2.0
+    instructions_per_operation: float = 16.0
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, object]) -> Self:

@@ -51,7 +51,7 @@ class Simulator:
         self._config = self._sim.load_config(CONFIGURATION)
         self._arguments = workload.arguments
         self._settings = settings
-        self._max_instructions = 50_000_000 + int(
+        self._max_instructions = 10_000_000 + int(
             settings.instructions_per_operation * workload.operations
         )
 

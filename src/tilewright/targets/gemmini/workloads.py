@@ -20,7 +20,7 @@ REGISTERED = {
 }
 """Names shown by `tilewright workloads`; any other positive sizes work too."""
 
-MAX_ARGUMENT_BYTES = 256 << 20
+MAX_ARGUMENT_BYTES = 128 << 20
 """All arrays together; the simulated memory holds them beside code and guard pages."""
 
 MAX_REDUCTION = 1 << 16
