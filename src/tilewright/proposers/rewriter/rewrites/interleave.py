@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis import at_value
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers, slot_term
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import (
     Guard,
@@ -26,8 +26,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
 
-    Legal when the loads fill what the work does not read before the same k; the order of loads
-    and of work is kept.
+    Legal when the work does not read what the loads fill: they run ahead, into another slot.
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
@@ -37,6 +36,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
             continue
         for work in loop.body[loop.body.index(load) + 1:]:
             if isinstance(work, Loop) and _matches(burst, work) and not _burst(work, machine):
+                _check_ahead(kernel, machine, burst, work)
                 fused = _fused(kernel, load, burst, work)
                 body = tuple(fused if s is work else s for s in loop.body if s is not load)
                 new = replace(loop, body=body)
@@ -56,6 +56,15 @@ def _burst(stmt: Stmt, machine: Machine) -> Loop | None:
                                       for c in commands(stmt.body)):
         return stmt
     return None
+
+
+def _check_ahead(kernel: Kernel, machine: Machine, burst: Loop, work: Loop) -> None:
+    loads, uses = set(commands(burst.body)), set(commands(work.body))
+    for buffer in find_buffers(kernel, machine):
+        written = {slot_term(a.local.row, buffer) for a in buffer.writers if a.command in loads}
+        read = {slot_term(a.local.row, buffer) for a in buffer.readers if a.command in uses}
+        if written & read:
+            raise NotApplicable(f"the loads of {buffer.name} do not run ahead")
 
 
 def _matches(burst: Loop, work: Loop) -> bool:
