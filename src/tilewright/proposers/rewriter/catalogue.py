@@ -30,11 +30,15 @@ Arguments: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """One entry: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for them."""
+    """One entry: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for them.
+
+    `relieves` are words in the names of a measurement's causes of lost cycles.
+    """
 
     sites: Callable[[Kernel, Machine], Iterator[Arguments]]
     apply: Callable[..., Kernel]
     sentence: str
+    relieves: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,45 +203,64 @@ def _on_slots(
     return apply
 
 
+_LOADS = frozenset(("dma", "load"))
+_BANKS = frozenset(("bank", "steal"))
+_STORES = frozenset(("store", "accumulator", "dependency"))
+_CORE = frozenset(("cpu", "command"))
+
 CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
         _resident_sites, _resident,
-        "keep {0} resident: load all that loop {1} uses of it once ({2} the loop)"),
+        "keep {0} resident: load all that loop {1} uses of it once ({2} the loop)",
+        _LOADS | _CORE),
     "block-load": Technique(
         _loads(varying=True), _block_load,
-        "load the whole block of {0} before loop {1} instead of piece by piece inside it"),
+        "load the whole block of {0} before loop {1} instead of piece by piece inside it",
+        _LOADS),
     "widen": Technique(
-        _once, widened_everywhere, "merge neighbouring moves into moves as wide as allowed"),
+        _once, widened_everywhere, "merge neighbouring moves into moves as wide as allowed",
+        _LOADS | _CORE),
     "banks": Technique(
-        _once, spread, "place buffers that are used together in different banks"),
+        _once, spread, "place buffers that are used together in different banks",
+        _BANKS),
     "overwrite": Technique(
         _buffers, overwrite,
-        "let the first product overwrite {0} instead of clearing it by a move of zeros"),
+        "let the first product overwrite {0} instead of clearing it by a move of zeros",
+        _LOADS | _CORE),
     "double-buffer": Technique(
         _moved_in_loops("load", "2", "3"), _on_slots(multibuffer),
-        "give {0} {2} slots, used in turn by the iterations of loop {1}"),
+        "give {0} {2} slots, used in turn by the iterations of loop {1}",
+        _LOADS | {"dependency"}),
     "double-accumulator": Technique(
         _accumulator_sites, _accumulator,
         "give {0} {2} slots in different banks, used in turn by the iterations of loop {1} "
-        "(stores {3})"),
+        "(stores {3})",
+        _STORES),
     "pipeline": Technique(
         _moved_in_loops("load", "2", "3"), _on_slots(prefetch),
         "issue the loads of {0} for the next iteration of loop {1} before the work of this one, "
-        "into one of {2} slots"),
+        "into one of {2} slots",
+        _LOADS | _BANKS | {"dependency"}),
     "interleave": Technique(
         _loops(), _on_loop(interleave),
-        "spread the loads at the head of loop {0} over the work behind them"),
+        "spread the loads at the head of loop {0} over the work behind them",
+        _LOADS),
     "reorder": Technique(
-        _loops(), _on_loop(interchange), "swap loop {0} with the loop inside it"),
+        _loops(), _on_loop(interchange), "swap loop {0} with the loop inside it",
+        _LOADS),
     "unroll": Technique(
-        _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)"),
+        _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)",
+        _CORE),
     "retile": Technique(
         _loops("2", "4"), _on_loop_by(retile),
-        "work on {1} neighbouring tiles of loop {0} at once, sharing what they load"),
+        "work on {1} neighbouring tiles of loop {0} at once, sharing what they load",
+        _LOADS | _CORE),
     "simplify": Technique(
         _loops(), _on_loop(split_tail),
-        "split the ragged last iteration of loop {0} off, so that the others have fixed sizes"),
+        "split the ragged last iteration of loop {0} off, so that the others have fixed sizes",
+        _CORE),
     "hoist": Technique(
         _loops(), _on_loop(hoist_configuration),
-        "move settings that never change out of loop {0}"),
+        "move settings that never change out of loop {0}",
+        _CORE | {"fence"}),
 }

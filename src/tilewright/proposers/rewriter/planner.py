@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.core.records import History, MenuOption
+from tilewright.core.records import History, Measured, MenuOption, Trial
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.machine import Machine
@@ -37,14 +37,15 @@ class Draft:
     cost: Cost
 
 
-def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], history: History,
-         count: int, rng: random.Random) -> list[Draft]:
+def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], parent: Trial,
+         history: History, count: int, rng: random.Random) -> list[Draft]:
     """Up to `count` distinct drafts on options of the menu.
 
-    Options are drawn by how often they paid in this run; of the drafts, those with the lowest
-    estimate are kept with one random one, so that the estimate never decides alone.
+    Options are drawn by how often they paid in this run and by what the parent's measurement says
+    binds; of the drafts, those with the lowest estimate are kept with one random one, so that the
+    estimate never decides alone.
     """
-    weights = {o.id: payoff(history, o.id) for o in menu}
+    weights = {o.id: payoff(history, o.id) * urgency(parent, o.technique) for o in menu}
     pool: dict[tuple[Step, ...], Draft] = {}
     openers = {o.id: _shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
     while len(pool) < POOL * count and openers:
@@ -87,6 +88,16 @@ def payoff(history: History, option: str) -> float:
             tried += 1
             paid += trial.latency is not None and trial.latency < (before or math.inf)
     return (1 + paid) / (2 + tried)
+
+
+def urgency(parent: Trial, technique: str) -> float:
+    """1 to 4: the larger the share of the parent's cycles lost to what a technique relieves."""
+    outcome = parent.outcome
+    if not isinstance(outcome, Measured) or technique not in CATALOGUE:
+        return 1.0
+    relieved = CATALOGUE[technique].relieves
+    lost = sum(v for k, v in outcome.breakdown.items() if relieved & set(k.split("_")))
+    return 1.0 + 3.0 * min(1.0, lost / outcome.latency)
 
 
 def _shuffled(

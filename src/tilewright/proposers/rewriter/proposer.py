@@ -39,7 +39,7 @@ class RewriterProposer:
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
         return [_plan(parent, draft, before)
-                for draft in draw(kernel, machine, brief.menu, history, count, rng)]
+                for draft in draw(kernel, machine, brief.menu, parent, history, count, rng)]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int

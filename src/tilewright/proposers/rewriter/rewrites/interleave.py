@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis import at_value
-from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers, slot_term
+from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import (
+    Compare,
     Guard,
     Kernel,
     Loop,
-    Stmt,
     commands,
     fresh_name,
     has_opaque,
@@ -26,17 +26,19 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
 
-    Legal when the work does not read what the loads fill: they run ahead, into another slot.
+    Legal for loads that run one iteration ahead, into a slot that this iteration does not use.
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+    ahead = Compare("<", var(loop.var) + loop.step, loop.upper)
     for load in loop.body:
+        if not isinstance(load, Guard) or load.condition != (ahead,):
+            continue
         burst = _burst(load, machine)
         if burst is None:
             continue
         for work in loop.body[loop.body.index(load) + 1:]:
             if isinstance(work, Loop) and _matches(burst, work) and not _burst(work, machine):
-                _check_ahead(kernel, machine, burst, work)
                 fused = _fused(kernel, load, burst, work)
                 body = tuple(fused if s is work else s for s in loop.body if s is not load)
                 new = replace(loop, body=body)
@@ -48,23 +50,14 @@ def _replaced(kernel: Kernel, old: Loop, new: Loop) -> Kernel:
     return kernel.with_body(rebuilt(kernel.body, lambda s: (new,) if s is old else None))
 
 
-def _burst(stmt: Stmt, machine: Machine) -> Loop | None:
+def _burst(stmt: Guard | Loop, machine: Machine) -> Loop | None:
     """The loop of a statement that only loads, looked for inside one guard."""
-    if isinstance(stmt, Guard) and len(stmt.body) == 1 and not stmt.orelse:
-        stmt = stmt.body[0]
-    if isinstance(stmt, Loop) and all(machine.unit(c.name) == "load"
-                                      for c in commands(stmt.body)):
-        return stmt
+    inner = stmt.body[0] if isinstance(stmt, Guard) else stmt
+    alone = isinstance(stmt, Loop) or (len(stmt.body) == 1 and not stmt.orelse)
+    if alone and isinstance(inner, Loop) and all(
+            machine.unit(c.name) == "load" for c in commands(inner.body)):
+        return inner
     return None
-
-
-def _check_ahead(kernel: Kernel, machine: Machine, burst: Loop, work: Loop) -> None:
-    loads, uses = set(commands(burst.body)), set(commands(work.body))
-    for buffer in find_buffers(kernel, machine):
-        written = {slot_term(a.local.row, buffer) for a in buffer.writers if a.command in loads}
-        read = {slot_term(a.local.row, buffer) for a in buffer.readers if a.command in uses}
-        if written & read:
-            raise NotApplicable(f"the loads of {buffer.name} do not run ahead")
 
 
 def _matches(burst: Loop, work: Loop) -> bool:
@@ -72,10 +65,8 @@ def _matches(burst: Loop, work: Loop) -> bool:
             and burst.step % work.step == 0)
 
 
-def _fused(kernel: Kernel, load: Stmt, burst: Loop, work: Loop) -> Loop:
-    part = burst.body
-    if isinstance(load, Guard):
-        part = (replace(load, body=burst.body),)
+def _fused(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
+    part = (replace(load, body=burst.body),)
     if burst.step == work.step:
         inner = at_value(work.body, work.var, var(burst.var))
         return replace(burst, body=(*part, *inner), notes=())
