@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
+from typing import TypeAlias
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import (
@@ -25,6 +26,7 @@ from tilewright.core.errors import (
 )
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
+    CallRecord,
     Candidate,
     EvaluationRequest,
     Failed,
@@ -33,10 +35,25 @@ from tilewright.core.records import (
     RunRecord,
     Trial,
 )
-from tilewright.core.roles import Executor, Storage
+from tilewright.core.roles import Executor, Proposer, Storage
 from tilewright.core.tasks import OpenTask, open_task
+from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.ledger import Ledger
+from tilewright.proposers.llm.models import is_model_name, parse_model
+from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
+from tilewright.proposers.llm.proposer import LLMProposer
+from tilewright.proposers.llm.recording import Recording
+from tilewright.proposers.llm.retry import Backoff
+from tilewright.proposers.llm.setup import (
+    check_model,
+    create_llm_proposer,
+    prices_of,
+    require_prices,
+)
+from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
+    Called,
     Event,
     IterationFinished,
     OnEvent,
@@ -46,7 +63,13 @@ from tilewright.search.events import (
 )
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
+from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
+
+PRICES_EVENT = "Prices"
+"""Entry of a run's event log that holds its snapshot of the price table."""
+
+OnCall: TypeAlias = Callable[[CallRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +99,17 @@ def optimize(
     project: Path,
     workers: int | None = None,
     on_event: OnEvent = lambda event: None,
+    replay: Path | None = None,
 ) -> Summary:
     """Search for a faster kernel of a workload or folder; resumes an unfinished equal run.
 
-    Ctrl-C ends it with status "interrupted" and the best so far. `WorkloadError` when the
-    starting kernel fails, further `TilewrightError`s for unusable input, machine or database.
+    With `replay`, models are not asked: their replies come from that recording. Ctrl-C ends the
+    run with status "interrupted" and the best so far. `WorkloadError` when the starting kernel
+    fails, further `TilewrightError`s for unusable input, machine, models or database.
     """
     opened = open_task(task, settings.recorded())
     versions = _versions(opened)
+    models = _Models(settings, project, replay)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
         run = _new_run(opened, settings, versions)
@@ -93,7 +119,7 @@ def optimize(
             run = unfinished
         else:
             storage.create_run(run)
-        return _Session(opened, settings, storage, run, on_event).work(workers)
+        return _Session(opened, settings, storage, run, models, on_event).work(workers)
 
 
 def resume(
@@ -115,8 +141,28 @@ def resume(
         settings = Settings.from_recorded(run.settings)
         opened = open_task(run.task, settings.recorded())
         _require_versions(run, _versions(opened))
+        models = _Models(settings, project)
         stack.enter_context(_lock(project, run))
-        return _Session(opened, settings, storage, run, on_event).work(workers)
+        return _Session(opened, settings, storage, run, models, on_event).work(workers)
+
+
+def recording(run_id: str, *, project: Path) -> str:
+    """All calls to models of a run as text that `optimize(replay=...)` reads back."""
+    from tilewright.proposers.llm.recording import write_recording
+    from tilewright.storage.project import open_calls
+
+    with ExitStack() as stack:
+        storage = stack.enter_context(closing(open_project(project)))
+        calls = stack.enter_context(closing(open_calls(project)))
+        return write_recording(_stored_prices(storage, run_id) or {}, calls.exchanges(run_id))
+
+
+def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:
+    """A run's calls to models, in the order in which they were made."""
+    from tilewright.storage.project import open_calls
+
+    with closing(open_calls(project)) as calls:
+        return calls.calls(run_id)
 
 
 def evaluate_file(
@@ -162,6 +208,60 @@ def create_executor(
     )
 
 
+class _Models:
+    """The models a run asks, checked before anything is spent; without any, it does nothing."""
+
+    def __init__(self, settings: Settings, project: Path, replay: Path | None = None) -> None:
+        self.names = tuple(name for name in settings.proposers if is_model_name(name))
+        self._settings = settings
+        self._project = project
+        self._replay = Recording(replay) if replay is not None else None
+        if self._replay is None:
+            for name in self.names:
+                check_model(parse_model(name))
+
+    def create_proposer(
+        self, storage: Storage, run: RunRecord, stack: ExitStack, on_call: OnCall
+    ) -> tuple[LLMProposer, Ledger]:
+        """The proposer, and the ledger of what it spends; `stack` ends their calls."""
+        from tilewright.storage.project import open_calls, spool_folder
+
+        settings = self._settings
+        store = stack.enter_context(closing(open_calls(self._project)))
+        transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
+        stack.callback(transport.close)
+        return create_llm_proposer(
+            self.names,
+            transport=transport,
+            store=store,
+            run_id=run.id,
+            budget=settings.budget,
+            prices=self._prices(storage, run),
+            without=settings.without,
+            edits=settings.edits,
+            on_call=on_call,
+        )
+
+    def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
+        """The run's snapshot of the price table, taken when it first asks a model."""
+        stored = _stored_prices(storage, run.id)
+        if stored is None and self._replay is not None:
+            stored = self._replay.prices
+        if stored is None:
+            stored = snapshot(prices_of(self.names))
+        prices = from_snapshot(stored)
+        if not self._settings.allow_unpriced:
+            require_prices(prices, self._settings.budget)
+        if _stored_prices(storage, run.id) is None:
+            storage.append_event(run.id, PRICES_EVENT, stored)
+        return prices
+
+
+def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:
+    found = [data for _, kind, data in storage.events(run_id) if kind == PRICES_EVENT]
+    return found[0] if found else None
+
+
 class _StartFailedError(Exception):
     """The starting kernel is no start: the run is over, and `error` is what the user is told."""
 
@@ -178,8 +278,10 @@ class _Session:
         settings: Settings,
         storage: Storage,
         run: RunRecord,
+        models: _Models,
         on_event: OnEvent,
     ) -> None:
+        self._models = models
         self._opened = opened
         self._settings = settings
         self._storage = storage
@@ -205,21 +307,24 @@ class _Session:
     def _search(self, workers: int | None) -> str:
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
-        executor = create_executor(self._opened, self._settings, workers, self._storage)
-        with closing(executor):
-            search = self._assemble(executor)
+        with ExitStack() as stack:
+            executor = create_executor(self._opened, self._settings, workers, self._storage)
+            stack.enter_context(closing(executor))
+            search = self._assemble(executor, stack)
             if not history:
                 history = search.evaluate_start(Candidate(self._opened.task.start))
             _require_start(self._opened.name, history)
             return search.run(history)[1]
 
-    def _assemble(self, executor: Executor) -> Search:
+    def _assemble(self, executor: Executor, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
         strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
-        batches = Batches(
+        proposer, models_stop = self._proposer(stack)
+        make_batches = StreamedBatches if getattr(proposer, "waits", False) else Batches
+        batches = make_batches(
             opened.task.workload,
             opened.target.brief(),
-            load_proposer(settings.proposer),
+            proposer,
             strategy,
             settings,
             self._hear,
@@ -233,7 +338,22 @@ class _Session:
             budget=settings.budget,
             wall_s=self._wall_s,
             on_event=self._hear,
+            repairs=settings.repairs,
+            models_stop=models_stop,
         )
+
+    def _proposer(self, stack: ExitStack) -> tuple[Proposer, Callable[[], str | None]]:
+        """The run's proposer, and what says why its models are asked no more."""
+        models = self._models.names
+        others = [load_proposer(n) for n in self._settings.proposers if n not in models]
+        members = [Member(proposer, (proposer.name,)) for proposer in others]
+        if not models:
+            return _only_or_mixed(members), lambda: None
+        llm, ledger = self._models.create_proposer(
+            self._storage, self._run, stack, lambda call: self._hear(Called(call))
+        )
+        members.append(Member(llm, models))
+        return _only_or_mixed(members), lambda: ledger.stop_reason
 
     def _append(self, trial: Trial) -> None:
         self._storage.append_trial(self._run.id, trial)
@@ -266,6 +386,10 @@ class _Session:
     def _end(self, status: str, reason: str) -> Summary:
         self._set(status, reason)
         return summarize(self._storage.run(self._run.id), self._storage.history(self._run.id))
+
+
+def _only_or_mixed(members: Sequence[Member]) -> Proposer:
+    return members[0].proposer if len(members) == 1 else MixedProposer(members)
 
 
 def _new_run(opened: OpenTask, settings: Settings, versions: Mapping[str, str]) -> RunRecord:

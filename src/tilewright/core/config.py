@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core.budget import Budget
-from tilewright.core.errors import ConfigurationError
+from tilewright.core.errors import ConfigurationError, UnknownNameError
 
 _AT_LEAST = {
     "seed": 0,
@@ -21,9 +21,18 @@ _AT_LEAST = {
     "iterations": 0,
     "patience": 1,
     "checks": 1,
+    "repairs": 0,
     "max_evaluations": 1,
+    "max_tokens": 1,
 }
-_POSITIVE = ("compile_timeout_s", "simulation_timeout_s", "max_wall_s")
+_POSITIVE = {
+    "compile_timeout_s": "seconds",
+    "simulation_timeout_s": "seconds",
+    "max_wall_s": "seconds",
+    "max_usd": "US dollars",
+}
+COMPONENTS = ("isa", "menu", "dropout", "feedback", "examples", "history", "ensemble")
+"""What `without` may name: parts of what language models are told, and who is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Settings:
 
     Attributes:
         seed: source of all randomness; the same seed gives the same run.
-        proposer: entry-point name of the proposer.
+        proposers: who writes candidates: entry-point names and models, in shares of equal size.
         beam: B, parents kept per iteration.
         plans: N, plans per parent and iteration.
         implementations: K, candidates per plan.
@@ -41,11 +50,15 @@ class Settings:
         patience: iterations without a better kernel after which the search stops.
         checks: comparisons with the reference per candidate, each on inputs of its own.
         compile_timeout_s, simulation_timeout_s: wall seconds per compilation and simulation.
-        max_evaluations, max_wall_s: the budget; None is no limit.
+        max_evaluations, max_wall_s, max_usd, max_tokens: the budget; None is no limit.
+        allow_unpriced: accept models without a known price although `max_usd` is set.
+        repairs: rounds in which candidates that do not compile or pass go back to their author.
+        edits: language models may answer with search/replace edits.
+        without: components that are switched off, some of `COMPONENTS`.
     """
 
     seed: int = 0
-    proposer: str = "builtin"
+    proposers: tuple[str, ...] = ("builtin",)
     beam: int = 6
     plans: int = 6
     implementations: int = 2
@@ -57,6 +70,12 @@ class Settings:
     simulation_timeout_s: float = 60.0
     max_evaluations: int | None = None
     max_wall_s: float | None = None
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    allow_unpriced: bool = False
+    repairs: int = 1
+    edits: bool = False
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():
@@ -65,12 +84,15 @@ class Settings:
                 raise ConfigurationError(
                     f"setting {name} is {value!r}: give a whole number of at least {least}."
                 )
-        for name in _POSITIVE:
+        for name, unit in _POSITIVE.items():
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigurationError(
-                    f"setting {name} is {value!r}: give a number of seconds above 0."
+                    f"setting {name} is {value!r}: give a number of {unit} above 0."
                 )
+        for component in self.without:
+            if component not in COMPONENTS:
+                raise UnknownNameError("component", component, COMPONENTS)
         if not 0 <= self.dropout < 1:
             raise ConfigurationError(
                 f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."
@@ -87,7 +109,12 @@ class Settings:
     @property
     def budget(self) -> Budget:
         """The limits of the run."""
-        return Budget(self.max_evaluations, self.max_wall_s)
+        return Budget(self.max_evaluations, self.max_wall_s, self.max_usd, self.max_tokens)
+
+    @property
+    def menu_dropout(self) -> float:
+        """The dropout there is: none where it is switched off."""
+        return 0.0 if "dropout" in self.without else self.dropout
 
     def recorded(self) -> dict[str, object]:
         """What a run stores and targets read: every field, and the input seed."""
@@ -103,4 +130,5 @@ class Settings:
                 f"setting {unknown[0]!r} is not known to this version of tilewright: "
                 "resume the run with the version that wrote it."
             )
-        return cls(**{k: v for k, v in values.items() if k in known})  # type: ignore[arg-type]
+        kept = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known}
+        return cls(**kept)  # type: ignore[arg-type]

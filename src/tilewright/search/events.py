@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tilewright.core.records import History, RunRecord, Trial
+from tilewright.core.records import CallRecord, History, RunRecord, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,13 @@ class IterationFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """A model answered (or its reply was known already). Heard from any thread, at any time."""
+
+    call: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The search ended, and why."""
 
@@ -97,6 +104,7 @@ Event: TypeAlias = (
     | EvaluationStarted
     | Evaluated
     | IterationFinished
+    | Called
     | Stopped
 )
 OnEvent: TypeAlias = Callable[[Event], None]

@@ -26,6 +26,9 @@ from tilewright.search.proposing import Batches
 class BudgetSpentError(Exception):
     """Ends a batch while it is proposed or evaluated; never leaves this module."""
 
+    def __init__(self, history: History | None = None) -> None:
+        self.history = history
+
 
 class Search:
     """One run's search.
@@ -39,6 +42,8 @@ class Search:
         budget: evaluations and wall seconds, over all sessions of the run.
         wall_s: wall seconds spent so far, over all sessions of the run.
         on_event: hears of every step.
+        repairs: rounds in which failed candidates of an iteration go back to their author.
+        models_stop: why models are asked no more (their budget is spent), or None.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class Search:
         budget: Budget,
         wall_s: Callable[[], float],
         on_event: OnEvent,
+        repairs: int = 0,
+        models_stop: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._strategy = strategy
         self._batches = batches
@@ -61,6 +68,8 @@ class Search:
         self._budget = budget
         self._wall_s = wall_s
         self._on_event = on_event
+        self._repairs = repairs
+        self._models_stop = models_stop
 
     def evaluate_start(self, start: Candidate) -> History:
         """Evaluate the starting kernel as trial 0. The budget always affords it."""
@@ -78,7 +87,7 @@ class Search:
         while True:
             before = History([t for t in history if t.iteration < iteration])
             reason = self._strategy.should_stop(before, iteration)
-            reason = reason or self._budget.exhausted(self._spent(history))
+            reason = reason or self._exhausted(history)
             if reason is None:
                 history, reason = self._iterate(iteration, before, history)
             if reason is not None:
@@ -92,21 +101,38 @@ class Search:
         """One iteration on top of `before`; `history` may already hold some of its trials."""
         parents = self._strategy.select(before)
         self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
+        proposed: list[str] = []
+        parts = self._batches.stream(
+            iteration, parents, before, lambda: self._require_budget(history)
+        )
         try:
-            proposed = self._batches.propose(
-                iteration, parents, before, lambda: self._require_budget(history)
-            )
-        except BudgetSpentError:
-            return history, self._budget.exhausted(self._spent(history))
-        requests = [r for r in proposed if history.get(r.candidate.id) is None]
+            for part in parts:
+                proposed += [request.candidate.id for request in part]
+                history = self._extend(iteration, part, history)
+            for _ in range(self._repairs):
+                failed = [t for t in map(history.get, proposed) if t and t.latency is None]
+                part = self._batches.repair(iteration, failed, history)
+                proposed = [request.candidate.id for request in part]
+                history = self._extend(iteration, part, history)
+        except BudgetSpentError as stop:
+            return stop.history or history, self._exhausted(stop.history or history)
+        finally:
+            parts.close()
+        best = history.best
+        self._on_event(IterationFinished(iteration, len(history) - len(before), best))
+        return history, self._exhausted(history)
+
+    def _extend(
+        self, iteration: int, requests: Sequence[EvaluationRequest], history: History
+    ) -> History:
+        """Evaluate what is not yet recorded and still afforded; BudgetSpentError ends it early."""
+        new = [request for request in requests if history.get(request.candidate.id) is None]
         affordable = self._budget.evaluations_left(self._spent(history))
-        trials, reason = self._evaluate(iteration, requests[:affordable], history, self._budget)
+        trials, reason = self._evaluate(iteration, new[:affordable], history, self._budget)
         history = history.extended(trials)
-        if reason is None:
-            best = history.best
-            self._on_event(IterationFinished(iteration, len(history) - len(before), best))
-            reason = self._budget.exhausted(self._spent(history))
-        return history, reason
+        if reason is not None:
+            raise BudgetSpentError(history)
+        return history
 
     def _evaluate(
         self,
@@ -155,6 +181,10 @@ class Search:
     def _require_budget(self, history: History) -> None:
         if self._budget.exhausted(self._spent(history)):
             raise BudgetSpentError
+
+    def _exhausted(self, history: History) -> str | None:
+        """Why nothing more may be spent, or None."""
+        return self._budget.exhausted(self._spent(history)) or self._models_stop()
 
     def _spent(self, history: History) -> Spent:
         return Spent(len(history), self._wall_s())

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias, TypeVar
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
@@ -26,10 +25,13 @@ from tilewright.core.records import (
     Workload,
     content_id,
 )
-from tilewright.core.roles import Proposer, SearchStrategy
+from tilewright.core.roles import Proposer, Repairer, SearchStrategy
 from tilewright.search.events import Implemented, OnEvent, Planned, ProposalFailed
 
 Proposal = TypeVar("Proposal", Plan, Candidate)
+T = TypeVar("T")
+U = TypeVar("U")
+Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
 
 
 class Batches:
@@ -51,6 +53,17 @@ class Batches:
         self._settings = settings
         self._on_event = on_event
         self._forms: dict[str, str] = {}  # candidate id -> hash of its normal form
+        self._seen: set[str] = set()  # forms of the iteration's candidates and all before it
+
+    def stream(
+        self,
+        iteration: int,
+        parents: Sequence[Trial],
+        history: History,
+        checkpoint: Callable[[], None] = lambda: None,
+    ) -> Parts:
+        """The batch in parts, each to be evaluated while further ones are still made."""
+        yield self.propose(iteration, parents, history, checkpoint)
 
     def propose(
         self,
@@ -69,20 +82,74 @@ class Batches:
             (parent, self._children(iteration, rank, parent, history, checkpoint))
             for rank, parent in enumerate(parents)
         ]
-        seen = {self._form(t.candidate) for t in history}
+        self._begin(history)
         requests: list[EvaluationRequest] = []
         for parent, children in families:
-            limit = self._strategy.limit_latency(parent)
-            fresh: list[Candidate] = []
-            for child in children:
-                form = self._form(child)
-                if form not in seen:
-                    seen.add(form)
-                    fresh.append(child)
-            requests += [EvaluationRequest(child, limit) for child in fresh]
+            fresh = self._fresh(parent, children)
+            requests += fresh
             duplicates = len(children) - len(fresh)
             self._on_event(Implemented(iteration, parent.candidate.id, len(fresh), duplicates))
         return requests
+
+    def repair(
+        self, iteration: int, failed: Sequence[Trial], history: History
+    ) -> list[EvaluationRequest]:
+        """Corrections of this iteration's failed candidates by a proposer that can correct.
+
+        To be asked after `stream` or `propose`, and in the order in which those gave them.
+        """
+        proposer = self._proposer
+        if not isinstance(proposer, Repairer):
+            return []
+        requests: list[EvaluationRequest] = []
+        families = [(t, history.get(t.candidate.parent_id or "")) for t in failed]
+        corrections = self._map(
+            lambda family: self._corrections(iteration, proposer, *family), families
+        )
+        for (_, parent), children in zip(families, corrections, strict=True):
+            if parent is not None:
+                requests += self._fresh(parent, children)
+        return requests
+
+    def _corrections(
+        self, iteration: int, proposer: Repairer, failed: Trial, parent: Trial | None
+    ) -> list[Candidate]:
+        if parent is None:
+            return []
+        brief = self._brief(iteration, 0, parent)
+        seed = self._seed(iteration, parent, f"repair {failed.candidate.id}")
+        return self._or_nothing(
+            iteration,
+            parent.candidate.id,
+            lambda: proposer.repair(brief, parent, failed, seed),
+        )
+
+    def _map(self, make: Callable[[T], U], items: Sequence[T]) -> list[U]:
+        return [make(item) for item in items]
+
+    def _begin(self, history: History) -> None:
+        """Forget the iteration before: what counts as new is decided by the history."""
+        self._seen = {self._form(t.candidate) for t in history}
+
+    def _fresh(self, parent: Trial, children: Sequence[Candidate]) -> list[EvaluationRequest]:
+        """Requests for the children that are not yet seen; they are from now on."""
+        limit = self._strategy.limit_latency(parent)
+        requests = []
+        for child in children:
+            form = self._form(child)
+            if form not in self._seen:
+                self._seen.add(form)
+                requests.append(EvaluationRequest(child, limit))
+        return requests
+
+    def _seed(self, iteration: int, parent: Trial, purpose: str) -> int:
+        return derived_seed(self._settings.seed, iteration, parent.candidate.id, purpose)
+
+    def _brief(self, iteration: int, rank: int, parent: Trial) -> Brief:
+        settings = self._settings
+        seed = self._seed(iteration, parent, "dropout")
+        menu = dropped(self._target.menu, settings.menu_dropout, seed)
+        return Brief(self._workload, self._target, menu, iteration, settings.iterations, rank=rank)
 
     def _children(
         self,
@@ -92,33 +159,32 @@ class Batches:
         history: History,
         checkpoint: Callable[[], None],
     ) -> list[Candidate]:
-        settings, parent_id = self._settings, parent.candidate.id
-
-        def seed(purpose: str) -> int:
-            return derived_seed(settings.seed, iteration, parent_id, purpose)
-
-        menu = dropped(self._target.menu, settings.dropout, seed("dropout"))
-        brief = Brief(self._workload, self._target, menu, iteration, settings.iterations, rank=rank)
+        brief = self._brief(iteration, rank, parent)
         checkpoint()
-        plans = self._or_nothing(
-            iteration,
-            parent_id,
-            lambda: self._proposer.plan(brief, parent, history, settings.plans, seed("plan")),
-        )
-        self._on_event(Planned(iteration, parent_id, len(plans)))
+        plans = self._plans(brief, parent, history)
+        self._on_event(Planned(iteration, parent.candidate.id, len(plans)))
         children: list[Candidate] = []
         for plan in plans:
             checkpoint()
-            implement = partial(
-                self._proposer.implement,
-                brief,
-                parent,
-                plan,
-                settings.implementations,
-                seed(f"implement {plan.id}"),
-            )
-            children += self._or_nothing(iteration, parent_id, implement)
+            children += self._implementations(brief, parent, plan)
         return children
+
+    def _plans(self, brief: Brief, parent: Trial, history: History) -> list[Plan]:
+        seed = self._seed(brief.iteration, parent, "plan")
+        return self._or_nothing(
+            brief.iteration,
+            parent.candidate.id,
+            lambda: self._proposer.plan(brief, parent, history, self._settings.plans, seed),
+        )
+
+    def _implementations(self, brief: Brief, parent: Trial, plan: Plan) -> list[Candidate]:
+        count = self._settings.implementations
+        seed = self._seed(brief.iteration, parent, f"implement {plan.id}")
+        return self._or_nothing(
+            brief.iteration,
+            parent.candidate.id,
+            lambda: self._proposer.implement(brief, parent, plan, count, seed),
+        )
 
     def _or_nothing(
         self, iteration: int, parent_id: str, propose: Callable[[], list[Proposal]]

@@ -54,6 +54,7 @@ class CourierTransport:
         self._lock = threading.Lock()
         self._waiting: dict[str, Future[Reply]] = {}
         self._process: subprocess.Popen[str] | None = None
+        self._closed = False
 
     def submit(self, request: Request) -> Future[Reply]:
         """Equal requests under way share one call."""
@@ -61,6 +62,10 @@ class CourierTransport:
         with self._lock:
             if key in self._waiting:
                 return self._waiting[key]
+            if self._closed:
+                refused = Future[Reply]()
+                refused.set_exception(ModelError(f"the run was stopped; {GO_ON}."))
+                return refused
             future = self._waiting[key] = Future[Reply]()
             future.set_running_or_notify_cancel()
             process = self._process = self._process or self._start()
@@ -82,6 +87,7 @@ class CourierTransport:
         Whoever waits for a reply is told now; the reply will lie in the spool.
         """
         with self._lock:
+            self._closed = True
             if self._process is not None and self._process.stdin is not None:
                 with contextlib.suppress(BrokenPipeError):
                     self._process.stdin.close()

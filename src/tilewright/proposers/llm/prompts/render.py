@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING, Any
 
 from tilewright.core.records import Brief, Example, History, Plan, Trial
 from tilewright.proposers.llm.feedback import describe_ancestors, describe_failure, describe_latency
 from tilewright.proposers.llm.messages import Message
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 VERSION = "v1"
 """Folder of the templates; changed templates get a new one, so that old runs stay explainable."""
@@ -89,6 +90,8 @@ def _render(name: str, values: dict[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader("tilewright.proposers.llm", f"prompts/{VERSION}"),
         undefined=StrictUndefined,
