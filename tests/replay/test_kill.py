@@ -89,10 +89,11 @@ def test_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
-    process = start(tmp_path / "a", 0, 0.1)
+    process = start(tmp_path / "a", 0, 0.3)
     log = tmp_path / "a" / "log"
     while not (log.exists() and log.read_text().count("\n") > 10):
         assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate()
     assert (process.returncode, output) == (0, "interrupted: interrupted by the user\n"), errors
@@ -105,14 +106,17 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_on_one_run(tmp_path: Path) -> None:
-    first = start(tmp_path / "a", 0, 0.1)
-    log = tmp_path / "a" / "log"
-    while not log.exists() or not log.read_text():
-        assert first.poll() is None, first.communicate()
-    second = start(tmp_path / "a", 0, 0.1)
-    _, errors = second.communicate()
-    assert f"StorageError: process {first.pid} is already working on this run" in errors
-    other = start(tmp_path / "a", 1, 0.0)
-    assert other.wait() == 0
-    first.kill()
-    first.communicate()
+    first = start(tmp_path / "a", 0, 2.0)
+    try:
+        log = tmp_path / "a" / "log"
+        while not log.exists() or not log.read_text():
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.01)
+        second = start(tmp_path / "a", 0, 2.0)
+        _, errors = second.communicate()
+        assert f"StorageError: process {first.pid} is already working on this run" in errors
+        other = start(tmp_path / "a", 1, 0.0)
+        assert other.wait() == 0
+    finally:
+        first.kill()
+        first.communicate()
