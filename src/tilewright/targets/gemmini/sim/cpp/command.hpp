@@ -45,6 +45,10 @@ struct LocalAddress {
   bool accumulates() const { return (bits >> 30) & 1; }
   bool reads_full() const { return (bits >> 29) & 1; }
   u32 row() const { return bits & 0x1fffffffu; }
+  bool is_same_row(LocalAddress other) const {
+    return !is_none() && !other.is_none() && in_accumulator() == other.in_accumulator() &&
+           row() == other.row();
+  }
 };
 
 // rs2 of a move, and both registers of preload and compute: address, columns, rows.

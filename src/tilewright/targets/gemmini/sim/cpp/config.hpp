@@ -41,7 +41,10 @@ namespace cosim {
   FIELD(l2_mshrs)                       \
   FIELD(l2_mshr_release)                \
   FIELD(l2_full_line_store)             \
-  FIELD(l2_write_back)                  \
+  FIELD(l2_full_line_hold)              \
+  FIELD(l2_clean_victim)                \
+  FIELD(l2_dirty_victim)                \
+  FIELD(l2_second_request)              \
   FIELD(l2_probe_latency)               \
   FIELD(dram_latency)                   \
   FIELD(dram_line_cycles)               \
@@ -51,14 +54,12 @@ namespace cosim {
   FIELD(cpu_l1_ways)                    \
   FIELD(cpu_l1_miss)                    \
   FIELD(cpu_load_use)                   \
-  FIELD(cpu_jump)                       \
   FIELD(cpu_branch_miss)                \
   FIELD(cpu_multiply)                   \
   FIELD(cpu_divide)                     \
-  FIELD(cpu_divide_word)                \
   FIELD(cpu_float)                      \
   FIELD(cpu_store_to_load)              \
-  FIELD(cpu_store_to_load_distance)
+  FIELD(cpu_store_latency)
 
 struct Config {
 #define COSIM_DECLARE(name) int name = 0;

@@ -85,10 +85,12 @@ HartStatus Hart::run(std::vector<Event>& events, std::size_t event_count) {
       }
       const Instruction& in = fetch();
       const u64 address = x_[in.rs1] + static_cast<u64>(static_cast<i64>(in.imm));
+      Execution execution{pc_, address, x_[in.rs1], x_[in.rs2], false};
       next_pc_ = pc_ + in.length;
       execute(in);
       instructions_++;
-      if (pipeline_) account(in, address, events);
+      execution.taken = next_pc_ != pc_ + in.length;
+      if (pipeline_) account(in, execution, events);
       pc_ = next_pc_;
     }
   } catch (Fault& fault) {
@@ -124,9 +126,9 @@ void Hart::enter_code() {
   code_.instructions.resize(code_.size / 2);
 }
 
-void Hart::account(const Instruction& in, u64 address, std::vector<Event>& events) {
-  const bool taken = next_pc_ != pc_ + in.length;
-  cycles_since_event_ += pipeline_->cycles(in, pc_, address, taken);
+void Hart::account(const Instruction& in, const Execution& execution,
+                   std::vector<Event>& events) {
+  cycles_since_event_ += pipeline_->cycles(in, execution);
   Event event{EventKind::end, 0, cycles_since_event_, 0, 0, pc_};
   if (in.op == Op::rocc) {
     event.kind = EventKind::command;
@@ -135,10 +137,10 @@ void Hart::account(const Instruction& in, u64 address, std::vector<Event>& event
     event.rs2 = x_[in.rs2];
   } else if ((in.op >= Op::lb && in.op <= Op::lwu) || in.op == Op::flw || in.op == Op::fld) {
     event.kind = EventKind::load;
-    event.rs1 = address;
+    event.rs1 = execution.address;
   } else if ((in.op >= Op::sb && in.op <= Op::sd) || in.op == Op::fsw || in.op == Op::fsd) {
     event.kind = EventKind::store;
-    event.rs1 = address;
+    event.rs1 = execution.address;
   } else if (in.op == Op::fence) {
     event.kind = EventKind::fence;
   } else if (read_cycle_counter_) {

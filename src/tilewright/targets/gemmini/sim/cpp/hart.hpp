@@ -66,7 +66,7 @@ class Hart {
   void execute_csr(const Instruction& in);
   u64 read_csr(u32 number);
   void write_csr(u32 number, u64 value);
-  void account(const Instruction& in, u64 address, std::vector<Event>& events);
+  void account(const Instruction& in, const Execution& execution, std::vector<Event>& events);
   void write_x(u8 index, u64 value) {
     if (index != 0) x_[index] = value;
   }

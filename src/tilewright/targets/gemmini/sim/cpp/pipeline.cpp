@@ -1,11 +1,18 @@
 #include "pipeline.hpp"
 
+#include <algorithm>
+#include <bit>
+
 namespace cosim {
 namespace {
 
 bool is_integer_load(Op op) { return op >= Op::lb && op <= Op::lwu; }
 bool is_float_load(Op op) { return op == Op::flw || op == Op::fld; }
 bool is_store(Op op) { return (op >= Op::sb && op <= Op::sd) || op == Op::fsw || op == Op::fsd; }
+bool is_multiply(Op op) { return (op >= Op::mul && op <= Op::mulhu) || op == Op::mulw; }
+bool is_divide(Op op) {
+  return (op >= Op::div && op <= Op::remu) || (op >= Op::divw && op <= Op::remuw);
+}
 
 // Whether the instruction reads `rs2` as an integer register early in the pipeline.
 bool reads_rs2(Op op) {
@@ -19,45 +26,54 @@ bool reads_rs1(Op op) { return op != Op::lui && op != Op::auipc && op != Op::jal
 
 Pipeline::Pipeline(const Config& config) : config_(config), branch_counters_(kBranchEntries, 1) {}
 
-u32 Pipeline::cycles(const Instruction& in, u64 pc, u64 address, bool taken) {
-  const Op op = in.op;
-  index_++;
+u32 Pipeline::cycles(const Instruction& in, const Execution& execution) {
   u32 cycles = 1;
-  if (loaded_register_ != 0 && ((reads_rs1(op) && in.rs1 == loaded_register_) ||
-                                (reads_rs2(op) && in.rs2 == loaded_register_))) {
+  if (loaded_register_ != 0 && ((reads_rs1(in.op) && in.rs1 == loaded_register_) ||
+                                (reads_rs2(in.op) && in.rs2 == loaded_register_))) {
     cycles += static_cast<u32>(config_.cpu_load_use);
   }
-  loaded_register_ = 0;
-  if (is_integer_load(op)) {
-    loaded_register_ = in.rd;
-    return cycles + load(address);
-  }
-  if (is_float_load(op)) return cycles + 1 + load(address);
-  if (is_store(op)) {
-    stores_[next_store_] = {address, index_};
-    next_store_ ^= 1;
-    return cycles;
-  }
-  if (op >= Op::beq && op <= Op::bgeu) return cycles + branch(pc, taken);
-  if (op == Op::jal || op == Op::jalr) return cycles + static_cast<u32>(config_.cpu_jump);
-  if (op >= Op::mul && op <= Op::mulhu) return cycles + static_cast<u32>(config_.cpu_multiply);
-  if (op >= Op::div && op <= Op::remu) return cycles + static_cast<u32>(config_.cpu_divide);
-  if (op == Op::mulw) return cycles + static_cast<u32>(config_.cpu_multiply);
-  if (op >= Op::divw && op <= Op::remuw) {
-    return cycles + static_cast<u32>(config_.cpu_divide_word);
-  }
-  if (op >= Op::fmadd_s && op < Op::rocc) return cycles + static_cast<u32>(config_.cpu_float);
-  return cycles;
+  loaded_register_ = is_integer_load(in.op) ? in.rd : 0;
+  now_ += cycles;
+  const u32 more = latency(in, execution);
+  now_ += more;
+  return cycles + more;
 }
 
-// A load of bytes stored just before waits for the store to reach the cache.
-u32 Pipeline::load(u64 address) const {
-  for (const Store& store : stores_) {
-    const bool same_word = ((store.address ^ address) & 0xff8) == 0;
-    const u64 distance = index_ - store.index;
-    if (same_word && distance <= static_cast<u64>(config_.cpu_store_to_load_distance)) {
-      return static_cast<u32>(config_.cpu_store_to_load);
-    }
+// Cycles beyond the first.
+u32 Pipeline::latency(const Instruction& in, const Execution& execution) {
+  const Op op = in.op;
+  if (is_integer_load(op)) return load(execution.address);
+  if (is_float_load(op)) return 1 + load(execution.address);
+  if (is_store(op)) {
+    stores_[next_store_] = {execution.address,
+                            now_ + static_cast<u64>(config_.cpu_store_latency), true};
+    next_store_ = (next_store_ + 1) % kPendingStores;
+    return 0;
+  }
+  if (op >= Op::beq && op <= Op::bgeu) return branch(execution.pc, execution.taken);
+  if (is_multiply(op)) return static_cast<u32>(config_.cpu_multiply);
+  if (is_divide(op)) return divide(op, execution.dividend, execution.divisor);
+  if (op >= Op::fmadd_s && op < Op::rocc) return static_cast<u32>(config_.cpu_float);
+  return 0;
+}
+
+// Stores reach the cache in cycles without a load, oldest first. A load of a word that is still
+// on its way is replayed after it.
+u32 Pipeline::load(u64 address) {
+  for (int i = 0; i < kPendingStores; i++) {
+    PendingStore& store = stores_[(next_store_ + i) % kPendingStores];
+    if (!store.is_pending) continue;
+    const u64 written = std::max(store.ready, cache_used_ + 1);
+    if (written >= now_) break;
+    store.is_pending = false;
+    cache_used_ = written;
+  }
+  cache_used_ = now_;
+  for (PendingStore& store : stores_) {
+    const bool is_same_word = ((store.address ^ address) & 0xff8) == 0;
+    if (!store.is_pending || !is_same_word) continue;
+    store.is_pending = false;
+    return static_cast<u32>(config_.cpu_store_to_load);
   }
   return 0;
 }
@@ -68,6 +84,20 @@ u32 Pipeline::branch(u64 pc, bool taken) {
   if (taken && counter < 3) counter++;
   if (!taken && counter > 0) counter--;
   return predicted == taken ? 0 : static_cast<u32>(config_.cpu_branch_miss);
+}
+
+// One cycle for each bit of the quotient: the divider skips its leading zeros.
+u32 Pipeline::divide(Op op, u64 dividend, u64 divisor) const {
+  const bool is_signed = op == Op::div || op == Op::rem || op == Op::divw || op == Op::remw;
+  const bool is_word = op >= Op::divw;
+  const auto width = [&](u64 value) {
+    if (is_word) value = static_cast<u64>(static_cast<i64>(static_cast<i32>(value)));
+    if (is_word && !is_signed) value &= 0xffffffffu;
+    if (is_signed && static_cast<i64>(value) < 0) value = ~value + 1;
+    return static_cast<int>(std::bit_width(value));
+  };
+  const int bits = std::max(0, width(dividend) - width(divisor));
+  return static_cast<u32>(config_.cpu_divide + (divisor == 0 ? 64 : bits));
 }
 
 }  // namespace cosim

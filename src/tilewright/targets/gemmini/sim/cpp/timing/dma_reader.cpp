@@ -148,6 +148,9 @@ void DmaReader::issue_requests() {
   request.offset = split_bytes_ % local_row_bytes;
   request.bytes = window.bytes;
   request.beats = window.window / config_.dma_bus_bytes;
+  // A window whose last beats carry nothing for the row takes one more cycle to finish.
+  const int end = static_cast<int>(address & static_cast<u64>(window.window - 1)) + window.bytes;
+  if (end <= window.window - config_.dma_bus_bytes) request.beats++;
   request.order = order_++;
   const bool modified = cpu_cache_.share(address);
   request.ready =

@@ -61,9 +61,25 @@ bool ExecuteController::configure() {
 // A compute shares its pass with the next preload only when the compute after that is there too:
 // the controller looks three commands ahead for hazards.
 ExecuteController::Pass ExecuteController::choose_pass() const {
-  if (funct(0) == kPreload) return is_at(1) ? Pass::preload : Pass::none;
+  if (funct(0) == kPreload) return is_at(1) && !has_hazard(0) ? Pass::preload : Pass::none;
   const bool preload_follows = is_at(1) && funct(1) == kPreload;
-  return preload_follows && is_at(2) ? Pass::both : Pass::compute;
+  return preload_follows && is_at(2) && !has_hazard(1) ? Pass::both : Pass::compute;
+}
+
+// Whether the preload at this place, or the compute after it, reads a result still under way.
+bool ExecuteController::has_hazard(std::size_t preload) const {
+  const TimedCommand& compute = commands_[preload + 1].command;
+  return is_being_written(commands_[preload].command.first.address) ||
+         is_being_written(compute.first.address) || is_being_written(compute.second.address);
+}
+
+// Only the first rows of two tiles are compared.
+bool ExecuteController::is_being_written(LocalAddress address) const {
+  if (address.is_none()) return false;
+  for (std::size_t i = 0; i < preloaded_.size(); i++) {
+    if (preloaded_[i].address.is_same_row(address)) return true;
+  }
+  return mesh_.writes_to(address);
 }
 
 void ExecuteController::start_pass(Pass pass) {

@@ -50,6 +50,8 @@ class ExecuteController {
   u8 funct(std::size_t index) const { return commands_[index].command.funct; }
 
   Pass choose_pass() const;
+  bool has_hazard(std::size_t preload) const;
+  bool is_being_written(LocalAddress address) const;
   void start_pass(Pass pass);
   bool configure();
   void feed_rows();

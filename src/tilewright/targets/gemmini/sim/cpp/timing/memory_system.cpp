@@ -21,24 +21,25 @@ Cycle MemorySystem::access(u64 address, Cycle time, MemoryAccess kind, bool in_c
   if (Line* line = find(line_number)) {
     was_hit_ = true;
     line->dirty |= writes;
-    return std::max(line->ready, start + hit_latency);
+    const bool is_coming = line->ready > start;
+    const Cycle ready = line->ready + static_cast<Cycle>(is_coming ? config_.l2_second_request : 0);
+    return std::max(ready, start + hit_latency);
   }
   was_hit_ = false;
   const Cycle granted = wait_for_mshr(start);
   Line& line = evict(line_number);
-  const Cycle write_back = line.dirty ? static_cast<Cycle>(config_.l2_write_back) : 0;
+  const Cycle eviction = eviction_cycles(line);
   line = {line_number, 0, writes};
   if (kind == MemoryAccess::full_line_write) {
-    const Cycle release = granted + static_cast<Cycle>(config_.l2_full_line_store) + write_back;
-    hold_mshr(release);
-    return std::max(granted + hit_latency, release);
+    hold_mshr(granted + static_cast<Cycle>(config_.l2_full_line_hold) + eviction);
+    return granted + hit_latency + static_cast<Cycle>(config_.l2_full_line_store);
   }
   const auto transfer = static_cast<Cycle>(config_.dram_line_cycles);
   const Cycle ready =
       std::max(granted + hit_latency + static_cast<Cycle>(config_.dram_latency),
                dram_free_ + transfer);
   dram_free_ = ready;
-  hold_mshr(ready + write_back + static_cast<Cycle>(config_.l2_mshr_release));
+  hold_mshr(ready + eviction + static_cast<Cycle>(config_.l2_mshr_release));
   line.ready = ready;
   return ready;
 }
@@ -58,6 +59,12 @@ MemorySystem::Line& MemorySystem::evict(u64 line) {
   random_ ^= random_ << 5;
   const u64 ways = static_cast<u64>(config_.l2_ways);
   return lines_[(line & (sets_ - 1)) * ways + random_ % ways];
+}
+
+// How much longer an MSHR is held because the line gives way to another.
+Cycle MemorySystem::eviction_cycles(const Line& victim) const {
+  if (victim.tag == ~0ull) return 0;
+  return static_cast<Cycle>(victim.dirty ? config_.l2_dirty_victim : config_.l2_clean_victim);
 }
 
 // The time at which a miss that arrives at `time` has an MSHR.

@@ -31,6 +31,7 @@ class MemorySystem {
 
   Line* find(u64 line);
   Line& evict(u64 line);
+  Cycle eviction_cycles(const Line& victim) const;
   Cycle wait_for_mshr(Cycle time);
   void hold_mshr(Cycle until);
 

@@ -24,8 +24,16 @@ void Mesh::feed(const ResultTile& tile, int row, u32 c_stride, bool is_last) {
   result.adds = tile.address.accumulates();
   result.is_written = !tile.address.is_none() && row < tile.rows;
   result.is_last = is_last;
+  result.tile = tile.address;
   rows_.push(result);
   if (is_last) products_++;
+}
+
+bool Mesh::writes_to(LocalAddress address) const {
+  for (std::size_t i = 0; i < rows_.size(); i++) {
+    if (rows_[i].is_last && rows_[i].tile.is_same_row(address)) return true;
+  }
+  return false;
 }
 
 void Mesh::tick() {

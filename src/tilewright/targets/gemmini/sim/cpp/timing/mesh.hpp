@@ -28,6 +28,8 @@ class Mesh {
   void feed(const ResultTile& tile, int row, u32 c_stride, bool is_last);
 
   int products_in_flight() const { return products_; }
+  // Whether a product whose last row was fed is still on its way to `address`.
+  bool writes_to(LocalAddress address) const;
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
@@ -39,6 +41,7 @@ class Mesh {
     bool adds = false;
     bool is_written = false;
     bool is_last = false;
+    LocalAddress tile;  // first row of the product
   };
 
   Clock& clock_;
