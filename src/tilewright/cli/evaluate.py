@@ -47,9 +47,10 @@ def evaluate(
 ) -> None:
     """Build, check and measure one kernel: verdict, cycles, utilisation, where cycles went.
 
-    Ends with exit code 1 if the kernel fails.
+    Ends with exit code 1 if the kernel fails a check, 2 if it does not build.
     """
     from tilewright.cli.console import results
+    from tilewright.core.errors import InputError
     from tilewright.core.records import Failed
     from tilewright.run import evaluate_file
 
@@ -59,6 +60,11 @@ def evaluate(
         write_json(json, evaluation_json(evaluation, seed))
     if isinstance(evaluation.outcome, Failed):
         _print_failed(results(), evaluation, evaluation.outcome, file)
+        if evaluation.outcome.stage == "build":
+            raise InputError(
+                f"kernel file {file} does not build ({evaluation.outcome.kind}, see above): give "
+                "C that defines `kernel` and uses only the target's commands."
+            )
         raise typer.Exit(1)
     _print_measured(results(), evaluation, evaluation.outcome)
 

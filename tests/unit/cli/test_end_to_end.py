@@ -54,6 +54,20 @@ def test_a_killed_search_goes_on_and_gets_faster(tmp_path: Path) -> None:
     assert numbers["breakdown"]
 
 
+def test_a_kernel_that_does_not_build_is_bad_input(tmp_path: Path) -> None:
+    for name, source in {"unparsable": "int main", "no-kernel": "void other(void) {}"}.items():
+        (tmp_path / f"{name}.c").write_text(source)
+        refused = _run(
+            "evaluate", f"{name}.c", "--workload", "gemmini:gemm-16x16x16", "--json", "e.json",
+            cwd=tmp_path,
+        )  # fmt: skip
+        assert refused.returncode == 2
+        assert f"kernel file {name}.c does not build" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        written = json.loads((tmp_path / "e.json").read_text())
+        assert written["failure"]["stage"] == "build"
+
+
 def test_ctrl_c_in_the_middle_leaves_no_process_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*TILEWRIGHT, "optimize", "gemmini:gemm-512x512x512"],
