@@ -53,6 +53,7 @@ namespace cosim {
   FIELD(cpu_l1_bytes)                   \
   FIELD(cpu_l1_ways)                    \
   FIELD(cpu_l1_miss)                    \
+  FIELD(cpu_fetch_miss)                 \
   FIELD(cpu_load_use)                   \
   FIELD(cpu_branch_miss)                \
   FIELD(cpu_multiply)                   \

@@ -24,10 +24,11 @@ bool reads_rs1(Op op) { return op != Op::lui && op != Op::auipc && op != Op::jal
 
 }  // namespace
 
-Pipeline::Pipeline(const Config& config) : config_(config), branch_counters_(kBranchEntries, 1) {}
+Pipeline::Pipeline(const Config& config)
+    : config_(config), instruction_cache_(config), branch_counters_(kBranchEntries, 1) {}
 
 u32 Pipeline::cycles(const Instruction& in, const Execution& execution) {
-  u32 cycles = 1;
+  u32 cycles = 1 + fetch(execution.pc);
   if (loaded_register_ != 0 && ((reads_rs1(in.op) && in.rs1 == loaded_register_) ||
                                 (reads_rs2(in.op) && in.rs2 == loaded_register_))) {
     cycles += static_cast<u32>(config_.cpu_load_use);
@@ -37,6 +38,13 @@ u32 Pipeline::cycles(const Instruction& in, const Execution& execution) {
   const u32 more = latency(in, execution);
   now_ += more;
   return cycles + more;
+}
+
+u32 Pipeline::fetch(u64 pc) {
+  const u64 line = pc / static_cast<u64>(config_.l2_line_bytes);
+  if (line == fetched_line_) return 0;
+  fetched_line_ = line;
+  return instruction_cache_.access(pc, false) ? 0 : static_cast<u32>(config_.cpu_fetch_miss);
 }
 
 // Cycles beyond the first.

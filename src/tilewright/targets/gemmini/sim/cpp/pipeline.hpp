@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config.hpp"
+#include "cpu_cache.hpp"
 #include "instruction.hpp"
 #include "types.hpp"
 
@@ -33,6 +34,7 @@ class Pipeline {
     bool is_pending = false;
   };
 
+  u32 fetch(u64 pc);
   u32 latency(const Instruction& instruction, const Execution& execution);
   u32 branch(u64 pc, bool taken);
   u32 load(u64 address);
@@ -42,6 +44,8 @@ class Pipeline {
   static constexpr int kPendingStores = 2;
 
   const Config config_;
+  CpuCache instruction_cache_;
+  u64 fetched_line_ = ~0ull;
   std::vector<u8> branch_counters_;  // two-bit saturating counters
   PendingStore stores_[kPendingStores];
   int next_store_ = 0;

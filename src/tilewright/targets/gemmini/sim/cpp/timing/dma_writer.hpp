@@ -8,7 +8,7 @@
 #include "breakdown.hpp"
 #include "clock.hpp"
 #include "completions.hpp"
-#include "cpu_cache.hpp"
+#include "../cpu_cache.hpp"
 #include "fifo.hpp"
 #include "memory_system.hpp"
 #include "ports.hpp"

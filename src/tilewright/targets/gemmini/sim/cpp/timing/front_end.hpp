@@ -5,7 +5,7 @@
 #include "../config.hpp"
 #include "breakdown.hpp"
 #include "clock.hpp"
-#include "cpu_cache.hpp"
+#include "../cpu_cache.hpp"
 #include "event_source.hpp"
 #include "fifo.hpp"
 #include "reservation_station.hpp"

@@ -9,7 +9,7 @@
 #include "breakdown.hpp"
 #include "clock.hpp"
 #include "completions.hpp"
-#include "cpu_cache.hpp"
+#include "../cpu_cache.hpp"
 #include "dma_reader.hpp"
 #include "dma_writer.hpp"
 #include "event_source.hpp"

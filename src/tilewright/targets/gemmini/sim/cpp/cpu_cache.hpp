@@ -1,10 +1,10 @@
-// The tags of Rocket's L1 data cache.
+// The tags of one of Rocket's L1 caches.
 #pragma once
 
 #include <vector>
 
-#include "../config.hpp"
-#include "../types.hpp"
+#include "config.hpp"
+#include "types.hpp"
 
 namespace cosim {
 
