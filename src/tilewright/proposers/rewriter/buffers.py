@@ -146,19 +146,20 @@ def relocated(kernel: Kernel, moves: Iterable[tuple[Buffer, int, int]]) -> Kerne
 
 
 def _moved_row(row: Expr, buffer: Buffer, base: int, slot_stride: int) -> Expr:
-    shifted_row = row + (base - buffer.base)
-    if buffer.slots > 1:
-        slot = slot_term(row, buffer)
-        unit = Expr(0, tuple((atom, 1) for atom, _ in slot.terms))
-        shifted_row = shifted_row - slot + unit * slot_stride
-    return shifted_row
+    slot = slot_term(row, buffer)
+    scaled = Expr(slot.const // max(1, buffer.slot_stride) * slot_stride,
+                  tuple((atom, slot_stride) for atom, _ in slot.terms))
+    return row + (base - buffer.base) - slot + scaled
 
 
 def slot_term(row: Expr, buffer: Buffer) -> Expr:
     """The part of a row of a buffer that selects the slot; zero if there is only one."""
-    return Expr(0, tuple((a, c) for a, c in row.terms if isinstance(a, Remainder)
-                         and buffer.slots > 1 and a.by == buffer.slots
-                         and c == buffer.slot_stride))
+    if buffer.slots == 1:
+        return Expr()
+    turning = tuple((a, c) for a, c in row.terms
+                    if isinstance(a, Remainder) and a.by == buffer.slots)
+    fixed = (row.const - buffer.base) // buffer.slot_stride * buffer.slot_stride
+    return Expr(0 if turning else fixed, turning)
 
 
 def shifted(buffer: Buffer, shift: Expr) -> dict[tuple[Command, int], Expr]:
@@ -252,12 +253,12 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
     label = name if taken[name] == 1 else f"{name}{taken[name]}"
     base, end = min(a for a, _ in touched), max(b for _, b in touched)
     space = members[0].local.space
-    slots = {next(((a.by, c) for a, c in m.local.row.terms
-                   if isinstance(a, Remainder) and a.by <= MAX_SLOTS), (1, 0)) for m in members}
+    slots = {(a.by, c) for m in members for a, c in m.local.row.terms
+             if isinstance(a, Remainder) and a.by <= MAX_SLOTS}
     if len(slots) == 1:
         count, stride = slots.pop()
         rows = end - base - (count - 1) * stride
-        if count > 1 and stride >= rows > 0:
+        if stride >= rows > 0:
             return Buffer(label, space, base, rows, tuple(members), count, stride)
     return Buffer(label, space, base, end - base, tuple(members))
 

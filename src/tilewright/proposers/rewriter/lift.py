@@ -198,7 +198,9 @@ class _Lifter:
         if not self.machine.is_command(text_of(name)):
             raise NotModelled(f"call of {text_of(name)}")
         reader = Reader(self.machine, scope)
-        given = tuple(reader.operand(a) for a in arguments.named_children if a.type != "comment")
+        named = self.machine.unit(text_of(name)) == "config"
+        given = tuple(reader.operand(a, keep_names=named)
+                      for a in arguments.named_children if a.type != "comment")
         self._check_operands(text_of(name), given)
         return (Command(text_of(name), given),)
 
@@ -221,8 +223,8 @@ class _Lifter:
         name, lower = self._initial(node, scope)
         if body is None or name in _assigned(body):
             raise NotModelled("loop whose variable changes in its body")
-        upper = self._upper(node, name, scope)
         step = self._step(node, name, scope)
+        upper = self._upper(node, name, scope, lower, step)
         inner = scope.inner()
         unique = name
         while unique in scope.loops:
@@ -251,7 +253,7 @@ class _Lifter:
             raise NotModelled("loop that does not count")
         return text_of(name), Reader(self.machine, scope).integer(value)
 
-    def _upper(self, node: Node, name: str, scope: Scope) -> Expr:
+    def _upper(self, node: Node, name: str, scope: Scope, lower: Expr, step: int) -> Expr:
         test = node.child_by_field_name("condition")
         left = test.child_by_field_name("left") if test is not None else None
         right = test.child_by_field_name("right") if test is not None else None
@@ -262,7 +264,9 @@ class _Lifter:
         if text_of(operator) == "<":
             return bound
         if text_of(operator) == "<=":
-            return bound + 1
+            span = bound - lower
+            whole = span.is_const and span.const % step == 0
+            return bound + (step if whole else 1)
         raise NotModelled("loop that does not count up")
 
     def _step(self, node: Node, name: str, scope: Scope) -> int:

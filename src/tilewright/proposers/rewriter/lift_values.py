@@ -50,11 +50,12 @@ class Reader:
     machine: Machine
     scope: Scope
 
-    def operand(self, node: Node) -> Operand:
-        """An operand of a command; settings that are no integers are kept as text."""
-        if node.type == "identifier" and text_of(node) in self.machine.constants and (
-                text_of(node) not in self.scope.values):
-            return Text(text_of(node))
+    def operand(self, node: Node, *, keep_names: bool) -> Operand:
+        """An operand of a command; with `keep_names`, constants of the target stay as written."""
+        if node.type == "identifier" and text_of(node) not in self.scope.values:
+            absent = self.machine.flags.get(text_of(node)) == "absent"
+            if absent or (keep_names and text_of(node) in self.machine.constants):
+                return Text(text_of(node))
         try:
             value = self.value(node)
         except NotModelled:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count
 from tilewright.proposers.rewriter.buffers import (
-    Buffer,
     NotApplicable,
     find_buffer,
     readdressed,
@@ -56,11 +55,3 @@ def iteration_number(loop: Loop, above: Body, slots: int) -> Expr:
             break
         product *= count
     return number
-
-
-def slot_turns(buffer: Buffer, loop: Loop) -> bool:
-    """Whether neighbouring iterations of a loop use different slots of a buffer."""
-    rows = [a.local.row for a in buffer.accesses]
-    return buffer.slots > 1 and all(
-        any(loop.var in Expr(0, ((atom, 1),)).names() for atom, c in row.terms
-            if c == buffer.slot_stride) for row in rows)

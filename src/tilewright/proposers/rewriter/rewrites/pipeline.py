@@ -20,10 +20,8 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.multibuffer import (
-    multibuffer,
-    slot_turns,
-)
+from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
+from tilewright.proposers.rewriter.rewrites.undo import plain
 
 
 def prefetch(
@@ -42,7 +40,6 @@ def prefetch(
     if reused(buffer):
         raise NotApplicable(f"{buffer_name} is filled again after it was used")
     ahead, rest = _split(loop, {a.command for a in buffer.writers}, buffer)
-    _check_turns(buffer, loop)
     first = at_value(ahead, loop.var, loop.lower)
     next_value = var(loop.var) + loop.step
     guarded = Guard((Compare("<", next_value, loop.upper),), at_value(ahead, loop.var, next_value),
@@ -72,7 +69,6 @@ def delay_stores(
     if any(a.command in stores for a in buffer.accesses[:last_write]):
         raise NotApplicable(f"{buffer_name} is filled again after it was stored")
     behind, rest = _split(loop, stores, buffer)
-    _check_turns(buffer, loop)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:
         raise NotApplicable(f"the number of iterations of loop {loop.var} is not known")
@@ -89,15 +85,10 @@ def delay_stores(
 def _with_slots(
     kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
 ) -> tuple[Kernel, Loop]:
-    if find_buffer(kernel, machine, buffer_name).slots > 1:
-        return kernel, loop
-    doubled = multibuffer(kernel, machine, buffer_name, loop, slots)
-    return doubled, same_loop(kernel, doubled, loop)
-
-
-def _check_turns(buffer: Buffer, loop: Loop) -> None:
-    if not slot_turns(buffer, loop):
-        raise NotApplicable(f"the slots of {buffer.name} do not turn with loop {loop.var}")
+    """The kernel with that many slots, and the loop in it; any older pipelining is undone."""
+    kernel, loop = plain(kernel, machine, buffer_name, loop)
+    turning = multibuffer(kernel, machine, buffer_name, loop, slots)
+    return turning, same_loop(kernel, turning, loop)
 
 
 def _split(loop: Loop, moved: set[Command], buffer: Buffer) -> tuple[Body, Body]:

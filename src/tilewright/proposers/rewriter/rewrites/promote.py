@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count
+from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count, with_notes
 from tilewright.proposers.rewriter.buffers import (
     Access,
     Buffer,
@@ -66,7 +66,8 @@ def promote(
     writers = {a.command for a in find_buffer(kernel, machine, buffer_name).writers}
     if at_first_use:
         return placed(_guarded(kernel, loop, writers, {n.var for n in needed}), machine)
-    loads = _only(loop, writers, {n.var for n in needed})
+    loads = with_notes(_only(loop, writers, {n.var for n in needed}),
+                       (f"{buffer_name} for all of loop {loop.var}",))
     rest = rebuilt((loop,), lambda s: () if s in writers else None)
     kernel = kernel.with_body(
         rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None))

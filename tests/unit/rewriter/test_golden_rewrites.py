@@ -1,0 +1,74 @@
+"""Every rewrite on a small kernel, compared with a stored result (`--update-golden` rewrites it)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kernel_model import gemm_is_right
+
+from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rewriter"
+EXPERT = ("hoist r; resident W r inside; block-load X d#2; overwrite Y; pipeline X r 3; "
+          "double-accumulator Y r 2 in-place")
+CASES = {
+    "lifted": "",
+    "hoist": "hoist r",
+    "resident": "resident W r before",
+    "resident_at_first_use": "resident W r at-first-use",
+    "resident_inside": "hoist r; resident W r inside",
+    "block_load": "block-load X d",
+    "widen": "block-load X d; widen",
+    "banks": "banks",
+    "overwrite": "overwrite Y",
+    "double_buffer": "double-buffer W d 2",
+    "double_accumulator": "double-accumulator Y c 2 in-place",
+    "delayed_stores": "double-accumulator Y c 2 delayed",
+    "pipeline": "pipeline W d 2",
+    "interleave": "hoist r; resident W r inside; block-load X d#2; pipeline X r 3; interleave r",
+    "undo_pipeline": "pipeline X d 2; block-load X d",
+    "reorder": "hoist r; reorder r",
+    "unroll": "unroll p 0",
+    "unroll_by_two": "unroll p 2",
+    "retile": "hoist r; retile r 2",
+    "expert": EXPERT,
+}
+RAGGED = {
+    "ragged_lifted": "",
+    "ragged_split_tail": "simplify c",
+    "ragged_block_load": "block-load X d; overwrite Y",
+    "ragged_retile": "retile r 2",
+    "ragged_resident": "resident W r before; pipeline X d#2 2",
+}
+
+
+@pytest.mark.parametrize(("name", "steps"), [*CASES.items(), *RAGGED.items()])
+def test_result_is_the_stored_one(
+    machine: Machine, name: str, steps: str, update_golden: bool
+) -> None:
+    source = (GOLDEN / ("ragged.c" if name in RAGGED else "start.c")).read_text()
+    kernel = simplify(lift(source, machine))
+    for step in filter(None, steps.split("; ")):
+        kernel = Step.parse(step).apply(kernel, machine)
+    text = emit(kernel)
+    path = GOLDEN / "expected" / f"{name}.c"
+    if update_golden:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+    m, k = kernel.arrays[0].shape
+    assert gemm_is_right(kernel, m, kernel.arrays[1].shape[1], k)
+
+
+def test_every_technique_has_a_golden_case() -> None:
+    shown = {Step.parse(s).technique for c in (CASES | RAGGED).values() for s in c.split("; ") if s}
+    assert shown == set(CATALOGUE)
+
+
+def test_the_technique_of_every_menu_option_exists(target) -> None:  # type: ignore[no-untyped-def]
+    assert {o.technique for o in target.menu if o.technique} <= set(CATALOGUE)
