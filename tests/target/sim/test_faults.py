@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tilewright.targets.gemmini
 from target.sim import assembler as asm
 from target.sim import numpy_model as m
 from target.sim.assembler import A0, A1, CODE, FENCE
@@ -199,9 +200,7 @@ def test_overlapping_regions_are_refused(config: SimConfig) -> None:
         run_kernel(config, asm.link([asm.RETURN]), regions)
 
 
-GOOD_TOML = (Path(__file__).parents[3] / "src/tilewright/targets/gemmini/target.toml").read_text(
-    encoding="utf-8"
-)
+GOOD_TOML = (Path(tilewright.targets.gemmini.__file__).parent / "target.toml").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
