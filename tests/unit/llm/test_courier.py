@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from model_server import Behaviour, ModelServer
 
 from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.proposers.llm.spool import Spool
+from tilewright.testing.model_server import Behaviour, ModelServer
 
 CANARY = "canary-77aa01-secret"
 QUICK = Backoff(attempts=2, first_s=0.01)

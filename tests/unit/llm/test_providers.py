@@ -6,7 +6,6 @@ from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
-from model_server import Behaviour, ModelServer
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.proposers.llm.failures import ModelError
@@ -15,6 +14,7 @@ from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.pool import ProviderPool
 from tilewright.proposers.llm.providers.create import create_provider
 from tilewright.proposers.llm.retry import Backoff
+from tilewright.testing.model_server import Behaviour, ModelServer
 
 CANARY = "canary-5f2c9d71-secret"
 FAST = Backoff(attempts=3, first_s=0.01, longest_s=0.02)

@@ -1,7 +1,8 @@
 """A real local HTTP server that speaks the OpenAI and the Anthropic protocols.
 
-What it answers is scripted: a list of behaviours, one per request, the last one for all further
-requests; or a function from the prompt to a reply.
+For tests of proposers and providers. What it answers is scripted: a list of behaviours, one per
+request, the last one for all further requests; the text may come from a function of the prompt and
+the call's key, which is the same whenever the same call is made.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = Callable[[str], str]
+Answer = Callable[[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Behaviour:
 
 
 class ModelServer:
-    """Runs while its `with` block does; `url` is the base URL for both protocols."""
+    """Runs while its `with` block does.
+
+    `requests` and `headers` hold what was received, `most_concurrent` the most calls at a time.
+    """
 
     def __init__(self, *script: Behaviour, answer: Answer | None = None) -> None:
         self.script = list(script) or [Behaviour()]
@@ -54,14 +58,16 @@ class ModelServer:
 
     @property
     def url(self) -> str:
+        """Base URL for the OpenAI protocol."""
         return f"http://127.0.0.1:{self._http.server_port}/v1"
 
     @property
     def root(self) -> str:
-        """The address without `/v1`, which the Anthropic SDK adds itself."""
+        """Base URL for the Anthropic protocol, whose SDK adds `/v1` itself."""
         return self.url.removesuffix("/v1")
 
-    def enter(self, body: dict[str, Any], headers: dict[str, str]) -> Behaviour:
+    def begin(self, body: dict[str, Any], headers: dict[str, str]) -> Behaviour:
+        """A request is there: what to do with it."""
         with self._lock:
             number = len(self.requests)
             self.requests.append(body)
@@ -70,12 +76,14 @@ class ModelServer:
             self.most_concurrent = max(self.most_concurrent, self.concurrent)
         return self.script[min(number, len(self.script) - 1)]
 
-    def leave(self) -> None:
+    def end(self) -> None:
+        """A request is answered."""
         with self._lock:
             self.concurrent -= 1
 
 
 def prompt_of(body: dict[str, Any]) -> str:
+    """All messages of a request as one text."""
     parts = []
     for message in body["messages"]:
         content = message["content"]
@@ -89,17 +97,17 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            behaviour = server.enter(body, {k.lower(): v for k, v in self.headers.items()})
+            behaviour = server.begin(body, {k.lower(): v for k, v in self.headers.items()})
             try:
                 time.sleep(behaviour.delay_s)
-                self._answer(behaviour, body)
+                self._answer(behaviour, body, self.headers.get("idempotency-key", ""))
             finally:
-                server.leave()
+                server.end()
 
         def do_GET(self) -> None:
             self._send(404, b"{}", {})
 
-        def _answer(self, behaviour: Behaviour, body: dict[str, Any]) -> None:
+        def _answer(self, behaviour: Behaviour, body: dict[str, Any], key: str) -> None:
             if behaviour.kind == "drop":
                 self.close_connection = True
                 return
@@ -107,8 +115,11 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                 error = {"error": {"message": behaviour.text, "code": behaviour.kind}}
                 self._send(behaviour.status, json.dumps(error).encode(), behaviour.headers)
                 return
+            text = behaviour.text
+            if server.answer is not None:
+                text = server.answer(prompt_of(body), key)
             anthropic = self.path.endswith("/messages")
-            document = (_anthropic if anthropic else _openai)(behaviour, body, server)
+            document = (_anthropic if anthropic else _openai)(behaviour, body, text)
             data = json.dumps(document).encode()
             if behaviour.kind == "malformed":
                 data = data[: len(data) // 2]
@@ -133,13 +144,8 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _text(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> str:
-    return server.answer(prompt_of(body)) if server.answer is not None else behaviour.text
-
-
-def _openai(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> dict[str, Any]:
-    text = _text(behaviour, body, server)
-    message = {"role": "assistant", "content": text}
+def _openai(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
     if behaviour.kind == "refusal":
         message = {"role": "assistant", "content": None, "refusal": text}
     document: dict[str, Any] = {
@@ -164,14 +170,14 @@ def _openai(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> 
     return document
 
 
-def _anthropic(behaviour: Behaviour, body: dict[str, Any], server: ModelServer) -> dict[str, Any]:
+def _anthropic(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
     stops = {"stop": "end_turn", "length": "max_tokens"}
     document: dict[str, Any] = {
         "id": "1",
         "type": "message",
         "role": "assistant",
         "model": behaviour.model or body["model"],
-        "content": [{"type": "text", "text": _text(behaviour, body, server)}],
+        "content": [{"type": "text", "text": text}],
         "stop_reason": stops.get(behaviour.finish, behaviour.finish),
         "stop_sequence": None,
     }

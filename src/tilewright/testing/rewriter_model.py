@@ -1,0 +1,73 @@
+"""A scripted model that answers real prompts with real rewrites, those of the built-in rewriter."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    Failed,
+    History,
+    Plan,
+    TargetBrief,
+    Trial,
+    Workload,
+)
+from tilewright.proposers.rewriter.proposer import RewriterProposer
+
+_CODE = re.compile(r"```c\n(.*?)\n```", re.DOTALL)
+_STEPS = re.compile(r"^STEPS: (.*)$", re.MULTILINE)
+_OPTION = re.compile(r"^\d+\. `([\w-]+)`: ", re.MULTILINE)
+_ITERATION = re.compile(r"iteration (\d+) of (\d+)")
+
+
+class RewriterModel:
+    """Answers plan, implement and repair prompts for one target.
+
+    A reply depends on prompt and key only. Plans say how to carry themselves out in a line of
+    `STEPS`, as a model may say anything; the implement prompt brings it back.
+    """
+
+    def __init__(self, target: TargetBrief, workload: Workload) -> None:
+        self._target = target
+        self._workload = workload
+        self._turn = threading.Lock()
+
+    def answer(self, prompt: str, key: str) -> str:
+        """The reply to a prompt; a repair prompt gets the kernel before the change."""
+        with self._turn:
+            return self._answer(prompt, key)
+
+    def _answer(self, prompt: str, key: str) -> str:
+        source = _CODE.findall(prompt)[0] + "\n"
+        parent = Trial(0, 0, Candidate(source), Failed("measure", "timeout", "not known here"))
+        seed = int(key or "0", 16)
+        if "# Optimisations to choose from" in prompt:
+            return self._plan(prompt, parent, seed)
+        steps = _STEPS.search(prompt)
+        if steps is None or "# What is wrong with it" in prompt:
+            return f"```c\n{source}```"
+        plan = Plan(parent.candidate.id, "", "", "builtin", {"steps": steps[1]})
+        brief = self._brief((), 1, 1)
+        found = RewriterProposer().implement(brief, parent, plan, 2, seed)
+        if not found:
+            return "That cannot be done here."
+        return f"Done:\n\n```c\n{found[seed % len(found)].source}```"
+
+    def _plan(self, prompt: str, parent: Trial, seed: int) -> str:
+        iteration = _ITERATION.search(prompt)
+        assert iteration is not None, "every plan prompt says which iteration it is"
+        options = _OPTION.findall(prompt.partition("# Optimisations to choose from")[2])
+        brief = self._brief(options, int(iteration[1]), int(iteration[2]))
+        plans = RewriterProposer().plan(brief, parent, History([parent]), 1, seed)
+        if not plans:
+            return "Nothing of this helps here."
+        plan = plans[0]
+        steps = plan.parameters["steps"]
+        return f"OPTION: {plan.option}\nEXPECTED: less\n\n{plan.text}\nSTEPS: {steps}"
+
+    def _brief(self, options: list[str] | tuple[()], iteration: int, iterations: int) -> Brief:
+        menu = tuple(option for option in self._target.menu if option.id in options)
+        return Brief(self._workload, self._target, menu, iteration, iterations)

@@ -1,0 +1,94 @@
+"""kill -9 at any moment of a run that asks models: no call is paid twice, no trial is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from toy_models import answer
+
+from tilewright.core.records import Trial
+from tilewright.storage.project import open_calls, open_project
+from tilewright.testing.model_server import Behaviour, ModelServer
+
+SCRIPT = Path(__file__).with_name("toy_models.py")
+KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "12"))
+
+
+def start(project: Path, model: str) -> subprocess.Popen[str]:
+    project.mkdir(exist_ok=True)
+    command = [sys.executable, str(SCRIPT), str(project), model, "0.01"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def trials(project: Path) -> list[Trial]:
+    storage = open_project(project)
+    (run,) = storage.runs()
+    assert run.status == "finished"
+    found = [Trial(t.index, t.iteration, t.candidate, t.outcome) for t in storage.history(run.id)]
+    storage.close()
+    return found
+
+
+def finished(process: subprocess.Popen[str]) -> None:
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert output.startswith("finished")
+
+
+def killed_often(project: Path, model: str, rng: random.Random, kills: int) -> int:
+    """Run to the end in spite of up to `kills` kills; returns how many there were."""
+    for count in range(kills):
+        process = start(project, model)
+        try:
+            process.wait(rng.uniform(0.3, 4.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        else:
+            finished(process)
+            return count
+    finished(start(project, model))
+    return kills
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 5 * KILLS)
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    kills = 0
+    with ModelServer(Behaviour(delay_s=0.05), answer=answer) as server:
+        model = f"openai/scripted@{server.url}?price=1:2&concurrency=4"
+        finished(start(tmp_path / "undisturbed", model))
+        calls = len(server.headers)
+        assert calls >= 300
+        while kills < KILLS:
+            server.headers.clear()
+            project = tmp_path / f"killed after {kills}"
+            kills += killed_often(project, model, rng, KILLS - kills)
+            asked = Counter(h["idempotency-key"] for h in server.headers)
+            assert max(asked.values()) == 1, "a call was paid twice"
+            assert len(asked) == calls
+            assert trials(project) == trials(tmp_path / "undisturbed")
+            check_calls(project, calls)
+
+
+def check_calls(project: Path, calls: int) -> None:
+    """All calls are recorded with their price, and nothing is left over."""
+    store, storage = open_calls(project), open_project(project)
+    records = store.calls(storage.runs()[0].id)
+    store.close()
+    storage.close()
+    assert Counter(call.state for call in records) == {"replied": calls}
+    assert sum(call.usd or 0 for call in records) == pytest.approx(calls * 0.0012)
+    # Couriers of killed sessions end by themselves.
+    deadline = time.monotonic() + 30
+    while list((project / ".tilewright" / "calls").glob("*/*.claim")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,247 @@
+"""Full searches that ask models over HTTP: alone, mixed, over budget, recorded and replayed."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from toy_models import answer, enter_toy_world
+
+from tilewright import run
+from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError, InputError
+from tilewright.core.plugins import load_target
+from tilewright.core.records import CallRecord, History, Trial
+from tilewright.core.secrets import is_secret_name
+from tilewright.proposers.llm.failures import ModelError
+from tilewright.search.events import Called, Event
+from tilewright.storage.project import open_project
+from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.rewriter_model import RewriterModel
+
+CANARY = "canary-c0ffee42-secret"
+SMALL = {"beam": 2, "plans": 2, "implementations": 1, "iterations": 2, "dropout": 0.3}
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.core import tasks
+
+    monkeypatch.setattr(tasks, "load_target", tasks.load_target)
+    monkeypatch.setattr(run, "create_executor", run.create_executor)
+    enter_toy_world()
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(answer=answer) as running:
+        yield running
+
+
+def history_of(project: Path, run_id: str = "latest") -> History:
+    storage = open_project(project)
+    found = storage.history(storage.run(run_id).id)
+    storage.close()
+    return found
+
+
+def trajectory(project: Path) -> list[Trial]:
+    return [Trial(t.index, t.iteration, t.candidate, t.outcome) for t in history_of(project)]
+
+
+def calls_of(project: Path) -> list[CallRecord]:
+    return run.model_calls(history_run(project), project=project)
+
+
+def history_run(project: Path) -> str:
+    storage = open_project(project)
+    found = storage.run("latest").id
+    storage.close()
+    return found
+
+
+def optimize(project: Path, *models: str, **settings: object) -> run.Summary:
+    replay = settings.pop("replay", None)
+    values = {**SMALL, **settings}
+    return run.optimize(
+        "toy:digits",
+        Settings(proposers=models, **values),  # type: ignore[arg-type]
+        project=project,
+        replay=replay,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.usefixtures("toy")
+def test_two_models_share_the_work(tmp_path: Path, server: ModelServer) -> None:
+    models = f"openai/a@{server.url}?price=1:2", f"anthropic/b@{server.root}?price=1:2"
+    summary = optimize(tmp_path, *models, iterations=4)
+    assert summary.speedup is not None
+    assert summary.speedup > 1
+    calls = Counter((call.model, call.phase) for call in calls_of(tmp_path))
+    for phase in ("plan", "implement"):
+        assert calls[models[0], phase] == pytest.approx(calls[models[1], phase], abs=2)
+    assert {t.candidate.proposer for t in history_of(tmp_path)} == {"start", *models}
+
+
+@pytest.mark.usefixtures("toy")
+def test_failed_candidates_are_repaired(tmp_path: Path, server: ModelServer) -> None:
+    model = f"openai/a@{server.url}"
+    optimize(tmp_path, model, iterations=8, patience=8)
+    repaired = [
+        t
+        for t in history_of(tmp_path)
+        if t.candidate.plan is not None and "repairs" in t.candidate.plan.parameters
+    ]
+    assert repaired
+    assert any(t.latency is not None for t in repaired)
+    history = history_of(tmp_path)
+    for trial in repaired:
+        assert trial.candidate.plan is not None
+        broken = history.get(str(trial.candidate.plan.parameters["repairs"]))
+        assert broken is not None
+        assert broken.latency is None
+        assert broken.candidate.parent_id == trial.candidate.parent_id
+    assert "repair" not in {
+        call.phase for call in calls_of_other(tmp_path / "none", server, repairs=0)
+    }
+
+
+def calls_of_other(project: Path, server: ModelServer, **settings: object) -> list[CallRecord]:
+    optimize(project, f"openai/a@{server.url}", iterations=4, **settings)
+    return calls_of(project)
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_beam_does_not_depend_on_which_reply_comes_first(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    name = f"openai/a@{server.url}"
+    optimize(tmp_path / "even", name, iterations=4)
+    server.requests.clear()
+    rng = random.Random(1)
+    broken = Behaviour(status=500, headers={"retry-after": "0"})
+    server.script = [
+        broken if rng.random() < 0.1 else Behaviour(delay_s=rng.uniform(0, 0.3)) for _ in range(200)
+    ]
+    optimize(tmp_path / "uneven", name, iterations=4)
+    assert trajectory(tmp_path / "uneven") == trajectory(tmp_path / "even")
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_budget_stops_before_it_is_exceeded(tmp_path: Path, server: ModelServer) -> None:
+    model = f"openai/a@{server.url}?price=0:5000&max_tokens=200"
+    summary = optimize(tmp_path, model, max_usd=5.2, iterations=8)
+    spent = sum(call.usd or 0 for call in calls_of(tmp_path))
+    assert 4.0 < spent <= 5.2
+    assert summary.status == "finished"
+    assert "5.2 USD does not afford the next call" in summary.stop_reason
+
+
+@pytest.mark.usefixtures("toy")
+def test_unpriced_models_need_leave(tmp_path: Path, server: ModelServer) -> None:
+    model = f"openai/a@{server.url}"
+    with pytest.raises(ConfigurationError, match="the price of model"):
+        optimize(tmp_path, model, max_usd=1.0)
+    assert server.requests == []
+    assert optimize(tmp_path, model, max_usd=1.0, allow_unpriced=True).evaluations > 1
+    assert all(call.usd is None for call in calls_of(tmp_path))
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_refused_key_pauses_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    good = [Behaviour()] * 9
+    with ModelServer(*good, Behaviour(status=401), answer=answer) as server:
+        name = f"openai/a@{server.url}?concurrency=1"
+        with pytest.raises(ModelError, match="goes on where the run stopped"):
+            optimize(tmp_path, name, iterations=4)
+        paid = [call for call in calls_of(tmp_path) if call.state == "replied"]
+        assert len(paid) == 9
+        server.script = [Behaviour()]
+        before = len(server.headers)
+        assert optimize(tmp_path, name, iterations=4).status == "finished"
+        asked = Counter(h["idempotency-key"] for h in server.headers[before:])
+    assert not set(asked) & {call.key for call in paid}
+
+
+@pytest.mark.usefixtures("toy")
+def test_recorded_and_replayed(tmp_path: Path, server: ModelServer) -> None:
+    name = f"openai/a@{server.url}?key_env=ABSENT_KEY"
+    os.environ["ABSENT_KEY"] = CANARY
+    optimize(tmp_path / "a", name, iterations=4)
+    del os.environ["ABSENT_KEY"]
+    file = tmp_path / "recording.jsonl"
+    file.write_text(run.recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
+    asked = len(server.requests)
+    optimize(tmp_path / "b", name, iterations=4, replay=file)
+    assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
+    assert len(server.requests) == asked
+    with pytest.raises(ModelError, match="holds no reply"):
+        optimize(tmp_path / "c", name, iterations=4, seed=7, replay=file)
+    file.write_text("{}")
+    with pytest.raises(InputError, match="not a usable recording"):
+        optimize(tmp_path / "d", name, replay=file)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_second_run_takes_replies_from_the_first(tmp_path: Path, server: ModelServer) -> None:
+    name = f"openai/a@{server.url}?price=1:1"
+    optimize(tmp_path, name)
+    asked = len(server.requests)
+    optimize(tmp_path, name)
+    assert len(server.requests) == asked
+    assert all(call.cached and call.usd == 0 for call in calls_of(tmp_path))
+
+
+@pytest.mark.usefixtures("toy")
+def test_no_secret_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_API_KEY", CANARY)
+    assert is_secret_name("TEST_API_KEY")
+    script = [Behaviour()] * 4 + [Behaviour(status=400, text=f"your key {CANARY} is odd")]
+    with ModelServer(*script, answer=answer) as server:
+        name = f"openai/a@{server.url}?key_env=TEST_API_KEY"
+        with pytest.raises(ModelError) as caught:
+            optimize(tmp_path, name, iterations=4)
+        assert any(CANARY in h["authorization"] for h in server.headers)
+    assert CANARY not in str(caught.value)
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert CANARY.encode() not in file.read_bytes(), file
+    with sqlite3.connect(tmp_path / ".tilewright" / "tilewright.db") as database:
+        assert not [line for line in database.iterdump() if CANARY in line]
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+def test_a_scripted_model_makes_a_real_kernel_faster(tmp_path: Path) -> None:
+    """A model that answers with real rewrites, beside the built-in rewriter; then replayed."""
+    task = load_target("gemmini").open("gemm-64x64x128", {})
+    model = RewriterModel(load_target("gemmini").brief(), task.workload)
+    events: list[Event] = []
+    with ModelServer(answer=model.answer) as server:
+        name = f"openai/rewriter@{server.url}?price=1:2"
+        settings = Settings(
+            proposers=(name, "builtin"), beam=2, plans=4, implementations=1, iterations=3
+        )
+        task_name = "gemmini:gemm-64x64x128"
+        project = tmp_path / "a"
+        project.mkdir()
+        summary = run.optimize(task_name, settings, project=project, on_event=events.append)
+        prompts = [str(body["messages"]) for body in server.requests]
+    assert summary.speedup is not None
+    assert summary.speedup > 1.2
+    by_author = Counter(t.candidate.proposer for t in history_of(project))
+    assert by_author[name] >= 3
+    assert by_author["builtin"] >= 3
+    assert any("latency:" in prompt for prompt in prompts)
+    assert sum(isinstance(event, Called) for event in events) == len(prompts)
+    file = tmp_path / "recording.jsonl"
+    file.write_text(run.recording(summary.run_id, project=project))
+    again = tmp_path / "b"
+    again.mkdir()
+    run.optimize(task_name, settings, project=again, replay=file)
+    assert trajectory(again) == trajectory(project)
