@@ -9,11 +9,11 @@ import pytest
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outcome
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker, GemminiRunner
+from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.problem import GemmProblem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import Simulator
 from tilewright.targets.gemmini.toolchain import Toolchain, find_gcc, find_zig
-from tilewright.targets.gemmini.workloads import Gemm
 
 from .kernels import GOOD, with_line
 

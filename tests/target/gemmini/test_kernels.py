@@ -23,13 +23,19 @@ from tilewright.core.records import (
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
-from tilewright.targets.gemmini.naive import naive_gemm
-from tilewright.targets.gemmini.problem import GemmProblem, Problem, exact_product
+from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm
+from tilewright.targets.gemmini.problem import (
+    ConvolutionProblem,
+    GemmProblem,
+    Problem,
+    exact_product,
+)
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import Simulator
 from tilewright.targets.gemmini.toolchain import find_gcc, find_toolchain, find_zig
-from tilewright.targets.gemmini.workloads import Gemm
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -56,6 +62,20 @@ sizes = st.one_of(st.integers(1, 40), st.sampled_from([16, 48, 63, 64, 65, 80, 9
 def test_naive_kernels_equal_numpy(m: int, n: int, k: int) -> None:
     gemm = Gemm(m, n, k)
     verdict = checked(naive_gemm(m, n, k), gemm.workload("gemmini"), GemmProblem(gemm))
+    assert isinstance(verdict, Verdict), verdict
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 35)),
+    st.sampled_from([(3, 5), (16, 64), (20, 70), (32, 16)]),
+    st.sampled_from([(1, 1, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0), (3, 3, 0)]),
+)
+def test_naive_convolutions_equal_numpy(
+    image: tuple[int, int, int], channels: tuple[int, int], window: tuple[int, int, int]
+) -> None:
+    conv = Convolution(*image, *channels, *window)
+    verdict = checked(naive_convolution(conv), conv.workload("gemmini"), ConvolutionProblem(conv))
     assert isinstance(verdict, Verdict), verdict
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tilewright.core.records import Argument, Tolerance, Workload
 from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.convolution import parse_convolution
+from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.inputs import DISTRIBUTIONS, VERSION, draw
-from tilewright.targets.gemmini.problem import GemmProblem, exact_product
-from tilewright.targets.gemmini.workloads import Gemm
+from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem, exact_product
 
 SIZES = [1, 16, 64, 256, 1024, 4096]
 
@@ -155,3 +156,14 @@ def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
     before = made.initial["A"].copy()
     assert made.expected["C"].shape == (2, 2)
     assert (made.initial["A"] == before).all()
+
+
+def test_convolution_reference_equals_its_definition() -> None:
+    """Against the sum written out, with a stride, a border and a bias."""
+    conv = parse_convolution("conv-2x5x6x3x4-k3s2p1")
+    problem = ConvolutionProblem(conv)
+    case = Cases(conv.workload("gemmini"), problem, 1)[0]
+    pixels, weights, bias = (case.initial[n].astype(int) for n in ("input", "weights", "bias"))
+    for (n, y, x, o), got in np.ndenumerate(case.expected["output"]):
+        window = pixels[n, 2 * y : 2 * y + 3, 2 * x : 2 * x + 3]
+        assert got == np.clip(bias[o] + np.sum(window * weights[:, :, :, o]), -128, 127)

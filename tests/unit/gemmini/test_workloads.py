@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError, WorkloadError
 from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.convolution import Convolution, parse_convolution
+from tilewright.targets.gemmini.gemm import Gemm, parse_gemm
 from tilewright.targets.gemmini.naive import naive_gemm
-from tilewright.targets.gemmini.workloads import REGISTERED, Gemm, parse_gemm
+from tilewright.targets.gemmini.workloads import REGISTERED, parse_workload
 
 
 @pytest.mark.parametrize("name", REGISTERED)
@@ -45,11 +47,20 @@ def test_arguments_and_operations() -> None:
         ("gemm-" + "9" * 5000 + "x1x1", "MiB of arrays"),
         ("gemm-100000x100000x16", "MiB of arrays"),
         ("gemm-16x16x65537", "may overflow"),
+        ("conv", "is malformed"),
+        ("conv-4x56x56x64x64", "is malformed"),
+        ("conv-4x56x56x64-k3s1", "is malformed"),
+        ("conv-4x56x56x64x64-k3s1p", "is malformed"),
+        ("conv-4x56x56x64x0-k3s1", "has the size 0"),
+        ("conv-4x56x56x64x64-k3s0", "has the size 0"),
+        ("conv-1x4x4x8x8-k7s1p0", "a kernel that fits"),
+        ("conv-1x9x9x8000x8-k3s1", "may overflow"),
+        ("conv-64x512x512x64x64-k3s1", "MiB of arrays"),
     ],
 )
 def test_a_malformed_shape_is_one_sentence(spec: str, message: str) -> None:
     with pytest.raises(WorkloadError, match=message) as raised:
-        parse_gemm(spec)
+        parse_workload(spec)
     assert str(raised.value).endswith(".")
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 6000
@@ -57,7 +68,7 @@ def test_a_malformed_shape_is_one_sentence(spec: str, message: str) -> None:
 
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'gemm-512x512x512'"):
-        parse_gemm("gem-512x512x512")
+        parse_workload("gem-512x512x512")
 
 
 sizes = st.integers(1, 300)
@@ -66,6 +77,26 @@ sizes = st.integers(1, 300)
 @given(sizes, sizes, sizes)
 def test_names_round_trip(m: int, n: int, k: int) -> None:
     assert parse_gemm(Gemm(m, n, k).name) == Gemm(m, n, k)
+
+
+small = st.integers(1, 12)
+
+
+@given(small, sizes, sizes, small, small, st.integers(1, 7), small, st.integers(0, 4))
+def test_convolution_names_round_trip(
+    n: int, h: int, w: int, c: int, k: int, size: int, stride: int, padding: int
+) -> None:
+    assume(min(h, w) + 2 * padding >= size)
+    conv = Convolution(n, h, w, c, k, size, stride, padding)
+    assert parse_convolution(conv.name) == conv
+
+
+def test_padding_left_out_keeps_the_size_at_stride_1() -> None:
+    conv = parse_convolution("conv-4x56x56x64x128-k3s1")
+    assert conv.input_shape == (4, 58, 58, 64)
+    assert conv.output_shape == (4, 56, 56, 128)
+    assert parse_convolution("conv-4x56x56x64x128-k3s1p1") == conv
+    assert parse_convolution("conv-1x9x8x3x4-k3s2p0").output_shape == (1, 4, 3, 4)
 
 
 @given(sizes, sizes, sizes)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Tolerance, Workload, content_id
 from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.workloads import MAX_ARGUMENT_BYTES
+from tilewright.targets.gemmini.sizes import MAX_ARGUMENT_BYTES
 
 FILES = ("workload.toml", "reference.py", "kernel.c")
 MAX_ARGUMENTS = 8

@@ -1,4 +1,4 @@
-"""The generated starting kernel: a static loop nest that a first version by hand would have.
+"""The generated starting kernels: static loop nests that a first version by hand would have.
 
 16x64 tiles, every operand loaded again in the inner loops, the accumulator cleared by a move of
 zeros, nothing overlapped, all addresses computed in the loops. Sizes that do not divide by the
@@ -10,6 +10,8 @@ code (28 % on 12544x64x256; from one bank it would be 22 %).
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from tilewright.targets.gemmini.convolution import Convolution
 
 TILE = 16
 """Rows and columns of the array: one tile of A, and the rows of every move."""
@@ -61,6 +63,80 @@ def naive_gemm(m: int, n: int, k: int) -> str:
         "}",
     ]
     return "\n".join(body) + "\n"
+
+
+def naive_convolution(conv: Convolution) -> str:
+    """C source of a convolution: up to 16 pixels of one output row by 64 filters at a time.
+
+    The tile begins as the bias, repeated in every row by a stride of 0; then each position of the
+    kernel and each 16 channels load their pixels and weights again.
+    """
+    batch, height, width, filters = conv.output_shape
+    size, channels = conv.size, conv.channels
+    pixels = _Extent("pixels", "x", width, TILE)
+    columns = _Extent("cols", "o", filters, TILE_COLUMNS)
+    depth = _Extent("depth", "c", channels, TILE)
+    block = _Extent("ocols", "oo", filters, TILE, end=str(columns))
+    row = "y + r" if conv.stride == 1 else f"{conv.stride} * y + r"
+    column = "x + t" if conv.stride == 1 else f"{conv.stride} * x + t"
+    body = [
+        f"void kernel({_parameters(conv)}) {{",
+        "  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);",
+        f"  config_st({filters});",
+        f"  config_ld({conv.stride * channels}, 1.0f, 16, 0);  // pixels",
+        f"  config_ld({filters}, 1.0f, 16, 1);  // weights",
+        "  config_ld(0, 1.0f, 16, 2);  // bias, the same for every pixel",
+        f"  for (int n = 0; n < {batch}; n++) {{",
+        f"    for (int y = 0; y < {height}; y++) {{",
+        f"      for (int x = 0; x < {width}; x += {TILE}) {{",
+        *_indent(4, pixels.declaration),
+        f"        for (int o = 0; o < {filters}; o += {TILE_COLUMNS}) {{",
+        *_indent(5, columns.declaration),
+        "          // the tile begins as the bias",
+        f"          mvin3(&bias[o], ACC(0), {columns}, {pixels});",
+        f"          for (int r = 0; r < {size}; r++) {{",
+        f"            for (int t = 0; t < {size}; t++) {{",
+        f"              for (int c = 0; c < {channels}; c += {TILE}) {{",
+        *_indent(8, depth.declaration),
+        "                // operands of this step",
+        f"                mvin(&input[n][{row}][{column}][c], SPAD(0), {depth}, {pixels});",
+        f"                mvin2(&weights[r][t][c][o], SPAD(SPAD_BANK_ROWS), {columns}, {depth});",
+        f"                for (int oo = 0; oo < {columns}; oo += {TILE}) {{",
+        *_indent(9, block.declaration),
+        "                  preload(SPAD(SPAD_BANK_ROWS + oo), ACC(oo) | ACCUMULATE, "
+        f"{block}, {depth}, {block}, {pixels});",
+        f"                  compute_preloaded(SPAD(0), NONE, {depth}, {pixels}, "
+        f"{block}, {pixels});",
+        "                }",
+        "              }",
+        "            }",
+        "          }",
+        "          // store the tile, saturated to int8",
+        f"          mvout(&output[n][y][x][o], ACC(0), {columns}, {pixels});",
+        "        }",
+        "      }",
+        "    }",
+        "  }",
+        "  fence();",
+        "}",
+    ]
+    return "\n".join(body) + "\n"
+
+
+def _parameters(conv: Convolution) -> str:
+    """The kernel's parameters, one array per argument of the workload."""
+
+    def array(dtype: str, name: str, shape: tuple[int, ...]) -> str:
+        return f"{dtype} {name}" + "".join(f"[{extent}]" for extent in shape)
+
+    return ", ".join(
+        [
+            array("const int8_t", "input", conv.input_shape),
+            array("const int8_t", "weights", conv.weights_shape),
+            array("const int32_t", "bias", (conv.filters,)),
+            array("int8_t", "output", conv.output_shape),
+        ]
+    )
 
 
 class _Extent:

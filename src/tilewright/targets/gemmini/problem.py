@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from tilewright.targets.gemmini.convolution import Convolution
+from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.workloads import Gemm
 
 
 class Problem(Protocol):
@@ -38,6 +40,27 @@ class GemmProblem:
         """The saturated product; `A` is int8[M][K], `B` is int8[K][N]."""
         exact = exact_product(inputs["A"], inputs["B"])
         return {"C": np.clip(exact, -128, 127).astype(np.int8)}
+
+
+class ConvolutionProblem:
+    """output = sat8(bias + convolution), computed exactly as one matrix product."""
+
+    fingerprint = "convolution reference 1"
+
+    def __init__(self, conv: Convolution) -> None:
+        self.reduction = conv.reduction
+        self._conv = conv
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The saturated sums; argument shapes are those of `Convolution.workload`."""
+        conv = self._conv
+        windows = sliding_window_view(inputs["input"], (conv.size, conv.size), (1, 2))
+        windows = windows[:, :: conv.stride, :: conv.stride]
+        # From [n][y][x][c][r][t] to one row per output pixel, in the order of the weights.
+        rows = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, conv.reduction)
+        exact = exact_product(rows, inputs["weights"].reshape(conv.reduction, conv.filters))
+        total = exact.astype(np.int64) + inputs["bias"]
+        return {"output": np.clip(total, -128, 127).astype(np.int8).reshape(conv.output_shape)}
 
 
 def exact_product(a: NDArray[np.int8], b: NDArray[np.int8]) -> Array:

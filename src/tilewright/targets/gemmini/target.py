@@ -11,9 +11,10 @@ from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Task
 from tilewright.targets.gemmini import workloads
 from tilewright.targets.gemmini.brief import load_brief
+from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.folder import read_folder
-from tilewright.targets.gemmini.naive import naive_gemm
-from tilewright.targets.gemmini.problem import GemmProblem
+from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm
+from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
 from tilewright.targets.gemmini.task import KernelTask
@@ -37,17 +38,17 @@ class GemminiTarget:
 
     def workloads(self) -> Mapping[str, str]:
         """Registered names, and the pattern for any other sizes."""
-        any_size = {workloads.PATTERN: "C[M][N] = sat8(A[M][K] * B[K][N]) for any positive sizes"}
-        return {**any_size, **workloads.REGISTERED}
+        return {**workloads.PATTERNS, **workloads.REGISTERED}
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
-        """The GEMM named by `spec` (`gemm-512x512x512`) with its naive starting kernel."""
-        gemm = workloads.parse_gemm(spec)
+        """The GEMM or convolution named by `spec`, with its naive starting kernel."""
+        shape = workloads.parse_workload(spec)
+        chosen = EvaluationSettings.from_mapping(settings)
+        workload = shape.workload(NAME)
+        if isinstance(shape, Convolution):
+            return KernelTask(workload, naive_convolution(shape), ConvolutionProblem(shape), chosen)
         return KernelTask(
-            gemm.workload(NAME),
-            naive_gemm(gemm.m, gemm.n, gemm.k),
-            GemmProblem(gemm),
-            EvaluationSettings.from_mapping(settings),
+            workload, naive_gemm(shape.m, shape.n, shape.k), GemmProblem(shape), chosen
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:

@@ -1,14 +1,22 @@
-"""Registered GEMM workloads: names to arrays, operations and the starting kernel."""
+"""The registered workloads: names, descriptions, and what a name stands for."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import TypeAlias
 
-from tilewright.core.errors import UnknownNameError, WorkloadError
-from tilewright.core.records import Argument, Workload
+from tilewright.core.errors import UnknownNameError
+from tilewright.targets.gemmini import convolution, gemm
+from tilewright.targets.gemmini.convolution import Convolution, parse_convolution
+from tilewright.targets.gemmini.gemm import Gemm, parse_gemm
 
-PATTERN = "gemm-MxNxK"
+Shape: TypeAlias = Gemm | Convolution
+
+PATTERNS = {
+    gemm.PATTERN: "C[M][N] = sat8(A[M][K] * B[K][N]) for any positive sizes",
+    convolution.PATTERN: "convolution with int32 bias: kernel RxR, stride S, padding P "
+    "((R-1)/2 when left out)",
+}
 
 REGISTERED = {
     "gemm-512x512x512": "square; A and B together are twice the scratchpad",
@@ -17,81 +25,32 @@ REGISTERED = {
     "gemm-3136x128x512": "ResNet-50 at batch 4, 28x28 layer, 512 to 128 channels",
     "gemm-3136x512x128": "ResNet-50 at batch 4, 28x28 layer, 128 to 512 channels",
     "gemm-784x256x1024": "ResNet-50 at batch 4, 14x14 layer, 1024 to 256 channels",
+    "gemm-1024x1024x1024": "schedule reuse: square, source of 512 and 256",
+    "gemm-256x256x256": "schedule reuse: square, fits the scratchpad",
+    "gemm-6272x256x64": "schedule reuse: half the rows of 12544x256x64",
+    "gemm-12544x128x64": "schedule reuse: half the columns of 12544x256x64",
+    "gemm-128x1024x1024": "schedule reuse: few rows, source of 64 and 32",
+    "gemm-64x1024x1024": "schedule reuse: fewer rows, bound by loading B",
+    "gemm-32x1024x1024": "schedule reuse: fewest rows, bound by loading B",
+    "gemm-32x2048x2048": "schedule reuse: a large matrix times few rows",
+    "conv-4x56x56x64x64-k3s1": "ResNet-50 at batch 4, 3x3 on 56x56, 64 channels",
+    "conv-4x28x28x128x128-k3s1": "ResNet-50 at batch 4, 3x3 on 28x28, 128 channels",
+    "conv-4x14x14x256x256-k3s1": "ResNet-50 at batch 4, 3x3 on 14x14, 256 channels",
+    "conv-4x14x14x128x128-k3s1": "schedule reuse: 3x3 on 14x14, 128 channels",
 }
-"""Names shown by `tilewright workloads`; any other positive sizes work too."""
-
-MAX_ARGUMENT_BYTES = 128 << 20
-"""All arrays together; the simulated memory holds them beside code and guard pages."""
-
-MAX_REDUCTION = 1 << 16
-"""Largest K for which a sum of int8 products always fits the 32-bit accumulator."""
+"""Names shown by `tilewright workloads`; any other sizes of the patterns work too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
-    """Sizes of C[m][n] = sat8(A[m][k] * B[k][n])."""
+def parse_workload(spec: str) -> Shape:
+    """What a name stands for.
 
-    m: int
-    n: int
-    k: int
-
-    @property
-    def name(self) -> str:
-        """Canonical workload name, without the target."""
-        return f"gemm-{self.m}x{self.n}x{self.k}"
-
-    def workload(self, target: str) -> Workload:
-        """The workload record of these sizes."""
-        return Workload(
-            name=f"{target}:{self.name}",
-            target=target,
-            arguments=(
-                Argument("A", (self.m, self.k), "int8", "input"),
-                Argument("B", (self.k, self.n), "int8", "input"),
-                Argument("C", (self.m, self.n), "int8", "output"),
-            ),
-            operations=self.m * self.n * self.k,
-            source=self.name,
-        )
-
-
-def parse_gemm(spec: str) -> Gemm:
-    """Sizes from a name like `gemm-512x512x512`.
-
-    Raises `UnknownNameError` when it is not a GEMM's name and `WorkloadError` when its sizes are
-    malformed, not positive or too large.
+    Raises `UnknownNameError` when it begins like no pattern and `WorkloadError` when its sizes
+    are malformed, impossible or too large.
     """
-    if not re.match(r"gemm([-_x\d]|$)", spec):
-        raise UnknownNameError(
-            "gemmini workload", spec, [*REGISTERED, PATTERN], f"Any positive sizes work: {PATTERN}."
-        )
-    match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec)
-    if match is None:
-        raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {PATTERN} with three positive whole "
-            "numbers, for example gemm-512x512x512."
-        )
-    m, n, k = (_size(spec, text) for text in match.groups())
-    _check_limits(spec, Gemm(m, n, k))
-    return Gemm(m, n, k)
-
-
-def _size(spec: str, text: str) -> int:
-    value = int(text) if len(text) <= 12 else 10**12
-    if value <= 0:
-        raise WorkloadError(f"workload {spec!r} has the size {text}: M, N and K must be 1 or more.")
-    return value
-
-
-def _check_limits(spec: str, gemm: Gemm) -> None:
-    if gemm.k > MAX_REDUCTION:
-        raise WorkloadError(
-            f"workload {spec!r} has K = {gemm.k}: sums of more than {MAX_REDUCTION} int8 products "
-            f"may overflow the 32-bit accumulator, so choose K <= {MAX_REDUCTION}."
-        )
-    size = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n
-    if size > MAX_ARGUMENT_BYTES:
-        raise WorkloadError(
-            f"workload {spec!r} needs {size >> 20} MiB of arrays: the simulated memory holds "
-            f"{MAX_ARGUMENT_BYTES >> 20} MiB, so choose smaller sizes."
-        )
+    if re.match(r"gemm([-_x\d]|$)", spec):
+        return parse_gemm(spec)
+    if re.match(r"conv([-_x\d]|$)", spec):
+        return parse_convolution(spec)
+    known = [*REGISTERED, *PATTERNS]
+    hint = f"Any positive sizes work: {', '.join(PATTERNS)}."
+    raise UnknownNameError("gemmini workload", spec, known, hint)

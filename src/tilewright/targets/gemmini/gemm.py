@@ -1,0 +1,57 @@
+"""GEMM workloads: from names to arrays and operations."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import Argument, Workload
+from tilewright.targets.gemmini.sizes import check_memory, check_reduction, parse_size
+
+PATTERN = "gemm-MxNxK"
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """Sizes of C[m][n] = sat8(A[m][k] * B[k][n])."""
+
+    m: int
+    n: int
+    k: int
+
+    @property
+    def name(self) -> str:
+        """Canonical workload name, without the target."""
+        return f"gemm-{self.m}x{self.n}x{self.k}"
+
+    def workload(self, target: str) -> Workload:
+        """The workload record of these sizes."""
+        return Workload(
+            name=f"{target}:{self.name}",
+            target=target,
+            arguments=(
+                Argument("A", (self.m, self.k), "int8", "input"),
+                Argument("B", (self.k, self.n), "int8", "input"),
+                Argument("C", (self.m, self.n), "int8", "output"),
+            ),
+            operations=self.m * self.n * self.k,
+            source=self.name,
+        )
+
+
+def parse_gemm(spec: str) -> Gemm:
+    """Sizes from a name like `gemm-512x512x512`.
+
+    Raises `WorkloadError` when it is malformed or its sizes are not positive or too large.
+    """
+    match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec)
+    if match is None:
+        raise WorkloadError(
+            f"workload {spec!r} is malformed: expected {PATTERN} with three positive whole "
+            "numbers, for example gemm-512x512x512."
+        )
+    gemm = Gemm(*(parse_size(spec, text, "M, N and K") for text in match.groups()))
+    check_reduction(spec, gemm.k, "K")
+    check_memory(spec, gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n)
+    return gemm
