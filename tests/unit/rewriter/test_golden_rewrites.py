@@ -1,4 +1,4 @@
-"""Every rewrite on a small kernel, compared with a stored result (`--update-golden` rewrites it)."""
+"""Every rewrite on small kernels, compared with stored results (`--update-golden` renews them)."""
 
 from __future__ import annotations
 

@@ -112,7 +112,8 @@ class _Lifter:
 
     def function_body(self, block: Node, scope: Scope) -> Body:
         if any(n.type in ("goto_statement", "labeled_statement") for n in _nodes(block)):
-            return (self._opaque(block, "control flow by goto"),)
+            inside = self._opaque(block, "control flow by goto")
+            return (replace(inside, text=inside.text[1:-1].strip()),)
         self.assigned = frozenset(_assigned(block))
         return self._block(block, scope)
 
@@ -150,13 +151,20 @@ class _Lifter:
                 case "if_statement":
                     return (self._guard(node, scope),)
                 case "compound_statement":
-                    return self._block(node, scope.inner())
+                    return self._flattened(node, scope)
                 case ";":
                     return ()
                 case _:
                     raise NotModelled(node.type.replace("_", " "))
         except NotModelled as reason:
             return (self._opaque(node, str(reason)),)
+
+    def _flattened(self, node: Node, scope: Scope) -> Body:
+        """A block without its braces, which only text with variables of its own needs."""
+        stmts = self._block(node, scope.inner())
+        if any(isinstance(s, Opaque) for s in stmts):
+            raise NotModelled("block with code that is not modelled")
+        return stmts
 
     def _opaque(self, node: Node, reason: str) -> Opaque:
         return Opaque(text_of(node), frozenset(identifiers(node)), reason)

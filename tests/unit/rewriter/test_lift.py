@@ -1,0 +1,191 @@
+"""C in, IR out, C again: what is modelled, what stays text, and that nothing changes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_model import trace
+
+from tilewright.core.errors import InputError
+from tilewright.proposers.rewriter.canonical import canonical_text
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Command, Loop, Opaque, walk
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+
+HEAD = "void kernel(const int8_t A[64][64], const int8_t B[64][64], int8_t C[64][64]) {\n"
+
+
+def lifted(machine: Machine, body: str) -> list[object]:
+    return list(walk(lift(HEAD + body + "\n}\n", machine).body))
+
+
+def opaque_reasons(machine: Machine, body: str) -> list[str]:
+    return [s.reason for s in lifted(machine, body) if isinstance(s, Opaque)]
+
+
+# --- what is modelled -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [
+    "for (int i = 0; i < 64; i += 16) mvin(&A[i][0], SPAD(i), 16, 16);",
+    "for (unsigned i = 0; i <= 48; i = i + 16) { mvin(A[i], SPAD(i), 16, 16); }",
+    "int i; for (i = 0; i < 64; i++) { mvin(A[i] + 16, SPAD(i), 16, 1); }",
+    "for (int i = 0; i < 4; ++i) { uint32_t to = SPAD(i << 4); mvin(&A[i][0], to + 1, 16, 1); }",
+    "for (int i = 0; i < 4; i++) { int s = (i & 1) * DIM; mvin(&A[i][0], SPAD(s), 16, 1); }",
+    "if (1 < 2 && 3) { preload(SPAD(0), (uint32_t)ACC(0) | ACCUMULATE, 16, 16, 16, 16); }",
+    "for (int k = 0; k < 4; k++)"
+    " preload(NONE, ACC(0) | (k == 0 ? 0 : ACCUMULATE), 16, 16, 16, 16);",
+])
+def test_modelled(machine: Machine, body: str) -> None:
+    assert opaque_reasons(machine, body) == []
+    assert any(isinstance(s, Command) for s in lifted(machine, body))
+
+
+# --- what stays text --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("body", "reason"), [
+    ("int i = 0; again: mvin(&A[0][0], SPAD(0), 16, 16); if (i++ < 3) goto again;", "goto"),
+    ("helper(A);", "helper"),
+    ("kernel(A, B, C);", "kernel"),
+    ("const int8_t *p = &A[0][0]; mvin(p, SPAD(0), 16, 16);", "declaration"),
+    ("int i = 0; while (i < 4) i++;", "while"),
+    ("for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i), 16, 16); if (i == 32) break; }",
+     "end early"),
+    ("for (int i = 64; i > 0; i -= 16) mvin(&A[i][0], SPAD(i), 16, 16);", "count"),
+    ("for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i * i), 16, 16); }", "affine"),
+    ("if (A[0][0]) mvin(&A[0][0], SPAD(0), 16, 16);", "memory"),
+    ("mvin((int8_t *)A + 3, SPAD(0), 16, 16);", "pointer"),
+    ("mvin(&A[0][0], SPAD(0));", "operands"),
+    ("int n = 3; int v[n]; v[0] = 1;", "integer"),
+])
+def test_odd_code_stays_text_with_a_reason(machine: Machine, body: str, reason: str) -> None:
+    assert any(reason in r for r in opaque_reasons(machine, body))
+    source = HEAD + body + "\n}\n"
+    again = emit(lift(source, machine))
+    assert body.split()[0] in again
+    assert canonical_text(again, machine) == canonical_text(source, machine)
+
+
+def test_locals_that_text_uses_stay_declared(machine: Machine) -> None:
+    body = "const int n = 4; for (int i = 0; i < n; i++) helper(n, i);"
+    again = emit(lift(HEAD + body + "}", machine))
+    assert "const int n = 4;" in again
+
+
+def test_code_beside_odd_code_is_still_modelled(machine: Machine) -> None:
+    stmts = lifted(machine, "helper(); for (int i = 0; i < 4; i++) mvin(&A[i][0], SPAD(i), 16, 1);")
+    assert any(isinstance(s, Loop) for s in stmts)
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def test_a_syntax_error_names_its_line(machine: Machine) -> None:
+    with pytest.raises(InputError, match="line 3"):
+        lift(HEAD + "fence();\nmvin(&A[0][0], SPAD(0, 16;\n}\n", machine)
+
+
+def test_a_file_without_kernel_is_refused(machine: Machine) -> None:
+    with pytest.raises(InputError, match="'kernel'"):
+        lift("void other(void) {}", machine)
+
+
+# --- lift, print, lift ------------------------------------------------------------------------
+
+_NAMES = ("i", "j", "k", "n")
+
+
+@st.composite
+def statements(draw: st.DrawFn, depth: int = 0, scope: tuple[str, ...] = ()) -> str:
+    """C statements of the kernel language, over loops, guards and constant locals."""
+    lines = []
+    for _ in range(draw(st.integers(1, 3))):
+        kind = draw(st.sampled_from(["command", "loop", "guard", "local"]))
+        if kind == "loop" and depth < 3:
+            name = _NAMES[depth]
+            low, step = draw(st.integers(0, 3)), draw(st.sampled_from([1, 2, 16]))
+            high = low + step * draw(st.integers(1, 3)) - draw(st.integers(0, 1)) * (step > 1)
+            inside = draw(statements(depth + 1, (*scope, name)))
+            lines.append(
+                f"for (int {name} = {low}; {name} < {high}; {name} += {step}) {{\n{inside}}}\n")
+        elif kind == "guard" and scope:
+            test = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
+            value = draw(expressions(scope))
+            inside = draw(statements(depth + 1, scope)) if depth < 3 else "fence();\n"
+            lines.append(f"if ({value} {test} {draw(st.integers(0, 40))}) {{\n{inside}}}\n")
+        elif kind == "local" and scope:
+            limit = draw(st.integers(1, 40))
+            value = draw(expressions(scope))
+            lines.append(
+                f"{{ const int m = {value} < {limit} ? {value} : {limit};\n"
+                f"mvin(&A[0][m], SPAD(m), 16, m + 1); }}\n")
+        else:
+            value = draw(expressions(scope))
+            lines.append(f"mvout(&C[{value}][0], ACC({draw(expressions(scope))}) | "
+                         f"({value} > 3 ? FULL : 0), 16, 16); // note\n")
+    return "".join(lines)
+
+
+@st.composite
+def expressions(draw: st.DrawFn, scope: tuple[str, ...]) -> str:
+    if not scope:
+        return str(draw(st.integers(0, 50)))
+    name = draw(st.sampled_from(scope))
+    form = draw(st.sampled_from([
+        "{0}", "{1} * {0} + {2}", "({0} + {2}) / {1}", "({0} / {1} + {2}) % 3", "{0} % {1}",
+        "({0} << 2) + {2}", "({0} & 3) * {1}"]))
+    return form.format(name, draw(st.integers(1, 20)), draw(st.integers(0, 20)))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[
+    HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(statements())
+def test_lift_then_print_keeps_every_command(machine: Machine, body: str) -> None:
+    kernel = lift(HEAD + body + "}\n", machine)
+    assert not any(isinstance(s, Opaque) for s in walk(kernel.body))
+    again = lift(emit(kernel), machine)
+    assert list(trace(again.body)) == list(trace(kernel.body))
+    assert emit(again) == emit(kernel)
+
+
+LOGGING_HEADER = """
+#include <stdio.h>
+#include <stdint.h>
+#define SPAD(row) ((uint32_t)(row))
+#define ACC(row) (0x80000000u | (uint32_t)(row))
+#define FULL 0x20000000u
+#define LOG(name, at, l, c, r) \\
+  printf("%s %ld %u %d %d\\n", name, (long)(at), (uint32_t)(l), (int)(c), (int)(r))
+#define mvin(p, l, c, r) LOG("mvin", (const char*)(p) - (const char*)A, l, c, r)
+#define mvout(p, l, c, r) LOG("mvout", (char*)(p) - (char*)C, l, c, r)
+#define fence() printf("fence\\n")
+"""
+MAIN = """
+static int8_t a[64][64], b[64][64], c[64][64];
+int main(void) { kernel(a, b, c); return 0; }
+"""
+
+
+def issued(source: str, folder: Path) -> str:
+    """What the compiled kernel issues, by a header that logs every command."""
+    (folder / "k.c").write_text(LOGGING_HEADER + source + MAIN)
+    subprocess.run(["cc", "-w", "-o", "k", "k.c"], cwd=folder, check=True)
+    return subprocess.run(["./k"], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
+@settings(max_examples=12, deadline=None, suppress_health_check=[
+    HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(body=statements())
+def test_the_printed_kernel_issues_what_the_source_issues(
+    machine: Machine, tmp_path: Path, body: str
+) -> None:
+    source = HEAD + body + "}\n"
+    assert issued(emit(lift(source, machine)), tmp_path) == issued(source, tmp_path)

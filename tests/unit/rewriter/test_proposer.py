@@ -1,0 +1,171 @@
+"""The proposer: general, deterministic, and following what was measured."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from kernel_model import gemm_is_right
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    Failed,
+    History,
+    Measured,
+    MenuOption,
+    Plan,
+    TargetBrief,
+    Trial,
+    Verdict,
+    Workload,
+)
+from tilewright.proposers.rewriter import create_proposer
+from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planner import payoff, urgency
+from tilewright.targets.gemmini.naive import naive_gemm
+
+WORKLOAD = Workload("w", "gemmini", (), 1)
+RENAMED = {"i": "alpha", "j": "beta", "k": "gamma", "jj": "delta", "A": "In", "B": "Weights",
+           "C": "Out", "rows": "h", "cols": "w", "depth": "z", "jcols": "part"}
+
+
+def brief(target: TargetBrief, menu: tuple[MenuOption, ...] | None = None) -> Brief:
+    return Brief(WORKLOAD, target, menu or target.menu, 1, 15)
+
+
+def trial(source: str, breakdown: dict[str, float] | None = None) -> Trial:
+    outcome = Measured(1000.0, "cycles", "simulated", 0.3, Verdict(()), breakdown or {})
+    return Trial(0, 0, Candidate(source), outcome)
+
+
+def renamed(text: str) -> str:
+    return re.sub(r"\b[A-Za-z]+\b", lambda m: RENAMED.get(m[0], m[0]), text)
+
+
+def steps(target: TargetBrief, source: str, seed: int) -> list[str]:
+    parent = trial(source)
+    plans = create_proposer().plan(brief(target), parent, History([parent]), 4, seed)
+    return [str(p.parameters["steps"]) for p in plans]
+
+
+@pytest.mark.parametrize("shape", [(128, 128, 128), (40, 100, 72)])
+def test_names_do_not_matter(target: TargetBrief, shape: tuple[int, int, int]) -> None:
+    source = naive_gemm(*shape)
+    assert renamed(source) != source
+    for seed in range(3):
+        plain = [renamed(s) for s in steps(target, source, seed)]
+        assert steps(target, renamed(source), seed) == plain
+
+
+def test_candidates_are_right(target: TargetBrief, machine: Machine) -> None:
+    shape = (40, 100, 72)
+    parent, proposer = trial(naive_gemm(*shape)), create_proposer()
+    seen = set()
+    for seed in range(3):
+        for plan in proposer.plan(brief(target), parent, History([parent]), 6, seed):
+            for candidate in proposer.implement(brief(target), parent, plan, 2, seed):
+                seen.add(proposer.normalize(candidate.source))
+                assert gemm_is_right(lift(candidate.source, machine), *shape), plan.text
+    assert len(seen) > 10
+
+
+def test_comments_layout_and_loop_names_do_not_make_a_new_kernel(target: TargetBrief) -> None:
+    proposer, source = create_proposer(), naive_gemm(64, 64, 64)
+    parent = trial(source)
+    proposer.plan(brief(target), parent, History([parent]), 1, 0)
+    other = re.sub(r"//.*", "", source).replace("  ", "    ")
+    other = re.sub(r"\b(jj|i|k)\b", lambda m: m[0] + "x", other)
+    assert proposer.normalize(other) == proposer.normalize(source)
+    assert proposer.normalize(source.replace("ACC(0)", "ACC(64)")) != proposer.normalize(source)
+
+
+def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
+    script = (
+        "from tilewright.core.records import *\n"
+        "from tilewright.targets.gemmini import create_target\n"
+        "from tilewright.proposers.rewriter import create_proposer\n"
+        "from tilewright.targets.gemmini.naive import naive_gemm\n"
+        "t = create_target().brief(); p = create_proposer()\n"
+        "a = Trial(0, 0, Candidate(naive_gemm(96, 128, 64)), Failed('check', 'crash', ''))\n"
+        "b = Brief(Workload('w', 'gemmini', (), 1), t, t.menu, 1, 9)\n"
+        "for plan in p.plan(b, a, History([a]), 5, 7):\n"
+        "    print(plan.text, [c.id for c in p.implement(b, a, plan, 2, 3)])\n"
+    )
+    runs = {
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True,
+                       env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+    assert runs.pop().strip()
+
+
+def test_source_that_cannot_be_lifted_gives_no_plans(target: TargetBrief) -> None:
+    for source in ("void kernel(void) { f(; }", "int x;", "void kernel(void) { helper(); }"):
+        parent, proposer = trial(source), create_proposer()
+        assert proposer.plan(brief(target), parent, History([parent]), 4, 1) == []
+        plan = Plan(parent.candidate.id, "unroll", "t", "builtin", {"steps": "unroll i 0"})
+        assert proposer.implement(brief(target), parent, plan, 2, 1) == []
+        assert proposer.normalize(source)
+
+
+def test_a_plan_of_another_proposer_is_declined(target: TargetBrief) -> None:
+    parent = trial(naive_gemm(64, 64, 64))
+    plan = Plan(parent.candidate.id, "unroll", "unroll it", "llm")
+    assert create_proposer().implement(brief(target), parent, plan, 2, 1) == []
+
+
+def test_plans_say_what_they_expect(target: TargetBrief) -> None:
+    parent = trial(naive_gemm(512, 512, 512))
+    option = tuple(o for o in target.menu if o.technique == "resident")
+    plans = create_proposer().plan(brief(target, option), parent, History([parent]), 3, 0)
+    assert any("rows loaded" in p.expected for p in plans)
+    assert all(p.text.endswith(".") for p in plans)
+
+
+def test_what_binds_is_urgent() -> None:
+    parent = trial("", {"bank_conflict": 600.0, "cpu": 10.0, "array_busy": 390.0})
+    assert urgency(parent, "banks") > 2 > urgency(parent, "unroll") >= 1
+    assert urgency(Trial(0, 0, Candidate(""), Failed("check", "crash", "")), "banks") == 1
+
+
+def test_options_that_paid_are_drawn_more_often() -> None:
+    start = trial("a")
+    plan = Plan(start.candidate.id, "unroll", "t", "builtin")
+    better = Measured(500.0, "cycles", "simulated", 0.6, Verdict(()))
+    worse = Measured(2000.0, "cycles", "simulated", 0.1, Verdict(()))
+    paid = Trial(1, 1, Candidate("b", start.candidate.id, plan), better)
+    lost = Trial(1, 1, Candidate("b", start.candidate.id, plan), worse)
+    assert payoff(History([start, paid]), "unroll") > payoff(History([start]), "unroll")
+    assert payoff(History([start, lost]), "unroll") < payoff(History([start]), "unroll")
+
+
+def test_the_estimate_ranks_the_expert_kernel_first(machine: Machine) -> None:
+    kernel = simplify(lift(naive_gemm(12544, 64, 256), machine))
+    costs = [estimate(kernel, machine).total]
+    for text in ("resident B i before", "block-load A k#2", "overwrite C", "pipeline A i 3",
+                 "double-accumulator C i 2 in-place"):
+        kernel = Step.parse(text).apply(kernel, machine)
+        costs.append(estimate(kernel, machine).total)
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > 3 * costs[-1]
+
+
+def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
+    lines = naive_gemm(512, 512, 512).splitlines()
+    settings = [n for n, line in enumerate(lines) if line.startswith("  config_")]
+    order = random.Random(1).sample(settings, len(settings))
+    shuffled = [lines[order[settings.index(n)]] if n in settings else line
+                for n, line in enumerate(lines)]
+    costs = [estimate(simplify(lift("\n".join(text), machine)), machine).total
+             for text in (lines, shuffled)]
+    assert costs[0] == costs[1]
