@@ -41,6 +41,7 @@ from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import is_model_name, parse_model
 from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
+from tilewright.proposers.llm.probe import require_address
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.recording import Recording
 from tilewright.proposers.llm.retry import Backoff
@@ -219,6 +220,9 @@ class _Models:
         if self._replay is None:
             for name in self.names:
                 check_model(parse_model(name))
+                require_address(parse_model(name))
+            if not settings.allow_unpriced:
+                require_prices(prices_of(self.names), settings.budget)
 
     def create_proposer(
         self, storage: Storage, run: RunRecord, stack: ExitStack, on_call: OnCall
@@ -249,12 +253,9 @@ class _Models:
             stored = self._replay.prices
         if stored is None:
             stored = snapshot(prices_of(self.names))
-        prices = from_snapshot(stored)
-        if not self._settings.allow_unpriced:
-            require_prices(prices, self._settings.budget)
         if _stored_prices(storage, run.id) is None:
             storage.append_event(run.id, PRICES_EVENT, stored)
-        return prices
+        return from_snapshot(stored)
 
 
 def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:

@@ -15,7 +15,9 @@ from tilewright.cli import (
     demo,
     doctor,
     evaluate,
+    models,
     optimize,
+    prompt,
     report,
     runs,
     targets,
@@ -41,7 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, optimize, evaluate, best, report, targets, workloads, doctor):
+for module in (demo, optimize, evaluate, best, report, targets, workloads, models, prompt, doctor):
     module.register(app)
 app.add_typer(runs.app, name="runs")
 

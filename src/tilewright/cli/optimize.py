@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli import model_options
 from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, Project
 from tilewright.cli.searching import Outputs, search
@@ -20,6 +21,8 @@ EPILOG = """
 Examples:
   tilewright optimize gemmini:gemm-512x512x512
   tilewright optimize gemmini:gemm-784x256x1024 --budget "5 min" --seed 7
+  tilewright optimize gemmini:gemm-512x512x512 --proposer openai/gpt-5.5 --proposer builtin \\
+      --budget "5 USD, 2 h"
   tilewright optimize examples/my-gemm --json result.json --report report.html
 """
 
@@ -46,6 +49,13 @@ def optimize(
     dropout: options.Dropout = options.DEFAULT.dropout,
     patience: options.Patience = options.DEFAULT.patience,
     budget: options.BudgetText = None,
+    proposer: model_options.Proposers = None,
+    repairs: model_options.Repairs = options.DEFAULT.repairs,
+    edits: model_options.Edits = False,
+    without: model_options.Without = None,
+    allow_unpriced: model_options.AllowUnpriced = False,
+    record: model_options.Record = None,
+    replay: model_options.Replay = None,
     jobs: options.Jobs = None,
     project: Project = Path(),
     json: Json = None,
@@ -66,11 +76,18 @@ def optimize(
         dropout=dropout,
         patience=patience,
         budget=budget,
+        proposers=proposer,
+        without=without,
+        edits=edits,
+        repairs=repairs,
+        allow_unpriced=allow_unpriced,
     )
 
     def start(on_event: OnEvent) -> Summary:
         from tilewright import run
 
-        return run.optimize(task, settings, project=project, workers=jobs, on_event=on_event)
+        return run.optimize(
+            task, settings, project=project, workers=jobs, on_event=on_event, replay=replay
+        )
 
-    search(start, settings, project, Outputs(json, report))
+    search(start, settings, project, Outputs(json, report, record))

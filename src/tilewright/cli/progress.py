@@ -77,6 +77,7 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
             f"[{duration(state.wall_s)}] iteration {event.iteration} of {state.iterations}: "
             f"{state.plans} plans, {state.candidates} candidates, {state.duplicates} duplicates, "
             f"{event.evaluated} evaluated; best {ratio(state.speedup)}"
+            + (f"; {_calls(state)}" if state.calls else "")
         )
     if improvement is not None:
         trial = improvement.trial
@@ -101,6 +102,8 @@ def live_panel(state: ProgressState) -> Group:
     grid.add_row("evaluating", _bar(state.batch_done, state.batch) if state.batch else "-")
     grid.add_row("so far", Text(_counts(state)))
     grid.add_row("best", _best(state))
+    if state.calls:
+        grid.add_row("models", Text(_calls(state)))
     grid.add_row("time", _time(state))
     return Group(grid, _improvements(state))
 
@@ -119,6 +122,19 @@ def _counts(state: ProgressState) -> str:
         f"{state.evaluations} evaluations: {state.correct} correct, "
         f"{state.stopped_early} stopped early, {state.failed} failed"
     )
+
+
+def _calls(state: ProgressState) -> str:
+    """Calls, tokens and dollars of this session, with a forecast of the dollars."""
+    parts = [f"{state.calls} calls to models", f"{number(state.tokens)} tokens"]
+    if state.usd or not state.unpriced:
+        parts.append(f"{state.usd:.4f} USD")
+    if state.unpriced:
+        parts.append(f"{state.unpriced} of unknown price")
+    forecast = state.forecast_usd()
+    if forecast is not None:
+        parts.append(f"at most about {forecast:.2f} USD in all")
+    return ", ".join(parts)
 
 
 def _best(state: ProgressState) -> Text:

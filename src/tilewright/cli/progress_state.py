@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilewright.core.budget import Budget
 from tilewright.core.records import Failed, Trial
 from tilewright.search.events import (
+    Called,
     Evaluated,
     EvaluationStarted,
     Event,
@@ -57,6 +58,10 @@ class ProgressState:
     best: Trial | None = None
     improvements: list[Improvement] = field(default_factory=list)
     stop_reason: str = ""
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
     _started: float = 0.0
     _earlier_s: float = 0.0
     _evaluations_at_start: int = 0
@@ -94,6 +99,11 @@ class ProgressState:
             case Evaluated(trial=trial):
                 self.batch_done += 1
                 return self._count(trial)
+            case Called(call=call):
+                self.calls += 1
+                self.tokens += call.counted_tokens
+                self.usd += call.usd or 0.0
+                self.unpriced += call.usd is None
             case Stopped(reason=reason):
                 self.stop_reason = reason
         return None
@@ -127,6 +137,16 @@ class ProgressState:
             expected_s = spent_s / finished * (self.iterations - self._first_iteration + 1)
             left.append(expected_s - spent_s)
         return max(0.0, min(left)) if left else None
+
+    def forecast_usd(self) -> float | None:
+        """Dollars this session's calls will have cost at most, at the pace so far; None at first.
+
+        It is an upper estimate: a search without progress stops earlier.
+        """
+        finished = self.iteration - self._first_iteration
+        if finished <= 0 or not self.usd:
+            return None
+        return self.usd / finished * (self.iterations - self._first_iteration + 1)
 
     def _count(self, trial: Trial) -> Improvement | None:
         self.evaluations += 1

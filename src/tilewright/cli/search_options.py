@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,7 @@ BudgetText = Annotated[
     typer.Option(
         "--budget",
         metavar="TEXT",
-        help='Upper limits: "90 s", "10 min", "500 evaluations", "1 h, 2000 evaluations".',
+        help='Upper limits: "90 s", "10 min", "500 evaluations", "5 USD, 2 h, 3 Mtok".',
     ),
 ]
 Jobs = Annotated[
@@ -65,6 +66,11 @@ def make_settings(
     dropout: float,
     patience: int,
     budget: str | None,
+    proposers: Sequence[str] | None = None,
+    without: Sequence[str] | None = None,
+    edits: bool = False,
+    repairs: int = DEFAULT.repairs,
+    allow_unpriced: bool = False,
 ) -> Settings:
     """Settings of a run; raises InputError for a budget or number that cannot be used."""
     limits = parse_budget(budget) if budget is not None else None
@@ -78,4 +84,11 @@ def make_settings(
         patience=patience,
         max_evaluations=limits.evaluations if limits else None,
         max_wall_s=limits.wall_s if limits else None,
+        max_usd=limits.usd if limits else None,
+        max_tokens=limits.tokens if limits else None,
+        proposers=tuple(dict.fromkeys(proposers or DEFAULT.proposers)),
+        without=tuple(sorted(set(without or ()))),
+        edits=edits,
+        repairs=repairs,
+        allow_unpriced=allow_unpriced,
     )

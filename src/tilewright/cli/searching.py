@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from tilewright.cli.output import check_outputs, write_json, write_text
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
-    from tilewright.core.records import RunRecord
+    from tilewright.core.records import CallRecord, RunRecord
     from tilewright.search.events import OnEvent
     from tilewright.search.summary import Summary
 
@@ -29,10 +29,11 @@ class Outputs:
 
     json: Path | None = None
     report: Path | None = None
+    record: Path | None = None
 
     def check(self) -> None:
         """Raise OutputError if one of them cannot be written."""
-        check_outputs(json=self.json, report=self.report)
+        check_outputs(json=self.json, report=self.report, record=self.record)
 
 
 def search(
@@ -57,19 +58,23 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
     from contextlib import closing
 
     from tilewright.cli.console import results
+    from tilewright.cli.cost_table import cost_lines
     from tilewright.cli.summary_table import summary_lines
-    from tilewright.run import open_project
+    from tilewright.run import model_calls, open_project, recording
 
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)
+    calls = model_calls(run.id, project=project)
     if outputs.json:
-        write_json(outputs.json, summary_json(summary))
+        write_json(outputs.json, summary_json(summary, calls))
+    if outputs.record:
+        write_text(outputs.record, recording(run.id, project=project))
     if outputs.report:
         from tilewright.report.static import render_report
 
         write_text(outputs.report, render_report(run, history, command_line(run)))
     console = results()
-    for line in summary_lines(summary, history):
+    for line in (*summary_lines(summary, history), *cost_lines(calls, summary.speedup)):
         console.print(line)
     for name, place in next_steps(summary, project, outputs):
         console.print(f"{name:<14}{place}", markup=False, soft_wrap=True)
@@ -90,8 +95,11 @@ def next_steps(summary: Summary, project: Path, outputs: Outputs) -> list[tuple[
     return steps
 
 
-def summary_json(summary: Summary) -> dict[str, object]:
-    """The documented fields of `--json`; numbers that do not exist are null."""
+def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str, object]:
+    """The documented fields of `--json`; numbers that do not exist or are unknown are null."""
+    from tilewright.report.costs import total
+
+    cost = total(calls)
     return {
         "workload": summary.workload,
         "target": summary.target,
@@ -107,6 +115,9 @@ def summary_json(summary: Summary) -> dict[str, object]:
         "run": summary.run_id,
         "status": summary.status,
         "stop_reason": summary.stop_reason,
+        "model_calls": cost.calls,
+        "model_tokens": cost.tokens,
+        "model_usd": None if cost.unpriced else cost.usd,
     }
 
 
@@ -118,6 +129,13 @@ def command_line(run: RunRecord) -> str:
         value = getattr(settings, name)
         if value != getattr(default, name):
             words.append(f"--{name} {value}")
+    if settings.proposers != default.proposers:
+        words += [f"--proposer {shlex.quote(name)}" for name in settings.proposers]
+    words += [f"--without {name}" for name in settings.without]
+    if settings.repairs != default.repairs:
+        words.append(f"--repairs {settings.repairs}")
+    words += ["--edits"] if settings.edits else []
+    words += ["--allow-unpriced"] if settings.allow_unpriced else []
     budget = describe_budget(settings.budget)
     if budget:
         words.append(f"--budget {shlex.quote(budget)}")

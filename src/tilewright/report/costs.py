@@ -1,0 +1,82 @@
+"""What a run's calls to models cost: by model and phase, in all, and for the speed gained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewright.core.records import CallRecord
+
+PHASES = ("plan", "implement", "repair")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Sums over some calls. `usd` is what is known; `unpriced` calls are not in it.
+
+    `unused` counts replies that held no plan or kernel, `served_by` the names under which the
+    models answered.
+    """
+
+    model: str
+    phase: str
+    calls: int
+    cached_calls: int
+    failed: int
+    unused: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usd: float
+    unpriced: int
+    served_by: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Input and output."""
+        return self.input_tokens + self.output_tokens
+
+
+def costs(calls: Sequence[CallRecord]) -> list[Cost]:
+    """One row per model and phase, in the order in which models were first asked."""
+    models = list(dict.fromkeys(call.model for call in calls))
+    rows = [
+        total([c for c in calls if c.model == model and c.phase == phase], model, phase)
+        for model in models
+        for phase in PHASES
+    ]
+    return [row for row in rows if row.calls or row.failed]
+
+
+def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost:
+    """The sums over all of these calls."""
+    done = [call for call in calls if call.state == "replied"]
+    paid = [call for call in done if not call.cached]
+    return Cost(
+        model=model,
+        phase=phase,
+        calls=len(done),
+        cached_calls=len(done) - len(paid),
+        failed=sum(call.state == "failed" for call in calls),
+        unused=sum(bool(call.note) for call in done),
+        input_tokens=_sum(call.input_tokens for call in paid),
+        cached_tokens=_sum(call.cached_tokens for call in paid),
+        output_tokens=_sum(call.output_tokens for call in paid),
+        reasoning_tokens=_sum(call.reasoning_tokens for call in paid),
+        usd=sum(call.usd or 0.0 for call in paid),
+        unpriced=sum(call.usd is None for call in paid),
+        served_by=tuple(sorted({call.served_by for call in done if call.served_by})),
+    )
+
+
+def usd_per_doubling(cost: Cost, speedup: float | None) -> float | None:
+    """Dollars per doubling of speed; None when nothing was gained or prices are unknown."""
+    if speedup is None or speedup <= 1 or cost.unpriced or not cost.calls:
+        return None
+    return cost.usd / math.log2(speedup)
+
+
+def _sum(values: Iterable[int | None]) -> int:
+    return sum(value or 0 for value in values)
