@@ -86,6 +86,11 @@ COMMANDS = [
         [m.preload(0, m.ACC, 16, 16, 16, 16), m.compute(0, m.ACC | 16, 16, 16, 16, 16)],
     ),
     ("illegal_instruction", "without a preload", [m.compute(0, m.NONE, 16, 16, 16, 16)]),
+    (
+        "illegal_instruction",
+        "preload without a compute",
+        [m.preload(0, m.ACC, 16, 16, 16, 16), m.preload(0, m.ACC, 16, 16, 16, 16)],
+    ),
     ("illegal_instruction", "weight-stationary", [(0, 1 << 16, 1 << 48)]),
     ("illegal_instruction", "transposed", [m.config_ex(at=1, bt=1)]),
     ("illegal_instruction", "no command 9", [(9, 0, 0)]),

@@ -19,5 +19,6 @@ def run_program(
     segments: list[tuple[int, Any]],
     read: list[tuple[int, int]],
     timing: bool,
+    every_cycle: bool,
     max_instructions: int,
 ) -> dict[str, Any]: ...

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from tilewright.core.errors import InputError
+from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import FailureKind
 from tilewright.targets.gemmini.sim import _cosim
 from tilewright.targets.gemmini.sim.config import SimConfig
@@ -131,6 +131,8 @@ def run_kernel(
         )
     except ValueError as error:
         raise InputError(f"cannot load the kernel: {error}.") from error
+    except RuntimeError as error:
+        raise InternalError(f"the co-simulator failed: {error}.") from error
     written = iter(raw["outputs"])
     outputs = tuple(next(written) if r.writable else bytes(r.data) for r in regions)
     return _result(config, raw, outputs)
@@ -143,6 +145,7 @@ def run_program(
     *,
     read: Sequence[tuple[int, int]] = (),
     timing: bool = True,
+    every_cycle: bool = False,
     max_instructions: int = 2_000_000_000,
 ) -> SimResult:
     """Run a bare-metal program from its entry until it stores to the symbol `tohost`.
@@ -150,13 +153,23 @@ def run_program(
     `segments` are contents of memory by address: they fill what the program reserves, or are
     read-only memory beside it. Cycles are those between the
     program's first two reads of mcycle. `outputs` holds the (address, size) ranges of `read`.
+    With `every_cycle`, cycles in which nothing changes are stepped through instead of skipped:
+    slower, with the same result.
     """
     try:
         raw = _cosim.run_program(
-            dict(config.parameters), elf, list(segments), list(read), timing, max_instructions
+            dict(config.parameters),
+            elf,
+            list(segments),
+            list(read),
+            timing,
+            every_cycle,
+            max_instructions,
         )
     except ValueError as error:
         raise InputError(f"cannot load the program: {error}.") from error
+    except RuntimeError as error:
+        raise InternalError(f"the co-simulator failed: {error}.") from error
     return _result(config, raw, tuple(raw["outputs"]))
 
 

@@ -210,6 +210,11 @@ void Accelerator::store_row(LocalAddress address, u32 row, u8* target, int cols)
 }
 
 void Accelerator::preload(u64 rs1, u64 rs2) {
+  if (is_preloaded_) {
+    throw_fault(FaultKind::illegal_instruction,
+                "preload without a compute for the preload before it, whose result the array would "
+                "write as zeros");
+  }
   weights_tile_ = unpack_tile(rs1);
   result_ = unpack_tile(rs2);
   is_preloaded_ = true;

@@ -81,7 +81,7 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
   {
     nb::gil_scoped_release release;
     result = run_kernel(parameters, read_elf(file, file_size, kMaxProgramBytes),
-                        std::move(arguments), symbol, timing,
+                        std::move(arguments), symbol, timing ? Mode::timed : Mode::functional,
                         {limit_cycles, max_instructions, max_host_s});
   }
   return result_to_dict(result);
@@ -90,20 +90,23 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
 nb::dict run_program_from_python(const nb::dict& config, const nb::bytes& elf,
                                  const nb::list& segments,
                                  const std::vector<std::pair<u64, u64>>& read, bool timing,
-                                 u64 max_instructions) {
+                                 bool every_cycle, u64 max_instructions) {
   const Config parameters = config_from_dict(config);
   std::vector<std::pair<u64, std::vector<u8>>> extra;
   for (nb::handle item : segments) {
     const auto segment = nb::cast<nb::tuple>(item);
     extra.emplace_back(nb::cast<u64>(segment[0]), copy_bytes(segment[1]));
   }
+  const Mode mode = !timing       ? Mode::functional
+                    : every_cycle ? Mode::timed_every_cycle
+                                  : Mode::timed;
   const u8* file = static_cast<const u8*>(elf.data());
   const u64 file_size = elf.size();
   Result result;
   {
     nb::gil_scoped_release release;
     result = run_program(parameters, read_elf(file, file_size, kMaxProgramBytes), std::move(extra),
-                         read, timing, {std::nullopt, max_instructions, std::nullopt});
+                         read, mode, {std::nullopt, max_instructions, std::nullopt});
   }
   return result_to_dict(result);
 }
@@ -120,5 +123,6 @@ NB_MODULE(_cosim, module) {
              nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
              nb::arg("max_host_s").none());
   module.def("run_program", &cosim::run_program_from_python, nb::arg("config"), nb::arg("elf"),
-             nb::arg("segments"), nb::arg("read"), nb::arg("timing"), nb::arg("max_instructions"));
+             nb::arg("segments"), nb::arg("read"), nb::arg("timing"), nb::arg("every_cycle"),
+             nb::arg("max_instructions"));
 }

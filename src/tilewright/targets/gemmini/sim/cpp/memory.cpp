@@ -10,7 +10,6 @@ const char* verb(Accessor accessor) {
   switch (accessor) {
     case Accessor::cpu_load: return "the CPU reads";
     case Accessor::cpu_store: return "the CPU writes";
-    case Accessor::fetch: return "the CPU fetches";
     case Accessor::mvin: return "mvin reads";
     case Accessor::mvout: return "mvout writes";
   }
@@ -28,6 +27,7 @@ const char* verb(Accessor accessor) {
 
 void Memory::add(Region region) {
   const u64 end = region.base + region.bytes.size();
+  if (region.bytes.empty()) throw std::invalid_argument("region " + region.name + " is empty");
   if (end < region.base) throw std::invalid_argument("region " + region.name + " wraps around");
   for (const Region& other : regions_) {
     if (region.base < other.base + other.bytes.size() && other.base < end) {

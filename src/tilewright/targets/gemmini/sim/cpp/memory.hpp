@@ -32,11 +32,11 @@ struct Region {
 };
 
 // Who accesses memory; only used in messages.
-enum class Accessor { cpu_load, cpu_store, fetch, mvin, mvout };
+enum class Accessor { cpu_load, cpu_store, mvin, mvout };
 
 class Memory {
  public:
-  // Throws std::invalid_argument when the region overlaps another or wraps around.
+  // Throws std::invalid_argument when the region is empty, wraps around or overlaps another.
   void add(Region region);
 
   // The region holding [address, address + size), or nullptr.

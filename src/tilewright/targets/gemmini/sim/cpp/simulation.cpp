@@ -67,12 +67,13 @@ void finish(Hart& hart) {
 
 // Runs a program in `memory` and fills everything in the result but the outputs.
 Result run(const Config& config, Memory& memory, const Hart::Start& start,
-           const std::vector<u64>& arguments, bool with_timing, const Limits& limits) {
+           const std::vector<u64>& arguments, Mode mode, const Limits& limits) {
   Result result;
   // Bare-metal programs may measure with whatever the memories hold at power-on.
   Accelerator accelerator(config, memory, !start.is_machine);
   Pipeline pipeline(config);
   const HartLimits hart_limit = hart_limits(limits);
+  const bool with_timing = mode != Mode::functional;
   Hart hart(memory, accelerator, with_timing ? &pipeline : nullptr, start, hart_limit);
   for (std::size_t i = 0; i < arguments.size(); i++) {
     hart.set_argument(static_cast<int>(i), arguments[i]);
@@ -81,7 +82,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
   try {
     if (with_timing) {
       EventSource source(hart, kEventBatch);
-      TimingModel timing(config, source, start.is_machine);
+      TimingModel timing(config, source, start.is_machine, mode == Mode::timed_every_cycle);
       const TimingStatus status = timing.run(limits.cycles, hart_limit.deadline);
       if (status == TimingStatus::finished) finish(hart);
       if (status == TimingStatus::cycle_limit) result.status = "slower_than_limit";
@@ -107,7 +108,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
 }  // namespace
 
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
-                  const std::string& symbol, bool with_timing, const Limits& limits) {
+                  const std::string& symbol, Mode mode, const Limits& limits) {
   const auto entry = elf.symbol(symbol);
   if (!entry) throw std::invalid_argument("the ELF file does not define " + symbol);
   if (arguments.size() > 8) throw std::invalid_argument("a kernel takes at most 8 arguments");
@@ -132,7 +133,7 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
   Hart::Start start;
   start.pc = *entry;
   start.stack_pointer = kStackBase + kStackBytes;
-  Result result = run(config, memory, start, addresses, with_timing, limits);
+  Result result = run(config, memory, start, addresses, mode, limits);
   for (const auto& [address, size] : writable) {
     result.outputs.push_back(memory.find(address, size)->bytes);
   }
@@ -141,7 +142,7 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
 
 Result run_program(const Config& config, const Elf& elf,
                    std::vector<std::pair<u64, std::vector<u8>>> segments,
-                   const std::vector<std::pair<u64, u64>>& read, bool with_timing,
+                   const std::vector<std::pair<u64, u64>>& read, Mode mode,
                    const Limits& limits) {
   Memory memory;
   for (const ElfSegment& segment : elf.segments) memory.add(region_of(segment, "the program"));
@@ -151,7 +152,7 @@ Result run_program(const Config& config, const Elf& elf,
   start.is_machine = true;
   start.finish_address = elf.symbol("tohost");
   if (!start.finish_address) throw std::invalid_argument("the program has no symbol tohost");
-  Result result = run(config, memory, start, {}, with_timing, limits);
+  Result result = run(config, memory, start, {}, mode, limits);
   for (const auto& [address, size] : read) {
     const Region* region = memory.find(address, size);
     if (!region) throw std::invalid_argument("the range to read is outside the program's memory");

@@ -1,7 +1,6 @@
 // One simulation: memory, processor, accelerator and, when asked, the timing model.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +18,8 @@ struct Limits {
   u64 instructions = ~0ull;
   std::optional<double> host_s;
 };
+
+enum class Mode { functional, timed, timed_every_cycle };
 
 // A cause of lost cycles and the first instruction it hit.
 struct Hotspot {
@@ -52,13 +53,13 @@ struct Argument {
 // `outputs` holds the bytes of the writable arguments, in order.
 // Throws std::invalid_argument for a file or arguments that cannot be loaded.
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
-                  const std::string& symbol, bool with_timing, const Limits& limits);
+                  const std::string& symbol, Mode mode, const Limits& limits);
 
 // Runs a bare-metal program from its entry until it writes to `tohost`. Cycles are those between
 // its first two reads of mcycle. `outputs` holds the bytes of each (address, size) in `read`.
 Result run_program(const Config& config, const Elf& elf,
                    std::vector<std::pair<u64, std::vector<u8>>> segments,
-                   const std::vector<std::pair<u64, u64>>& read, bool with_timing,
+                   const std::vector<std::pair<u64, u64>>& read, Mode mode,
                    const Limits& limits);
 
 }  // namespace cosim

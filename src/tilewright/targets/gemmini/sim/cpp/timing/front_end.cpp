@@ -29,11 +29,10 @@ void FrontEnd::allocate() {
   if (queue_.empty() || queue_.front().ready > clock_.now) return;
   const TimedCommand& command = queue_.front().command;
   if (command.funct != kFlush && !station_.allocate(command)) {
-    constexpr Cause kFull[kUnits] = {Cause::rs_full_load, Cause::rs_full_execute,
-                                     Cause::rs_full_store};
-    const Unit unit = ReservationStation::unit_of(command);
-    // Full load and store queues count where they leave the array idle: see `idle_cause`.
-    if (unit == kExecuteUnit) breakdown_.add(kFull[unit], command.pc);
+    // Full load and store entries count where they leave the array idle: see `idle_cause`.
+    if (ReservationStation::unit_of(command) == kExecuteUnit) {
+      breakdown_.add(Cause::rs_full_execute, command.pc);
+    }
     return;
   }
   queue_.pop();
@@ -82,6 +81,7 @@ void FrontEnd::finish_event() {
 // True while the CPU waits.
 bool FrontEnd::wait_at_fence(const Event& event, bool is_busy) {
   if (is_busy) {
+    if (!is_at_fence_) clock_.changed = true;
     is_at_fence_ = true;
     breakdown_.add(Cause::fence_wait, event.pc);
     return true;

@@ -12,8 +12,10 @@ int moves_in_flight(const Config& config) { return config.dma_in_flight / config
 
 }  // namespace
 
-TimingModel::TimingModel(const Config& config, EventSource& source, bool waits_for_mark)
-    : ports_(config),
+TimingModel::TimingModel(const Config& config, EventSource& source, bool waits_for_mark,
+                         bool steps_every_cycle)
+    : steps_every_cycle_(steps_every_cycle),
+      ports_(config),
       memory_(config),
       cpu_cache_(config),
       station_(config, clock_),
@@ -37,7 +39,7 @@ TimingStatus TimingModel::run(std::optional<u64> limit,
     const CpuStatus status = step();
     if (status == CpuStatus::finished) return TimingStatus::finished;
     if (status == CpuStatus::source_limit) return TimingStatus::source_limit;
-    if (!clock_.changed) skip_quiet_cycles(limit);
+    if (!clock_.changed && !steps_every_cycle_) skip_quiet_cycles(limit);
     if (limit && clock_.now > *limit) return TimingStatus::cycle_limit;
     if (steps % kDeadlineInterval == 0 && deadline &&
         std::chrono::steady_clock::now() > *deadline) {

@@ -30,7 +30,9 @@ class TimingModel {
  public:
   // With `waits_for_mark`, time starts at the program's first read of its cycle counter and
   // stops at the second.
-  TimingModel(const Config& config, EventSource& source, bool waits_for_mark);
+  // `steps_every_cycle` does not skip cycles in which nothing changes: slower, same results.
+  TimingModel(const Config& config, EventSource& source, bool waits_for_mark,
+              bool steps_every_cycle);
 
   // Runs to the end of the program, to `limit` cycles, or until the program or the deadline
   // stops. Throws the program's Fault, and std::logic_error if nothing can ever happen again.
@@ -49,6 +51,7 @@ class TimingModel {
   void skip_quiet_cycles(std::optional<u64> limit);
   bool accelerator_is_busy() const;
 
+  const bool steps_every_cycle_;
   Clock clock_;
   Breakdown breakdown_;
   Ports ports_;
