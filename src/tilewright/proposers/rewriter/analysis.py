@@ -8,7 +8,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds, simplified
+from tilewright.proposers.rewriter.expr import (
+    Bounds,
+    Expr,
+    Minimum,
+    bounds,
+    minimum,
+    simplified,
+    var,
+)
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
@@ -23,6 +31,7 @@ from tilewright.proposers.rewriter.ir import (
     has_opaque,
     map_expressions,
     map_operand,
+    rebuilt,
     walk,
     walk_paths,
 )
@@ -52,8 +61,16 @@ def env_of(above: Body) -> Env:
 
 def trips(loop: Loop, env: Env) -> tuple[float, float]:
     """Smallest and largest number of iterations."""
-    low, high = bounds(loop.upper - loop.lower, env)
+    low, high = bounds(_span(loop), env)
     return max(0, -(-low // loop.step)), max(0, -(-high // loop.step))
+
+
+def _span(loop: Loop) -> Expr:
+    """`upper - lower`, with the lower bound taken into a minimum so that both cancel."""
+    match loop.upper:
+        case Expr(const, ((Minimum(left, right), 1),)):
+            return minimum(left + const - loop.lower, right + const - loop.lower)
+    return loop.upper - loop.lower
 
 
 def trip_count(loop: Loop, env: Env) -> int | None:
@@ -87,8 +104,26 @@ def same_loop(before: Kernel, after: Kernel, loop: Loop) -> Loop:
 
 
 def at_value(body: Body, name: str, value: Expr) -> Body:
-    """A body with a variable replaced by a value."""
+    """A body with a variable replaced by a value; loops inside give way to the value's names."""
+    bound = {s.var for s in walk(body) if isinstance(s, Loop)}
+    for clash in sorted(bound & value.names()):
+        fresh = clash + "_"
+        while fresh in bound | value.names():
+            fresh += "_"
+        body = _renamed(body, clash, fresh)
     return map_expressions(body, lambda e: e.substituted({name: value}))
+
+
+def _renamed(body: Body, old: str, new: str) -> Body:
+    """A body in which loops over `old` count over `new` instead."""
+
+    def change(stmt: Stmt) -> Body | None:
+        if isinstance(stmt, Loop) and stmt.var == old:
+            return (replace(stmt, var=new, body=map_expressions(
+                stmt.body, lambda e: e.substituted({old: var(new)}))),)
+        return None
+
+    return rebuilt(body, change)
 
 
 def simplify(kernel: Kernel) -> Kernel:

@@ -258,7 +258,9 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
     if len(slots) == 1:
         count, stride = slots.pop()
         rows = end - base - (count - 1) * stride
-        if stride >= rows > 0:
+        if stride >= rows > 0 and all(
+                (low - base) // stride == (high - 1 - base) // stride
+                for m in members for low, high in _intervals(m)):
             return Buffer(label, space, base, rows, tuple(members), count, stride)
     return Buffer(label, space, base, end - base, tuple(members))
 

@@ -8,7 +8,7 @@ numbers are cycles of a machine that multiplies one row and moves one local row 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.proposers.rewriter.analysis import env_of, trips
@@ -20,6 +20,7 @@ from tilewright.proposers.rewriter.ir import (
     Guard,
     Kernel,
     Loop,
+    Stmt,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -30,6 +31,10 @@ STORE_ROW = 1.8
 """Cycles per stored row."""
 LATENCY = 100.0
 """From issuing a load to its data being usable, and from a product to its result being stored."""
+QUEUE = 8.0
+"""Moves that wait in their queue before the core, and with it the array, waits for them."""
+BLOCKED = 0.5
+"""The part of the time of moves beyond the queue that the array has no work for."""
 CORE_COMMAND = 6.0
 CORE_ITERATION = 3.0
 """Cycles of the core per command and per loop iteration."""
@@ -149,29 +154,45 @@ def _clashing(buffers: list[Buffer], machine: Machine) -> set[Command]:
 def _exposed(buffer: Buffer, machine: Machine, runs: Mapping[object, float],
              rows: Mapping[Command, float], array: float) -> float:
     """Cycles that loads and stores of a buffer keep the array waiting."""
+    products = [o for o in buffer.accesses if machine.unit(o.command.name) == "execute"]
     waits = 0.0
     for access in buffer.accesses:
         unit = machine.unit(access.command.name)
         if unit not in ("load", "store"):
             continue
-        group = 1.0
-        shared = [s for s in access.above if isinstance(s, Loop)
-                  and any(s in o.above for o in buffer.accesses
-                          if machine.unit(o.command.name) == "execute")]
-        for position, stmt in enumerate(access.above):
-            if stmt in shared and isinstance(stmt, Loop):
-                group *= _iterations(stmt, access.above[:position])
-            elif isinstance(stmt, Guard):
-                group *= _share(stmt, access.above[:position])
-        wait = group * LATENCY + runs[access.command] * rows[access.command]
+        times = runs[access.command]
+        bursts = _rounds(access, [s for s in access.above if any(s in o.above for o in products)])
+        rounds = _rounds(access, _ahead(access)) if _ahead(access) else bursts
+        wait = rounds * LATENCY + times * rows[access.command]
         if unit == "store":
             waits += wait if buffer.slots == 1 else 0.0
         else:
-            waits += wait * _visible(access, buffer, group, array)
+            queued = max(0.0, times - bursts * QUEUE) * (rows[access.command] + MOVE_OVERHEAD)
+            waits += max(wait * _visible(access, buffer, rounds, array), BLOCKED * queued)
     return waits
 
 
-def _visible(access: Access, buffer: Buffer, group: float, array: float) -> float:
+def _rounds(access: Access, counted: Sequence[Stmt]) -> float:
+    """How often an access's chosen loops come round, with the share its guards let through."""
+    rounds = 1.0
+    for position, stmt in enumerate(access.above):
+        if isinstance(stmt, Loop) and stmt in counted:
+            rounds *= _iterations(stmt, access.above[:position])
+        elif isinstance(stmt, Guard):
+            rounds *= _share(stmt, access.above[:position])
+    return rounds
+
+
+def _ahead(access: Access) -> Body:
+    """The loops down to the one whose next iteration a guarded load is for; empty if none."""
+    tested = [c.left.names() for s in access.above if isinstance(s, Guard)
+              for c in s.condition if c.op == "<"]
+    last = max((i for i, s in enumerate(access.above)
+                if isinstance(s, Loop) and any(s.var in names for names in tested)), default=-1)
+    return access.above[: last + 1]
+
+
+def _visible(access: Access, buffer: Buffer, rounds: float, array: float) -> float:
     """The part of a load's time that the array waits for."""
     guards = [c.op for s in access.above if isinstance(s, Guard) for c in s.condition]
     if "==" in guards:
@@ -180,5 +201,5 @@ def _visible(access: Access, buffer: Buffer, group: float, array: float) -> floa
         return 1.0
     if "<" not in guards:
         return 0.3  # the core reaches the next load only when most of the products are issued
-    per_iteration = array / max(group, 1.0)
+    per_iteration = array / max(rounds, 1.0)
     return max(0.0, 1.0 - per_iteration / (LATENCY * (buffer.slots - 1)))

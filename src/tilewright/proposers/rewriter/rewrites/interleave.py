@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value
+from tilewright.proposers.rewriter.analysis import at_value, trip_count
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.expr import Expr, minimum, var
+from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Compare,
     Guard,
@@ -21,12 +21,13 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Fuse a nest of loads in a loop with the work behind it that counts over the same range.
+    """Spread the loads for the next iteration over the loop of work behind them.
 
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
 
-    Legal for loads that run one iteration ahead, into a slot that this iteration does not use.
+    Loops over different ranges share out the loads evenly instead. Legal for loads that run one
+    iteration ahead, into a slot that this iteration does not use.
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
@@ -35,15 +36,20 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         if not isinstance(load, Guard) or load.condition != (ahead,):
             continue
         burst = _burst(load, machine)
-        if burst is None:
+        work = _work(loop, load, machine)
+        if burst is None or work is None:
             continue
-        for work in loop.body[loop.body.index(load) + 1:]:
-            if isinstance(work, Loop) and _matches(burst, work) and not _burst(work, machine):
-                fused = _fused(kernel, load, burst, work)
-                body = tuple(fused if s is work else s for s in loop.body if s is not load)
-                new = replace(loop, body=body)
-                return _replaced(kernel, loop, new)
-    raise NotApplicable(f"loop {loop.var} has no burst of loads before work over the same range")
+        fused = (_fused(kernel, load, burst, work) if _matches(burst, work)
+                 else _shared_out(kernel, load, burst, work))
+        body = tuple(fused if s is work else s for s in loop.body if s is not load)
+        return _replaced(kernel, loop, replace(loop, body=body))
+    raise NotApplicable(f"loop {loop.var} has no burst of loads ahead of work")
+
+
+def _work(loop: Loop, load: Guard, machine: Machine) -> Loop | None:
+    """The first loop behind the loads that does more than load."""
+    behind = loop.body[loop.body.index(load) + 1:]
+    return next((s for s in behind if isinstance(s, Loop) and not _burst(s, machine)), None)
 
 
 def _replaced(kernel: Kernel, old: Loop, new: Loop) -> Kernel:
@@ -68,11 +74,24 @@ def _matches(burst: Loop, work: Loop) -> bool:
 def _fused(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
     part = (replace(load, body=burst.body),)
     if burst.step == work.step:
-        inner = at_value(work.body, work.var, var(burst.var))
-        return replace(burst, body=(*part, *inner), notes=())
+        return replace(work, body=(*at_value(part, burst.var, var(work.var)), *work.body))
     name = fresh_name(kernel, burst.var)
     inner = at_value(work.body, work.var, var(burst.var) + var(name))
     upper = minimum(Expr(burst.step), burst.upper - var(burst.var))
     return replace(burst, notes=work.notes,
                    body=(*part, Loop(name, Expr(), upper, work.step, inner)))
 
+
+
+def _shared_out(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
+    """As many of the loads in each iteration of the work as bring all of them in."""
+    loads, iterations = (trip_count(s, {}) for s in (burst, work))
+    if loads is None or iterations is None or loads < 2:
+        raise NotApplicable(f"the loads before loop {work.var} cannot be shared out")
+    span = -(-loads // iterations) * burst.step
+    turn = quotient(var(work.var) - work.lower, work.step)
+    start = burst.lower + turn * span
+    name = burst.var if burst.var != work.var else fresh_name(kernel, burst.var)
+    part = Loop(name, start, minimum(burst.upper, start + span), burst.step,
+                at_value(burst.body, burst.var, var(name)))
+    return replace(work, body=(replace(load, body=(part,)), *work.body))
