@@ -214,9 +214,8 @@ class _Lifter:
 
     def _check_operands(self, name: str, given: tuple[Operand, ...]) -> None:
         effect = self.machine.effects[name]
-        optional = {int(i) for i in effect.attributes.get("optional", "").split()}
-        required = [r for i, r in enumerate(effect.operands) if i not in optional]
-        if not len(required) <= len(given) <= len(effect.operands):
+        fewest = len(effect.operands) - int(effect.attributes.get("optional", "0"))
+        if not fewest <= len(given) <= len(effect.operands):
             raise NotModelled(f"{name} with {len(given)} operands")
         for role, operand in zip(effect.operands, given, strict=False):
             kind = _ADDRESSES.get(role)
