@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError
-from tilewright.core.records import CommandEffect, MenuOption, TargetBrief
+from tilewright.core.records import CommandEffect, Example, MenuOption, TargetBrief
 
 FOLDER = Path(__file__).parent
 
@@ -43,7 +43,7 @@ LIMITS: Mapping[str, int] = {
 
 
 def load_brief(name: str) -> TargetBrief:
-    """The brief of this target: `isa.md`, `rules.md`, `menu.toml` and `commands.toml`."""
+    """The brief of this target, from the files of this folder and of `examples/`."""
     return TargetBrief(
         name=name,
         isa=(FOLDER / "isa.md").read_text(encoding="utf-8"),
@@ -52,6 +52,7 @@ def load_brief(name: str) -> TargetBrief:
         commands=load_commands(FOLDER / "commands.toml"),
         limits=LIMITS,
         constants=CONSTANTS,
+        examples=load_examples(FOLDER / "examples"),
     )
 
 
@@ -68,6 +69,21 @@ def load_commands(path: Path) -> tuple[CommandEffect, ...]:
         )
         for table in _tables(path, "command")
     )
+
+
+def load_examples(folder: Path) -> tuple[Example, ...]:
+    """The worked examples of a folder: a line each of `name:` and `triggers:`, ---, the text."""
+    examples = []
+    for path in sorted(folder.glob("*.md")):
+        head, rule, text = path.read_text(encoding="utf-8").partition("\n---\n")
+        fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+        if not rule or set(fields) != {"name", "triggers"}:
+            raise ConfigurationError(
+                f"{path} has no usable head: begin it with a name: line, a triggers: line and ---."
+            )
+        triggers = tuple(trigger.strip() for trigger in fields["triggers"].split(","))
+        examples.append(Example(fields["name"], triggers, text.strip()))
+    return tuple(examples)
 
 
 def _tables(path: Path, key: str) -> list[dict[str, Any]]:

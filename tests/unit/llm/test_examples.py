@@ -1,0 +1,55 @@
+"""The worked examples that models are shown are correct kernels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.plugins import load_target
+from tilewright.core.records import Measured
+from tilewright.proposers.llm.prompts.render import triggered
+from tilewright.run import evaluate_file
+from tilewright.targets.gemmini.brief import load_examples
+
+KERNEL = """void kernel(const int8_t A[256][256], const int8_t B[256][256], int8_t C[256][256]) {{
+config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+config_ld(256, 1.0f, 16, 0);
+config_ld(256, 1.0f, 16, 1);
+config_ld(0, 1.0f, 16, 2);
+config_st(256);
+{body}
+fence();
+}}
+"""
+
+
+def test_plans_about_tiling_trigger_the_tiling_example() -> None:
+    examples = load_target("gemmini").brief().examples
+    for text in ("Use larger tiles for j.", "Tiling i by 64", "Load a block of A"):
+        assert triggered(examples, text)
+    assert not triggered(examples, "Unroll loop jj.")
+
+
+@pytest.mark.toolchain
+@pytest.mark.slow
+def test_the_tiling_example_is_correct_and_pays(tmp_path: Path) -> None:
+    (example,) = load_target("gemmini").brief().examples
+    latencies = []
+    for number, body in enumerate(re.findall(r"```c\n(.*?)```", example.text, re.DOTALL)):
+        file = tmp_path / f"{number}.c"
+        file.write_text(KERNEL.format(body=body))
+        outcome = evaluate_file(file, "gemmini:gemm-256x256x256", Settings()).outcome
+        assert isinstance(outcome, Measured), outcome
+        latencies.append(outcome.latency)
+    before, after = latencies
+    assert after < 0.6 * before
+
+
+def test_an_example_without_a_head_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "odd.md").write_text("Just text.")
+    with pytest.raises(ConfigurationError, match="no usable head"):
+        load_examples(tmp_path)
