@@ -1,4 +1,4 @@
-"""A real local HTTP server that speaks the OpenAI and the Anthropic protocols.
+"""A real local HTTP server that speaks the protocols of OpenAI, Anthropic, Google and Bedrock.
 
 For tests of proposers and providers. What it answers is scripted: a list of behaviours, one per
 request, the last one for all further requests; the text may come from a function of the prompt and
@@ -84,10 +84,11 @@ class ModelServer:
 
 def prompt_of(body: dict[str, Any]) -> str:
     """All messages of a request as one text."""
-    parts = []
-    for message in body["messages"]:
-        content = message["content"]
-        parts += [content] if isinstance(content, str) else [b["text"] for b in content]
+    parts: list[str] = []
+    for message in body.get("messages") or body["contents"]:
+        content = message.get("content") or message["parts"]
+        blocks = [{"text": content}] if isinstance(content, str) else content
+        parts += [block["text"] for block in blocks if "text" in block]
     return "\n\n".join(parts)
 
 
@@ -118,8 +119,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             text = behaviour.text
             if server.answer is not None:
                 text = server.answer(prompt_of(body), key)
-            anthropic = self.path.endswith("/messages")
-            document = (_anthropic if anthropic else _openai)(behaviour, body, text)
+            document = _protocol(self.path)(behaviour, body, text)
             data = json.dumps(document).encode()
             if behaviour.kind == "malformed":
                 data = data[: len(data) // 2]
@@ -142,6 +142,14 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+def _protocol(path: str) -> Callable[[Behaviour, dict[str, Any], str], dict[str, Any]]:
+    if path.endswith("/messages"):
+        return _anthropic
+    if path.endswith(":generateContent"):
+        return _google
+    return _bedrock if path.endswith("/converse") else _openai
 
 
 def _openai(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
@@ -191,5 +199,49 @@ def _anthropic(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[st
             "cache_read_input_tokens": 400,
             "cache_creation_input_tokens": 100,
             "output_tokens": 100,
+        }
+    return document
+
+
+def _google(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
+    reasons = {"stop": "STOP", "length": "MAX_TOKENS"}
+    thought, answer = {"text": "hm", "thought": True}, {"text": text}
+    document: dict[str, Any] = {
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [thought, answer]},
+                "finishReason": reasons.get(behaviour.finish, behaviour.finish),
+            }
+        ],
+        "modelVersion": behaviour.model or "m-1",
+    }
+    if behaviour.kind == "refusal":
+        document["candidates"] = []
+    if behaviour.usage:
+        document["usageMetadata"] = {
+            "promptTokenCount": 1000,
+            "cachedContentTokenCount": 400,
+            "candidatesTokenCount": 70,
+            "thoughtsTokenCount": 30,
+        }
+    return document
+
+
+def _bedrock(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
+    stops = {"stop": "end_turn", "length": "max_tokens"}
+    document: dict[str, Any] = {
+        "output": {"message": {"role": "assistant", "content": [{"text": text}]}},
+        "stopReason": stops.get(behaviour.finish, behaviour.finish),
+        "metrics": {"latencyMs": 1},
+    }
+    if behaviour.kind == "refusal":
+        document["stopReason"] = "guardrail_intervened"
+    if behaviour.usage:
+        document["usage"] = {
+            "inputTokens": 500,
+            "outputTokens": 100,
+            "totalTokens": 600,
+            "cacheReadInputTokens": 400,
+            "cacheWriteInputTokens": 100,
         }
     return document

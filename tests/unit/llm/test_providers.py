@@ -228,7 +228,7 @@ class TestCommand:
 
     def test_hanging(self) -> None:
         started = time.monotonic()
-        with pytest.raises(ModelError, match=r"no answer within 0.5 s"):
+        with pytest.raises(ModelError, match=r"no answer within 0\.5 s"):
             self.ask("import time; time.sleep(60)", "?timeout_s=0.5")
         assert time.monotonic() - started < 10
 
@@ -252,6 +252,10 @@ class TestMailbox:
         )
         assert future.result(5) == Reply("this", usage=Usage(3, output=2), served_by="mailbox")
         pool.stop()
+
+    def test_no_reply_in_time(self, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match=r"no reply file .* within 0\.2 s"):
+            ask(f"mailbox:{tmp_path}?timeout_s=0.2")
 
     def test_an_unusable_reply(self, tmp_path: Path) -> None:
         request = Request(f"mailbox:{tmp_path}", "plan", (Message("user", "?"),))

@@ -11,7 +11,7 @@ import subprocess
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.secrets import without_secrets
-from tilewright.proposers.llm.failures import ModelError, TransientError, redacted
+from tilewright.proposers.llm.failures import ModelError, redacted
 from tilewright.proposers.llm.messages import Reply, Request
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import GO_ON, alternating, joined, secret_values
@@ -55,7 +55,11 @@ class CommandProvider:
                 prompt_text(request), timeout=self._model.options.timeout_s
             )
         except subprocess.TimeoutExpired:
-            raise TransientError(f"no answer within {self._model.options.timeout_s:g} s") from None
+            raise ModelError(
+                f"model {self._model.name} gave no answer within "
+                f"{self._model.options.timeout_s:g} s: check the program, or add "
+                f"?timeout_s=SECONDS to its name; {GO_ON}."
+            ) from None
         finally:
             _end(process)
         if process.returncode != 0:

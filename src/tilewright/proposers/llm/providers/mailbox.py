@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from tilewright.core.errors import ConfigurationError
-from tilewright.proposers.llm.failures import ModelError, TransientError
+from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Reply, Request, Usage
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import GO_ON
@@ -48,7 +48,10 @@ class MailboxProvider:
             if reply is not None:
                 return reply
             time.sleep(POLL_S)
-        raise TransientError(f"no answer within {self._model.options.timeout_s:g} s")
+        raise ModelError(
+            f"no reply file {answer} was written within {self._model.options.timeout_s:g} s: "
+            f"answer the request, or add ?timeout_s=SECONDS to the model's name; {GO_ON}."
+        )
 
     def _ask(self, request: Request) -> None:
         question = self._requests / f"{request.key}.json"
