@@ -169,3 +169,24 @@ def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
     costs = [estimate(simplify(lift("\n".join(text), machine)), machine).total
              for text in (lines, shuffled)]
     assert costs[0] == costs[1]
+
+
+def test_some_plans_go_back_to_an_ancestor(target: TargetBrief, machine: Machine) -> None:
+    shape = (96, 128, 128)
+    start, proposer = trial(naive_gemm(*shape)), create_proposer()
+    unroll = Plan(start.candidate.id, "unroll", "t", "builtin", {"steps": "unroll jj 0"})
+    child = proposer.implement(brief(target), start, unroll, 1, 0)[0]
+    parent = Trial(1, 1, child, start.outcome)
+    history = History([start, parent])
+    found = []
+    for seed in range(4):
+        for plan in proposer.plan(brief(target), parent, history, 6, seed):
+            if "base" in plan.parameters:
+                assert plan.parameters["base"] == start.candidate.id
+                assert plan.text.startswith("Go back to trial 0")
+                found += proposer.implement(brief(target), parent, plan, 2, seed)
+                assert create_proposer().implement(brief(target), parent, plan, 2, seed) == []
+    assert found
+    for candidate in found:
+        assert candidate.parent_id == parent.candidate.id
+        assert gemm_is_right(lift(candidate.source, machine), *shape)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import Env, env_of
-from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds
+from tilewright.proposers.rewriter.expr import Expr, Remainder, Var, bounds
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
     Dram,
     Kernel,
     Local,
+    Loop,
     Operand,
     Stmt,
     rebuilt,
@@ -229,8 +230,32 @@ def _intervals(access: Access) -> list[tuple[int, int]]:
 
 
 def overlapping(left: Access, right: Access) -> bool:
-    """Whether two accesses may touch the same rows."""
-    return _overlap(_intervals(left), _intervals(right))
+    """Whether two accesses may touch the same rows in some iterations.
+
+    By intervals, and by the greatest common divisor of all strides: addresses `64 * i` and
+    `64 * i + 16` of 16 rows each never meet.
+    """
+    if not _overlap(_intervals(left), _intervals(right)):
+        return False
+    lattices = [_lattice(a) for a in (left, right)]
+    period = math.gcd(*(g for _, g in lattices))
+    distance = lattices[0][0] - lattices[1][0]
+    if period == 0:
+        return -right.rows < distance < left.rows
+    return distance % period < left.rows or distance % period > period - right.rows
+
+
+def _lattice(access: Access) -> tuple[int, int]:
+    """An address of an access, and a number that divides the distance to all its others."""
+    loops = {s.var: s for s in access.above if isinstance(s, Loop)}
+    start, period = access.local.row.const, 0
+    for atom, coefficient in access.local.row.terms:
+        loop = loops.get(atom.name) if isinstance(atom, Var) else None
+        if loop is not None and loop.lower.is_const:
+            start += coefficient * loop.lower.const
+            coefficient *= loop.step
+        period = math.gcd(period, coefficient)
+    return start, period
 
 
 def reused(buffer: Buffer) -> bool:

@@ -20,7 +20,7 @@ FOLLOW_UPS: Mapping[str, float] = {
 }
 """Techniques that may complete a plan after its first step, and how often they are drawn."""
 LONGEST = 3
-"""Steps of the longest plan."""
+"""Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
 POOL = 3
 """Drafts made for each plan that is asked for; the most promising ones are kept."""
 ATTEMPTS = 4
@@ -38,7 +38,7 @@ class Draft:
 
 
 def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], parent: Trial,
-         history: History, count: int, rng: random.Random) -> list[Draft]:
+         history: History, count: int, rng: random.Random, longest: int = LONGEST) -> list[Draft]:
     """Up to `count` distinct drafts on options of the menu.
 
     Options are drawn by how often they paid in this run and by what the parent's measurement says
@@ -55,7 +55,7 @@ def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], parent: T
         if first is None:
             del openers[option.id]
             continue
-        steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(LONGEST))
+        steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(longest))
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
     ranked = sorted(pool.values(), key=lambda d: d.cost.total)
     kept = ranked[: max(0, count - 1)]

@@ -15,7 +15,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import Draft, draw, extended
+from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
 
 NAME = "builtin"
 
@@ -26,11 +26,16 @@ class RewriterProposer:
 
     def __init__(self) -> None:
         self._machine: tuple[TargetBrief, Machine] | None = None
+        self._ancestors: dict[str, str] = {}  # id -> source, of kernels that plans go back to
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Up to `count` distinct plans: a menu option at a place, often with follow-up steps."""
+        """Up to `count` distinct plans: a menu option at a place, often with follow-up steps.
+
+        A third of them start from an ancestor instead, where that promises a better kernel than
+        the parent: an early choice that led nowhere can be made differently.
+        """
         machine = self._machine_of(brief)
         try:
             kernel = _lifted(parent.candidate.source, machine)
@@ -38,8 +43,23 @@ class RewriterProposer:
             return []
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
-        return [_plan(parent, draft, before)
-                for draft in draw(kernel, machine, brief.menu, parent, history, count, rng)]
+        plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
+        drafts = draw(kernel, machine, brief.menu, parent, history, count - len(plans), rng)
+        return [_plan(parent, draft, before) for draft in drafts] + plans
+
+    def _plans_from_ancestor(self, brief: Brief, parent: Trial, history: History, count: int,
+                             before: Cost, rng: random.Random) -> list[Plan]:
+        ancestors = history.lineage(parent.candidate.id)[:-1]
+        if not ancestors or not count:
+            return []
+        ancestor, machine = rng.choice(ancestors), self._machine_of(brief)
+        try:
+            kernel = _lifted(ancestor.candidate.source, machine)
+        except InputError:
+            return []
+        self._ancestors[ancestor.candidate.id] = ancestor.candidate.source
+        drafts = draw(kernel, machine, brief.menu, ancestor, history, count, rng, 2 * LONGEST)
+        return [_plan(parent, d, before, ancestor) for d in drafts if d.cost.total < before.total]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
@@ -47,7 +67,9 @@ class RewriterProposer:
         """The plan's steps, and variants that go one follow-up step further."""
         machine = self._machine_of(brief)
         try:
-            start = kernel = _lifted(parent.candidate.source, machine)
+            base = str(plan.parameters.get("base", ""))
+            source = self._ancestors.get(base, "") if base else parent.candidate.source
+            start = kernel = _lifted(source, machine)
             for text in str(plan.parameters.get("steps", "")).split("; "):
                 kernel = Step.parse(text).apply(kernel, machine)
         except (InputError, NotApplicable, ValueError):
@@ -75,14 +97,18 @@ def _lifted(source: str, machine: Machine) -> Kernel:
     return simplify(lift(source, machine))
 
 
-def _plan(parent: Trial, draft: Draft, before: Cost) -> Plan:
-    sentences = "; then ".join(s.sentence for s in draft.steps)
+def _plan(parent: Trial, draft: Draft, before: Cost, ancestor: Trial | None = None) -> Plan:
+    text = "; then ".join(s.sentence for s in draft.steps)
+    parameters: dict[str, str | int] = {"steps": "; ".join(str(s) for s in draft.steps)}
+    if ancestor is not None:
+        text = f"go back to trial {ancestor.index} and from there {text}"
+        parameters["base"] = ancestor.candidate.id
     return Plan(
         parent_id=parent.candidate.id,
         option=draft.option.id,
-        text=sentences[0].upper() + sentences[1:] + ".",
+        text=text[0].upper() + text[1:] + ".",
         proposer=NAME,
-        parameters={"steps": "; ".join(str(s) for s in draft.steps)},
+        parameters=parameters,
         expected=_expected(before, draft.cost),
     )
 

@@ -33,10 +33,12 @@ def prefetch(
     After:  `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], slot(i + 16)); use(..) }`
 
     Gives the buffer its slots first if it has one. Legal when the loads stand directly in the
-    loop, apart from the uses.
+    loop, apart from the uses, and nothing else writes the buffer.
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
+    if any(machine.unit(a.command.name) != "load" for a in buffer.writers):
+        raise NotApplicable(f"{buffer_name} is not only written by loads")
     if reused(buffer):
         raise NotApplicable(f"{buffer_name} is filled again after it was used")
     ahead, rest = _split(loop, {a.command for a in buffer.writers}, buffer)
