@@ -44,8 +44,7 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     if loop.var in inner[0].lower.names() | inner[0].upper.names():
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
     check_independent(kernel, machine, loop)
-    if not before:
-        check_independent(kernel, machine, inner[0])
+    check_independent(kernel, machine, inner[0])
     swapped = replace(inner[0], notes=loop.notes, body=(
         replace(loop, notes=inner[0].notes, body=(*before, *inner[0].body)),))
     return kernel.with_body(rebuilt(kernel.body, lambda s: (swapped,) if s is loop else None))
