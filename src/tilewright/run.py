@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
 
+from tilewright.core.codec import from_json, to_json
 from tilewright.core.config import Settings
 from tilewright.core.errors import (
     ConfigurationError,
@@ -26,6 +27,7 @@ from tilewright.core.errors import (
 )
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
+    Baseline,
     CallRecord,
     Candidate,
     EvaluationRequest,
@@ -69,6 +71,9 @@ from tilewright.search.summary import Summary, summarize
 
 PRICES_EVENT = "Prices"
 """Entry of a run's event log that holds its snapshot of the price table."""
+
+BASELINES_EVENT = "Baselines"
+"""Entry of a run's event log that holds the outcomes of the target's baselines."""
 
 OnCall: TypeAlias = Callable[[CallRecord], None]
 
@@ -145,6 +150,12 @@ def resume(
         models = _Models(settings, project)
         stack.enter_context(_lock(project, run))
         return _Session(opened, settings, storage, run, models, on_event).work(workers)
+
+
+def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
+    """What a run is compared with; empty until its starting kernel is measured."""
+    found = [data for _, kind, data in storage.events(run_id) if kind == BASELINES_EVENT]
+    return tuple(from_json(found[0]["kernels"])) if found else ()
 
 
 def recording(run_id: str, *, project: Path) -> str:
@@ -315,7 +326,21 @@ class _Session:
             if not history:
                 history = search.evaluate_start(Candidate(self._opened.task.start))
             _require_start(self._opened.name, history)
+            self._evaluate_baselines(executor)
             return search.run(history)[1]
+
+    def _evaluate_baselines(self, executor: Executor) -> None:
+        """Once per run, with the search's executor and cache; they are no trials of the run."""
+        sources = self._opened.task.baselines
+        if not sources or baselines(self._storage, self._run.id):
+            return
+        candidates = [Candidate(source, proposer=name) for name, source in sources.items()]
+        outcomes = executor.evaluate([EvaluationRequest(c) for c in candidates])
+        kernels = [
+            Baseline(candidate.proposer, candidate.id, outcome)
+            for candidate, outcome in zip(candidates, outcomes, strict=True)
+        ]
+        self._storage.append_event(self._run.id, BASELINES_EVENT, {"kernels": to_json(kernels)})
 
     def _assemble(self, executor: Executor, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
@@ -386,7 +411,8 @@ class _Session:
 
     def _end(self, status: str, reason: str) -> Summary:
         self._set(status, reason)
-        return summarize(self._storage.run(self._run.id), self._storage.history(self._run.id))
+        storage, run_id = self._storage, self._run.id
+        return summarize(storage.run(run_id), storage.history(run_id), baselines(storage, run_id))
 
 
 def _only_or_mixed(members: Sequence[Member]) -> Proposer:

@@ -23,7 +23,7 @@ from tilewright.core.records import EvaluationRequest, Failed, Outcome
 from tilewright.core.roles import Executor, OnOutcome, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
-from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
+from tilewright.testing.toy import START, ToyExecutor, ToyProposer, ToyTarget, ToyTask
 
 QUICK = Settings(seed=1, iterations=3, plans=3)
 
@@ -100,6 +100,26 @@ def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) ->
     assert best.candidate.id == summary.best_candidate_id
     kinds = [kind for _, kind, _ in storage.events(stored.id)]
     assert kinds == ["RunStarted", *["IterationFinished"] * 3, "Stopped"]
+
+
+def test_baselines_are_evaluated_once_and_are_no_trials(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = {"naive": START, "library": "toy 8 8 8 8 8", "broken": "toy -1 9 9 9 9"}
+    monkeypatch.setattr(ToyTask, "baselines", sources)
+    world.interrupt_after = 8
+    cut = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert cut.status == "interrupted"
+    world.interrupt_after = None
+    done = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert done.run_id == cut.run_id
+    naive, library, broken = done.baselines
+    assert (naive.name, naive.latency) == ("naive", done.baseline_latency)
+    assert library.latency is not None
+    assert library.latency < done.baseline_latency
+    assert isinstance(broken.outcome, Failed)
+    assert done.evaluations == len(world.evaluated) - 2  # library and broken; naive was known
+    assert run.baselines(run.open_project(tmp_path), done.run_id) == done.baselines
 
 
 def test_the_same_command_after_a_finished_run_starts_anew_from_the_cache(

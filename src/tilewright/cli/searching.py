@@ -15,7 +15,7 @@ from tilewright.cli.output import check_outputs, write_json, write_text
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
-    from tilewright.core.records import CallRecord, RunRecord
+    from tilewright.core.records import Baseline, CallRecord, RunRecord
     from tilewright.search.events import OnEvent
     from tilewright.search.summary import Summary
 
@@ -72,7 +72,9 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
     if outputs.report:
         from tilewright.report.static import render_report
 
-        write_text(outputs.report, render_report(run, history, command_line(run)))
+        write_text(
+            outputs.report, render_report(run, history, command_line(run), summary.baselines)
+        )
     console = results()
     for line in (*summary_lines(summary, history), *cost_lines(calls, summary.speedup)):
         console.print(line)
@@ -108,6 +110,7 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "best_cycles": summary.best_latency,
         "speedup": summary.speedup,
         "best_utilization": summary.best_utilization,
+        "baselines": {b.name: _baseline_json(b, summary) for b in summary.baselines},
         "evaluations": summary.evaluations,
         "wall_s": summary.wall_s,
         "seed": summary.seed,
@@ -118,6 +121,17 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "model_calls": cost.calls,
         "model_tokens": cost.tokens,
         "model_usd": None if cost.unpriced else cost.usd,
+    }
+
+
+def _baseline_json(baseline: Baseline, summary: Summary) -> dict[str, object]:
+    """A baseline's fields; `speedup` is the best kernel's over it."""
+    latency, best = baseline.latency, summary.best_latency
+    return {
+        "verdict": "correct" if latency is not None else getattr(baseline.outcome, "kind", ""),
+        "cycles": latency,
+        "utilization": baseline.utilization,
+        "speedup": latency / best if latency and best else None,
     }
 
 

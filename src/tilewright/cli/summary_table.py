@@ -22,7 +22,7 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
     yield Text(headline(summary), style="bold")
     yield ""
     if summary.baseline_latency is not None:
-        yield comparison(summary)
+        yield comparison(summary, history)
         yield ""
     if summary.best_candidate_id and len(history.lineage(summary.best_candidate_id)) > 1:
         yield schedule(summary.best_candidate_id, history)
@@ -43,26 +43,36 @@ def headline(summary: Summary) -> str:
     return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
 
 
-def comparison(summary: Summary) -> Table:
-    """Starting kernel and best kernel side by side."""
+def comparison(summary: Summary, history: History) -> Table:
+    """The starting kernel, the target's baselines and the best kernel, and how they compare."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for heading in (f"{summary.quantity} {summary.unit}", "array utilisation", "speedup"):
+    headings = (f"{summary.quantity} {summary.unit}", "array utilisation", "speedup")
+    for heading in (*headings, "best over it"):
         table.add_column(heading, justify="right")
-    table.add_row(
-        "starting kernel",
-        number(summary.baseline_latency),
-        percent(summary.baseline_utilization),
-        ratio(1.0),
-    )
-    table.add_row(
-        "best kernel",
-        number(summary.best_latency),
-        percent(summary.best_utilization),
-        ratio(summary.speedup),
-        style="green",
-    )
+    start = history.baseline.candidate.id if history.baseline else ""
+    same = [b.name for b in summary.baselines if b.candidate_id == start]
+    first = f"starting kernel ({same[0]})" if same else "starting kernel"
+    others = [b for b in summary.baselines if b.candidate_id != start]
+    rows: list[tuple[str, float | None, float | None]] = [
+        (first, summary.baseline_latency, summary.baseline_utilization),
+        *((b.name, b.latency, b.utilization) for b in others),
+        ("best kernel", summary.best_latency, summary.best_utilization),
+    ]
+    for name, latency, utilization in rows:
+        table.add_row(
+            name,
+            number(latency) if latency is not None else "failed",
+            percent(utilization),
+            ratio(_ratio(summary.baseline_latency, latency)),
+            ratio(_ratio(latency, summary.best_latency)),
+            style="green" if name == "best kernel" else None,
+        )
     return table
+
+
+def _ratio(before: float | None, after: float | None) -> float | None:
+    return before / after if before and after else None
 
 
 def schedule(best_id: str, history: History) -> Table:

@@ -25,6 +25,7 @@ _TYPES: dict[str, type] = {
         records.Verdict,
         records.Measured,
         records.Failed,
+        records.Baseline,
     )
 }
 

@@ -251,6 +251,28 @@ Outcome: TypeAlias = Measured | Failed
 
 
 @dataclass(frozen=True, slots=True)
+class Baseline:
+    """A kernel that results are compared with: evaluated like a candidate, but not one of a run.
+
+    `name` is the target's ("naive", "library", "tuned"), `candidate_id` the source's content id.
+    """
+
+    name: str
+    candidate_id: str
+    outcome: Outcome
+
+    @property
+    def latency(self) -> float | None:
+        """Latency if measured, else None."""
+        return self.outcome.latency if isinstance(self.outcome, Measured) else None
+
+    @property
+    def utilization(self) -> float | None:
+        """Utilisation if measured, else None."""
+        return self.outcome.utilization if isinstance(self.outcome, Measured) else None
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One evaluated candidate of a run. `index` counts from 0, the starting kernel."""
 

@@ -240,6 +240,11 @@ class Task(Protocol):
         ...
 
     @property
+    def baselines(self) -> Mapping[str, str]:
+        """Sources by name that a result is compared with, slowest first; may be empty."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """Content hash of what decides an outcome beside source, workload and versions.
 

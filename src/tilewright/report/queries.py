@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.core.records import Failed, History, Measured, RunRecord, Trial
+from collections.abc import Sequence
+
+from tilewright.core.records import Baseline, Failed, History, Measured, RunRecord, Trial
 from tilewright.report.diffs import cut, unified_diff
-from tilewright.report.views import ReportView, TrialState, TrialView
+from tilewright.report.views import BaselineView, ReportView, TrialState, TrialView
 
 _DIFF_BUDGET = 2_000_000
 """Characters all diffs of one report may take together (a 1000-trial report stays below 5 MB)."""
@@ -13,7 +15,7 @@ _LARGEST_DIFF = 60_000
 _SMALLEST_SHARE = 800
 
 
-def report_view(run: RunRecord, history: History) -> ReportView:
+def report_view(run: RunRecord, history: History, baselines: Sequence[Baseline] = ()) -> ReportView:
     """All a report shows. Works from zero trials on, measured or not."""
     baseline = history.baseline
     best = history.best
@@ -37,8 +39,20 @@ def report_view(run: RunRecord, history: History) -> ReportView:
         checks=_checks(measured),
         start_source=baseline.candidate.source if baseline else "",
         best_source=best.candidate.source if best else "",
+        compared=tuple(_baseline_view(b, best) for b in baselines),
         settings=run.settings,
         versions={**run.versions, **(measured.versions if measured else {})},
+    )
+
+
+def _baseline_view(baseline: Baseline, best: Trial | None) -> BaselineView:
+    latency, best_latency = baseline.latency, best.latency if best else None
+    return BaselineView(
+        name=baseline.name,
+        latency=latency,
+        utilization=baseline.utilization,
+        speedup=latency / best_latency if latency and best_latency else None,
+        failure=_failure(baseline.outcome) if isinstance(baseline.outcome, Failed) else "",
     )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from tilewright.core.records import History, RunRecord
+from tilewright.core.records import Baseline, History, RunRecord
 from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
@@ -33,8 +34,13 @@ _LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
 )
 
 
-def render_report(run: RunRecord, history: History, command: str) -> str:
-    """The whole HTML document; `command` is what a reader types to get the same run."""
+def render_report(
+    run: RunRecord, history: History, command: str, baselines: Sequence[Baseline] = ()
+) -> str:
+    """The whole HTML document.
+
+    `command` is what a reader types to get the same run, `baselines` what it is compared with.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -54,7 +60,7 @@ def render_report(run: RunRecord, history: History, command: str) -> str:
         outcome=text.outcome,
         diff_class=text.diff_class,
     )
-    view = report_view(run, history)
+    view = report_view(run, history, baselines)
     style = _web_file("report.css") + _code_styles()
     script = _web_file("report.js")
     return environment.get_template("report.html.j2").render(

@@ -38,6 +38,17 @@ class TrialView:
 
 
 @dataclass(frozen=True, slots=True)
+class BaselineView:
+    """A kernel the best one is compared with; `speedup` is the best kernel's over it."""
+
+    name: str
+    latency: float | None
+    utilization: float | None
+    speedup: float | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportView:
     """A whole run. `baseline` and `best` are None when no kernel was measured."""
 
@@ -57,6 +68,7 @@ class ReportView:
     checks: str
     start_source: str
     best_source: str
+    compared: tuple[BaselineView, ...]
     settings: Mapping[str, object]
     versions: Mapping[str, str]
 

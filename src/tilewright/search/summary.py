@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.core.records import Failed, History, Measured, RunRecord
+from tilewright.core.records import Baseline, Failed, History, Measured, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,11 @@ class Summary:
     versions: Mapping[str, str]
     status: str
     stop_reason: str
+    baselines: tuple[Baseline, ...] = ()
 
 
-def summarize(run: RunRecord, history: History) -> Summary:
-    """The summary of a run and its trials."""
+def summarize(run: RunRecord, history: History, baselines: Sequence[Baseline] = ()) -> Summary:
+    """The summary of a run, its trials and what it is compared with."""
     start = history.baseline.outcome if history.baseline else None
     best_trial = history.best
     best = best_trial.outcome if best_trial else None
@@ -68,4 +69,5 @@ def summarize(run: RunRecord, history: History) -> Summary:
         versions={**run.versions, **(winner.versions if winner else {})},
         status=run.status,
         stop_reason=run.stop_reason,
+        baselines=tuple(baselines),
     )

@@ -106,6 +106,7 @@ class ScriptedTask:
             f"{NAME}:any", NAME, (Argument("C", (4,), "int8", "output"),), 100, source="any"
         )
         self.start = "latency 100\n"
+        self.baselines = {"naive": self.start, "library": "latency 80\n"}
         self.fingerprint = content_id(repr(sorted(settings.items())))
 
     @property

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from types import MappingProxyType
 
 from tilewright.core.records import (
     Argument,
@@ -65,6 +66,7 @@ class ToyTask:
 
     workload = Workload("toy:digits", "toy", (Argument("x", (DIGITS,), "int8", "output"),), 100)
     start = START
+    baselines: Mapping[str, str] = MappingProxyType({})
     fingerprint = "toy"
 
     @property

@@ -22,6 +22,7 @@ from tilewright.core.records import (
 )
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
@@ -77,6 +78,54 @@ def test_naive_convolutions_equal_numpy(
     conv = Convolution(*image, *channels, *window)
     verdict = checked(naive_convolution(conv), conv.workload("gemmini"), ConvolutionProblem(conv))
     assert isinstance(verdict, Verdict), verdict
+
+
+@settings(max_examples=15, deadline=None)
+@given(sizes, sizes, sizes, st.sampled_from(["library", "tuned"]))
+def test_gemm_baselines_equal_numpy(m: int, n: int, k: int, name: str) -> None:
+    gemm = Gemm(m, n, k)
+    verdict = checked(gemm_baselines(gemm)[name], gemm.workload("gemmini"), GemmProblem(gemm))
+    assert isinstance(verdict, Verdict), verdict
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 35)),
+    st.sampled_from([(3, 5), (16, 64), (20, 70), (80, 16)]),
+    st.sampled_from([(1, 1, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0), (3, 3, 0), (1, 2, 0)]),
+    st.sampled_from(["library", "tuned"]),
+)
+def test_convolution_baselines_equal_numpy(
+    image: tuple[int, int, int],
+    channels: tuple[int, int],
+    window: tuple[int, int, int],
+    name: str,
+) -> None:
+    conv = Convolution(*image, *channels, *window)
+    source = convolution_baselines(conv)[name]
+    verdict = checked(source, conv.workload("gemmini"), ConvolutionProblem(conv))
+    assert isinstance(verdict, Verdict), verdict
+
+
+def test_large_depths_and_panels_are_split() -> None:
+    """More columns than a panel, more blocks than a tile of the library."""
+    for gemm in (Gemm(40, 600, 300), Gemm(20, 100, 2100), Gemm(300, 300, 300)):
+        for name, source in gemm_baselines(gemm).items():
+            verdict = checked(source, gemm.workload("gemmini"), GemmProblem(gemm))
+            assert isinstance(verdict, Verdict), (gemm, name, verdict)
+
+
+def test_utilisation_of_baselines_is_that_of_published_code() -> None:
+    """On 12544x64x256: 28 % for naive code, at least 43 % tuned by hand."""
+    task = create_target().open("gemm-12544x64x256", {})
+    reached = {}
+    for name, source in task.baselines.items():
+        outcome = evaluate(task.evaluator, EvaluationRequest(Candidate(source)))
+        assert isinstance(outcome, Measured), outcome
+        reached[name] = outcome.utilization
+    assert 0.26 <= reached["naive"] <= 0.30
+    assert reached["naive"] < reached["library"] < reached["tuned"]
+    assert reached["tuned"] >= 0.43
 
 
 Function = Callable[[Mapping[str, np.ndarray]], np.ndarray]

@@ -14,7 +14,8 @@ from tilewright.testing.toy import START, digits_of
 OPTIMIZE = ("optimize", "toy:digits", "--iterations", "3", "--seed", "1")
 JSON_FIELDS = {
     "workload", "target", "verdict", "baseline_cycles", "best_cycles", "speedup",
-    "best_utilization", "evaluations", "wall_s", "seed", "versions", "run", "status", "stop_reason",
+    "best_utilization", "baselines", "evaluations", "wall_s", "seed", "versions", "run", "status",
+    "stop_reason",
     "model_calls", "model_tokens", "model_usd",
 }  # fmt: skip
 

@@ -80,7 +80,7 @@ def naive_convolution(conv: Convolution) -> str:
     row = "y + r" if conv.stride == 1 else f"{conv.stride} * y + r"
     column = "x + t" if conv.stride == 1 else f"{conv.stride} * x + t"
     body = [
-        f"void kernel({_parameters(conv)}) {{",
+        f"void kernel({parameters(conv)}) {{",
         "  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);",
         f"  config_st({filters});",
         f"  config_ld({conv.stride * channels}, 1.0f, 16, 0);  // pixels",
@@ -123,7 +123,7 @@ def naive_convolution(conv: Convolution) -> str:
     return "\n".join(body) + "\n"
 
 
-def _parameters(conv: Convolution) -> str:
+def parameters(conv: Convolution) -> str:
     """The kernel's parameters, one array per argument of the workload."""
 
     def array(dtype: str, name: str, shape: tuple[int, ...]) -> str:

@@ -10,11 +10,11 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Task
 from tilewright.targets.gemmini import workloads
+from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
 from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.folder import read_folder
-from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm
-from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem
+from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem, Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
 from tilewright.targets.gemmini.task import KernelTask
@@ -44,12 +44,12 @@ class GemminiTarget:
         """The GEMM or convolution named by `spec`, with its naive starting kernel."""
         shape = workloads.parse_workload(spec)
         chosen = EvaluationSettings.from_mapping(settings)
-        workload = shape.workload(NAME)
+        problem: Problem
         if isinstance(shape, Convolution):
-            return KernelTask(workload, naive_convolution(shape), ConvolutionProblem(shape), chosen)
-        return KernelTask(
-            workload, naive_gemm(shape.m, shape.n, shape.k), GemmProblem(shape), chosen
-        )
+            problem, kernels = ConvolutionProblem(shape), convolution_baselines(shape)
+        else:
+            problem, kernels = GemmProblem(shape), gemm_baselines(shape)
+        return KernelTask(shape.workload(NAME), kernels["naive"], problem, chosen, kernels)
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
         """A user's kernel folder; its reference runs only in the process that evaluates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 from tilewright.core.records import Workload, content_id
@@ -15,10 +16,16 @@ class KernelTask:
     """A task on this target; `evaluator` compiles and simulates in the process that asks for it."""
 
     def __init__(
-        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+        self,
+        workload: Workload,
+        start: str,
+        problem: Problem,
+        settings: EvaluationSettings,
+        baselines: Mapping[str, str] | None = None,
     ) -> None:
         self.workload = workload
         self.start = start
+        self.baselines = baselines or {}
         self._problem = problem
         self._settings = settings
 

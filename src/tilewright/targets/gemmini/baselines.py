@@ -1,0 +1,80 @@
+"""The kernels a result is compared with: what speedups of published work are counted from.
+
+naive:   the static loop nest that a first version by hand would have (the starting kernel).
+library: one routine for all sizes, as a vendor's library has it: fixed loop order, tiles chosen by
+         a heuristic that fills the local memories, bounds and addresses computed at run time.
+tuned:   a static schedule written by hand for these sizes; missing where they do not fit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.targets.gemmini.convolution import Convolution
+from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm, parameters
+from tilewright.targets.gemmini.tuned import tuned_convolution, tuned_gemm
+
+_LIBRARY = Path(__file__).parent / "library"
+
+
+def gemm_baselines(gemm: Gemm) -> Mapping[str, str]:
+    """Sources by name, slowest first."""
+    m, n, k = gemm.m, gemm.n, gemm.k
+    return _present({
+        "naive": naive_gemm(m, n, k),
+        "library": _library_gemm(gemm),
+        "tuned": tuned_gemm(m, n, k),
+    })  # fmt: skip
+
+
+def convolution_baselines(conv: Convolution) -> Mapping[str, str]:
+    """Sources by name, slowest first."""
+    return _present({
+        "naive": naive_convolution(conv),
+        "library": _library_convolution(conv),
+        "tuned": tuned_convolution(conv),
+    })  # fmt: skip
+
+
+def _present(sources: Mapping[str, str | None]) -> Mapping[str, str]:
+    return {name: source for name, source in sources.items() if source is not None}
+
+
+def _library_gemm(gemm: Gemm) -> str:
+    """The routine, called with sizes that the compiler cannot see through."""
+    return (
+        _read("gemm.c")
+        + f"""
+static const volatile int sizes[3] = {{{gemm.m}, {gemm.n}, {gemm.k}}};
+
+void kernel(const int8_t A[{gemm.m}][{gemm.k}], const int8_t B[{gemm.k}][{gemm.n}], \
+int8_t C[{gemm.m}][{gemm.n}]) {{
+  matmul(&A[0][0], &B[0][0], &C[0][0], sizes[0], sizes[1], sizes[2]);
+}}
+"""
+    )
+
+
+def _library_convolution(conv: Convolution) -> str:
+    batch, height, width, channels = conv.input_shape
+    _, rows, columns, filters = conv.output_shape
+    fields = (batch, height, width, channels, rows, columns, filters, conv.size, conv.stride)
+    values = ", ".join(map(str, fields))
+    return (
+        _read("convolution.c")
+        + f"""
+static const volatile int sizes[{len(fields)}] = {{{values}}};
+
+void kernel({parameters(conv)}) {{
+  const Shape shape = {{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],
+                       sizes[5], sizes[6], sizes[7], sizes[8]}};
+  convolve(&shape, &input[0][0][0][0], &weights[0][0][0][0], bias, &output[0][0][0][0]);
+}}
+"""
+    )
+
+
+def _read(name: str) -> str:
+    return (_LIBRARY / name).read_text(encoding="utf-8")
