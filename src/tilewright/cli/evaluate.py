@@ -81,6 +81,7 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "instructions": None,
         "utilization": None,
         "breakdown": None,
+        "feedback": None,
         "failure": None,
         "wall_s": evaluation.wall_s,
         "seed": seed,
@@ -102,6 +103,7 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "utilization": outcome.utilization,
         "breakdown": dict(outcome.breakdown),
         "details": dict(outcome.details),
+        "feedback": outcome.feedback,
         "versions": {**evaluation.versions, **outcome.versions},
     }
 
@@ -126,6 +128,9 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     for name, value in sorted(outcome.breakdown.items(), key=lambda item: -item[1]):
         table.add_row(f"  {words(name)}", number(value), share(value, outcome.latency))
     console.print(table)
+    if outcome.feedback:
+        console.print()
+        console.print(Text(outcome.feedback), soft_wrap=True)
 
 
 def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, file: Path) -> None:

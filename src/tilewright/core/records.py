@@ -219,7 +219,8 @@ class Measured:
     `latency` is in `unit` ("cycles" or "s"); `quantity` says what kind of number it is
     ("simulated", "measured" or "modelled"). `utilization` is useful operations over the array's
     peak, 0..1. `breakdown` says where cycles went; `details` holds further numbers (instructions,
-    kilobytes touched). `versions` pins compiler, simulator, configuration and binary.
+    kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
+    says in words what costs most and where, for whoever proposes the next step.
     """
 
     latency: float
@@ -231,6 +232,7 @@ class Measured:
     details: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     artifact_digest: str = ""
+    feedback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

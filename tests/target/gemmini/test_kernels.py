@@ -128,6 +128,16 @@ def test_utilisation_of_baselines_is_that_of_published_code() -> None:
     assert reached["tuned"] >= 0.43
 
 
+def test_feedback_names_a_bank_conflict_and_its_line() -> None:
+    task = create_target().open("gemm-128x64x128", {})
+    source = task.start.replace("SPAD_BANK_ROWS", "16")
+    outcome = evaluate(task.evaluator, EvaluationRequest(Candidate(source)))
+    assert isinstance(outcome, Measured), outcome
+    line = next(n for n, text in enumerate(source.splitlines(), 1) if "compute_" in text)
+    conflict = next(t for t in outcome.feedback.splitlines() if t.startswith("bank conflict: "))
+    assert f"line {line} (" in conflict or f"line {line - 1} (" in conflict
+
+
 Function = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 

@@ -29,6 +29,7 @@ def describe_latency(trial: Trial) -> str:
         name, share = causes[0]
         lines.append(f"- most time goes to: {_words(name)} ({share:.0%})")
         lines.append("- all of it: " + ", ".join(f"{_words(n)} {s:.0%}" for n, s in causes))
+    lines += [f"- {line}" for line in outcome.feedback.splitlines()]
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from elftools.common.exceptions import DWARFError, ELFError
@@ -11,24 +12,35 @@ from elftools.elf.elffile import ELFFile
 
 def source_line(elf: bytes, pc: int, file: str = "kernel.c") -> int | None:
     """Line of `file` whose code holds address `pc`, or None (other file, no debug information)."""
+    return source_lines(elf, [pc], file)[0]
+
+
+def source_lines(elf: bytes, pcs: Sequence[int], file: str = "kernel.c") -> list[int | None]:
+    """The line of each address, or None; the table is read once."""
+    found: dict[int, int | None] = {}
     try:
-        image = ELFFile(io.BytesIO(elf))
-        if not image.has_dwarf_info():
-            return None
-        dwarf = image.get_dwarf_info()
-        for unit in dwarf.iter_CUs():
-            line = _line_in_unit(dwarf.line_program_for_CU(unit), pc, file)
-            if line is not None:
-                return line
+        for start, end, name, line in _ranges(elf):
+            for pc in pcs:
+                if start <= pc < end:
+                    found[pc] = line if PurePosixPath(name).name == file else None
     except (ELFError, DWARFError):
-        return None
-    return None
+        return [None] * len(pcs)
+    return [found.get(pc) for pc in pcs]
 
 
-def _line_in_unit(program, pc: int, file: str) -> int | None:  # type: ignore[no-untyped-def]
-    """The row that begins at or before `pc` and whose successor begins after it."""
-    if program is None:
-        return None
+def _ranges(elf: bytes) -> Iterator[tuple[int, int, str, int | None]]:
+    """First and next address, file and line of every row of every unit's line table."""
+    image = ELFFile(io.BytesIO(elf))
+    if not image.has_dwarf_info():
+        return
+    dwarf = image.get_dwarf_info()
+    for unit in dwarf.iter_CUs():
+        program = dwarf.line_program_for_CU(unit)
+        if program is not None:
+            yield from _rows(program)
+
+
+def _rows(program) -> Iterator[tuple[int, int, str, int | None]]:  # type: ignore[no-untyped-def]
     # DWARF 5 counts files from 0, earlier versions from 1.
     base = 0 if program.header.version >= 5 else 1
     names = [entry.name.decode() for entry in program.header.file_entry]
@@ -37,10 +49,8 @@ def _line_in_unit(program, pc: int, file: str) -> int | None:  # type: ignore[no
         state = entry.state
         if state is None:
             continue
-        if previous is not None and previous.address <= pc < state.address:
-            name = names[previous.file - base]
-            return line if PurePosixPath(name).name == file else None
+        if previous is not None:
+            yield previous.address, state.address, names[previous.file - base], line
         previous = None if state.end_sequence else state
         # Line 0 marks code the compiler made up: it belongs to the line before it.
         line = state.line or line
-    return None

@@ -103,4 +103,5 @@ class GemminiRunner:
             details=measurements(result),
             versions={"compiler": artifact.toolchain, "build": self._build, **versions()},
             artifact_digest=artifact.digest,
+            feedback=self._simulator.feedback(artifact, result),
         )

@@ -14,6 +14,7 @@ from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Stage, Workload
 from tilewright.targets.gemmini.cases import Case
 from tilewright.targets.gemmini.debug_lines import source_line
+from tilewright.targets.gemmini.feedback import describe
 from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.settings import EvaluationSettings
 
@@ -49,6 +50,7 @@ class Simulator:
     def __init__(self, workload: Workload, settings: EvaluationSettings) -> None:
         self._sim = load_sim()
         self._config = self._sim.load_config(CONFIGURATION)
+        self._workload = workload
         self._arguments = workload.arguments
         self._settings = settings
         self._max_instructions = 10_000_000 + int(
@@ -84,6 +86,10 @@ class Simulator:
         if mismatch is not None:
             return Failed(stage, "wrong_result", f"{mismatch}.")
         return result
+
+    def feedback(self, artifact: Artifact, result: SimResult) -> str:
+        """What a timed run says to whoever proposes the next step."""
+        return describe(self._workload, self._config, result, artifact.binary)
 
     def _regions(self, case: Case) -> list[object]:
         arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
