@@ -28,8 +28,12 @@ from tilewright.proposers.rewriter.ir import (
 Values = dict[str, int]
 Call = tuple[str, tuple[Any, ...]]
 _TESTS = {
-    "<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
-    "==": int.__eq__, "!=": int.__ne__,
+    "<": int.__lt__,
+    "<=": int.__le__,
+    ">": int.__gt__,
+    ">=": int.__ge__,
+    "==": int.__eq__,
+    "!=": int.__ne__,
 }
 
 
@@ -50,8 +54,7 @@ def evaluate(expr: Expr, values: Values) -> int:
 
 
 def _holds(condition: tuple[Compare, ...], values: Values) -> bool:
-    return all(
-        _TESTS[c.op](evaluate(c.left, values), evaluate(c.right, values)) for c in condition)
+    return all(_TESTS[c.op](evaluate(c.left, values), evaluate(c.right, values)) for c in condition)
 
 
 def _operand(operand: Operand, values: Values) -> Any:
@@ -144,7 +147,8 @@ class Gemmini:
             width = min(16, cols - block)
             first = source[1] + block
             target[:, block : block + width] = np.clip(
-                self.local[source[0]][first : first + rows, :width], -128, 127)
+                self.local[source[0]][first : first + rows, :width], -128, 127
+            )
 
     def _block(self, at: Any, cols: int, rows: int) -> np.ndarray:
         array, (row, column) = self.arrays[at[0]], at[1]

@@ -14,8 +14,10 @@ from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewriter"
-EXPERT = ("hoist r; resident W r inside; block-load X d#2; overwrite Y; pipeline X r 3; "
-          "double-accumulator Y r 2 in-place")
+EXPERT = (
+    "hoist r; resident W r inside; block-load X d#2; overwrite Y; pipeline X r 3; "
+    "double-accumulator Y r 2 in-place"
+)
 CASES = {
     "lifted": "",
     "hoist": "hoist r",

@@ -32,16 +32,19 @@ def opaque_reasons(machine: Machine, body: str) -> list[str]:
 # --- what is modelled -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [
-    "for (int i = 0; i < 64; i += 16) mvin(&A[i][0], SPAD(i), 16, 16);",
-    "for (unsigned i = 0; i <= 48; i = i + 16) { mvin(A[i], SPAD(i), 16, 16); }",
-    "int i; for (i = 0; i < 64; i++) { mvin(A[i] + 16, SPAD(i), 16, 1); }",
-    "for (int i = 0; i < 4; ++i) { uint32_t to = SPAD(i << 4); mvin(&A[i][0], to + 1, 16, 1); }",
-    "for (int i = 0; i < 4; i++) { int s = (i & 1) * DIM; mvin(&A[i][0], SPAD(s), 16, 1); }",
-    "if (1 < 2 && 3) { preload(SPAD(0), (uint32_t)ACC(0) | ACCUMULATE, 16, 16, 16, 16); }",
-    "for (int k = 0; k < 4; k++)"
-    " preload(NONE, ACC(0) | (k == 0 ? 0 : ACCUMULATE), 16, 16, 16, 16);",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 64; i += 16) mvin(&A[i][0], SPAD(i), 16, 16);",
+        "for (unsigned i = 0; i <= 48; i = i + 16) { mvin(A[i], SPAD(i), 16, 16); }",
+        "int i; for (i = 0; i < 64; i++) { mvin(A[i] + 16, SPAD(i), 16, 1); }",
+        "for (int i = 0; i < 4; ++i) { uint32_t to = SPAD(i << 4); mvin(&A[i][0], to + 1, 16, 1); }",
+        "for (int i = 0; i < 4; i++) { int s = (i & 1) * DIM; mvin(&A[i][0], SPAD(s), 16, 1); }",
+        "if (1 < 2 && 3) { preload(SPAD(0), (uint32_t)ACC(0) | ACCUMULATE, 16, 16, 16, 16); }",
+        "for (int k = 0; k < 4; k++)"
+        " preload(NONE, ACC(0) | (k == 0 ? 0 : ACCUMULATE), 16, 16, 16, 16);",
+    ],
+)
 def test_modelled(machine: Machine, body: str) -> None:
     assert opaque_reasons(machine, body) == []
     assert any(isinstance(s, Command) for s in lifted(machine, body))
@@ -50,21 +53,26 @@ def test_modelled(machine: Machine, body: str) -> None:
 # --- what stays text --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("body", "reason"), [
-    ("int i = 0; again: mvin(&A[0][0], SPAD(0), 16, 16); if (i++ < 3) goto again;", "goto"),
-    ("helper(A);", "helper"),
-    ("kernel(A, B, C);", "kernel"),
-    ("const int8_t *p = &A[0][0]; mvin(p, SPAD(0), 16, 16);", "declaration"),
-    ("int i = 0; while (i < 4) i++;", "while"),
-    ("for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i), 16, 16); if (i == 32) break; }",
-     "end early"),
-    ("for (int i = 64; i > 0; i -= 16) mvin(&A[i][0], SPAD(i), 16, 16);", "count"),
-    ("for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i * i), 16, 16); }", "affine"),
-    ("if (A[0][0]) mvin(&A[0][0], SPAD(0), 16, 16);", "memory"),
-    ("mvin((int8_t *)A + 3, SPAD(0), 16, 16);", "pointer"),
-    ("mvin(&A[0][0], SPAD(0));", "operands"),
-    ("int n = 3; int v[n]; v[0] = 1;", "integer"),
-])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("int i = 0; again: mvin(&A[0][0], SPAD(0), 16, 16); if (i++ < 3) goto again;", "goto"),
+        ("helper(A);", "helper"),
+        ("kernel(A, B, C);", "kernel"),
+        ("const int8_t *p = &A[0][0]; mvin(p, SPAD(0), 16, 16);", "declaration"),
+        ("int i = 0; while (i < 4) i++;", "while"),
+        (
+            "for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i), 16, 16); if (i == 32) break; }",
+            "end early",
+        ),
+        ("for (int i = 64; i > 0; i -= 16) mvin(&A[i][0], SPAD(i), 16, 16);", "count"),
+        ("for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i * i), 16, 16); }", "affine"),
+        ("if (A[0][0]) mvin(&A[0][0], SPAD(0), 16, 16);", "memory"),
+        ("mvin((int8_t *)A + 3, SPAD(0), 16, 16);", "pointer"),
+        ("mvin(&A[0][0], SPAD(0));", "operands"),
+        ("int n = 3; int v[n]; v[0] = 1;", "integer"),
+    ],
+)
 def test_odd_code_stays_text_with_a_reason(machine: Machine, body: str, reason: str) -> None:
     assert any(reason in r for r in opaque_reasons(machine, body))
     source = HEAD + body + "\n}\n"
@@ -114,7 +122,8 @@ def statements(draw: st.DrawFn, depth: int = 0, scope: tuple[str, ...] = ()) -> 
             high = low + step * draw(st.integers(1, 3)) - draw(st.integers(0, 1)) * (step > 1)
             inside = draw(statements(depth + 1, (*scope, name)))
             lines.append(
-                f"for (int {name} = {low}; {name} < {high}; {name} += {step}) {{\n{inside}}}\n")
+                f"for (int {name} = {low}; {name} < {high}; {name} += {step}) {{\n{inside}}}\n"
+            )
         elif kind == "guard" and scope:
             test = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
             value = draw(expressions(scope))
@@ -125,11 +134,14 @@ def statements(draw: st.DrawFn, depth: int = 0, scope: tuple[str, ...] = ()) -> 
             value = draw(expressions(scope))
             lines.append(
                 f"{{ const int m = {value} < {limit} ? {value} : {limit};\n"
-                f"mvin(&A[0][m], SPAD(m), 16, m + 1); }}\n")
+                f"mvin(&A[0][m], SPAD(m), 16, m + 1); }}\n"
+            )
         else:
             value = draw(expressions(scope))
-            lines.append(f"mvout(&C[{value}][0], ACC({draw(expressions(scope))}) | "
-                         f"({value} > 3 ? FULL : 0), 16, 16); // note\n")
+            lines.append(
+                f"mvout(&C[{value}][0], ACC({draw(expressions(scope))}) | "
+                f"({value} > 3 ? FULL : 0), 16, 16); // note\n"
+            )
     return "".join(lines)
 
 
@@ -138,14 +150,27 @@ def expressions(draw: st.DrawFn, scope: tuple[str, ...]) -> str:
     if not scope:
         return str(draw(st.integers(0, 50)))
     name = draw(st.sampled_from(scope))
-    form = draw(st.sampled_from([
-        "{0}", "{1} * {0} + {2}", "({0} + {2}) / {1}", "({0} / {1} + {2}) % 3", "{0} % {1}",
-        "({0} << 2) + {2}", "({0} & 3) * {1}"]))
+    form = draw(
+        st.sampled_from(
+            [
+                "{0}",
+                "{1} * {0} + {2}",
+                "({0} + {2}) / {1}",
+                "({0} / {1} + {2}) % 3",
+                "{0} % {1}",
+                "({0} << 2) + {2}",
+                "({0} & 3) * {1}",
+            ]
+        )
+    )
     return form.format(name, draw(st.integers(1, 20)), draw(st.integers(0, 20)))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[
-    HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(statements())
 def test_lift_then_print_keeps_every_command(machine: Machine, body: str) -> None:
     kernel = lift(HEAD + body + "}\n", machine)
@@ -181,8 +206,11 @@ def issued(source: str, folder: Path) -> str:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
-@settings(max_examples=12, deadline=None, suppress_health_check=[
-    HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(body=statements())
 def test_the_printed_kernel_issues_what_the_source_issues(
     machine: Machine, tmp_path: Path, body: str

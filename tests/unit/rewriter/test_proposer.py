@@ -34,8 +34,19 @@ from tilewright.proposers.rewriter.planner import payoff, urgency
 from tilewright.targets.gemmini.naive import naive_gemm
 
 WORKLOAD = Workload("w", "gemmini", (), 1)
-RENAMED = {"i": "alpha", "j": "beta", "k": "gamma", "jj": "delta", "A": "In", "B": "Weights",
-           "C": "Out", "rows": "h", "cols": "w", "depth": "z", "jcols": "part"}
+RENAMED = {
+    "i": "alpha",
+    "j": "beta",
+    "k": "gamma",
+    "jj": "delta",
+    "A": "In",
+    "B": "Weights",
+    "C": "Out",
+    "rows": "h",
+    "cols": "w",
+    "depth": "z",
+    "jcols": "part",
+}
 
 
 def brief(target: TargetBrief, menu: tuple[MenuOption, ...] | None = None) -> Brief:
@@ -101,8 +112,13 @@ def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
         "    print(plan.text, [c.id for c in p.implement(b, a, plan, 2, 3)])\n"
     )
     runs = {
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True,
-                       env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        subprocess.run(
+            [sys.executable, "-c", script],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
         for seed in ("1", "2")
     }
     assert len(runs) == 1
@@ -152,8 +168,13 @@ def test_options_that_paid_are_drawn_more_often() -> None:
 def test_the_estimate_ranks_the_expert_kernel_first(machine: Machine) -> None:
     kernel = simplify(lift(naive_gemm(12544, 64, 256), machine))
     costs = [estimate(kernel, machine).total]
-    for text in ("resident B i before", "block-load A k#2", "overwrite C", "pipeline A i 3",
-                 "double-accumulator C i 2 in-place"):
+    for text in (
+        "resident B i before",
+        "block-load A k#2",
+        "overwrite C",
+        "pipeline A i 3",
+        "double-accumulator C i 2 in-place",
+    ):
         kernel = Step.parse(text).apply(kernel, machine)
         costs.append(estimate(kernel, machine).total)
     assert costs == sorted(costs, reverse=True)
@@ -164,10 +185,13 @@ def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
     lines = naive_gemm(512, 512, 512).splitlines()
     settings = [n for n, line in enumerate(lines) if line.startswith("  config_")]
     order = random.Random(1).sample(settings, len(settings))
-    shuffled = [lines[order[settings.index(n)]] if n in settings else line
-                for n, line in enumerate(lines)]
-    costs = [estimate(simplify(lift("\n".join(text), machine)), machine).total
-             for text in (lines, shuffled)]
+    shuffled = [
+        lines[order[settings.index(n)]] if n in settings else line for n, line in enumerate(lines)
+    ]
+    costs = [
+        estimate(simplify(lift("\n".join(text), machine)), machine).total
+        for text in (lines, shuffled)
+    ]
     assert costs[0] == costs[1]
 
 

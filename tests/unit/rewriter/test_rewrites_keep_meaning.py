@@ -46,19 +46,29 @@ def test_random_rewrites_keep_the_product(
 
 
 # Sequences that once went wrong: slots, latched operands, loads ahead, refilled buffers.
-@pytest.mark.parametrize(("shape", "steps"), [
-    ((33, 30, 200), "unroll k 0; overwrite C"),
-    ((64, 192, 128), "unroll j 0; overwrite C"),
-    ((40, 100, 72), "unroll k 0; block-load B j"),
-    ((96, 64, 64), "resident B i at-first-use; double-buffer C i 3; block-load B i"),
-    ((48, 128, 96), "retile j 2"),
-    ((50, 257, 33), "retile jj#2 4; double-accumulator C j 2 delayed; "
-                    "double-accumulator C i 2 in-place"),
-    ((32, 64, 32), "pipeline A k 2; double-accumulator C i 2 delayed; double-buffer B k 3; banks"),
-    ((64, 128, 16), "unroll jj 0; widen; pipeline C j 2"),
-    ((64, 128, 16), "overwrite C; double-accumulator C i 2 in-place; pipeline A j 3; "
-                    "resident B i inside"),
-])
+@pytest.mark.parametrize(
+    ("shape", "steps"),
+    [
+        ((33, 30, 200), "unroll k 0; overwrite C"),
+        ((64, 192, 128), "unroll j 0; overwrite C"),
+        ((40, 100, 72), "unroll k 0; block-load B j"),
+        ((96, 64, 64), "resident B i at-first-use; double-buffer C i 3; block-load B i"),
+        ((48, 128, 96), "retile j 2"),
+        (
+            (50, 257, 33),
+            "retile jj#2 4; double-accumulator C j 2 delayed; double-accumulator C i 2 in-place",
+        ),
+        (
+            (32, 64, 32),
+            "pipeline A k 2; double-accumulator C i 2 delayed; double-buffer B k 3; banks",
+        ),
+        ((64, 128, 16), "unroll jj 0; widen; pipeline C j 2"),
+        (
+            (64, 128, 16),
+            "overwrite C; double-accumulator C i 2 in-place; pipeline A j 3; resident B i inside",
+        ),
+    ],
+)
 def test_known_hard_sequences(machine: Machine, shape: tuple[int, int, int], steps: str) -> None:
     kernel = simplify(lift(naive_gemm(*shape), machine))
     for text in steps.split("; "):

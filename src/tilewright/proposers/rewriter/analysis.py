@@ -119,8 +119,13 @@ def _renamed(body: Body, old: str, new: str) -> Body:
 
     def change(stmt: Stmt) -> Body | None:
         if isinstance(stmt, Loop) and stmt.var == old:
-            return (replace(stmt, var=new, body=map_expressions(
-                stmt.body, lambda e: e.substituted({old: var(new)}))),)
+            return (
+                replace(
+                    stmt,
+                    var=new,
+                    body=map_expressions(stmt.body, lambda e: e.substituted({old: var(new)})),
+                ),
+            )
         return None
 
     return rebuilt(body, change)
@@ -149,7 +154,8 @@ def _simplify_one(stmt: Stmt, env: Env) -> Body:
     if isinstance(stmt, Command):
         operands = tuple(
             replace(o, flags=_decided_flags(o.flags, env)) if isinstance(o, Local) else o
-            for o in (map_operand(o, fold) for o in stmt.operands))
+            for o in (map_operand(o, fold) for o in stmt.operands)
+        )
         return (replace(stmt, operands=operands),)
     if isinstance(stmt, Loop):
         return _simplify_loop(replace(stmt, lower=fold(stmt.lower), upper=fold(stmt.upper)), env)

@@ -92,8 +92,11 @@ def _find(body: Body, machine: Machine) -> tuple[Buffer, ...]:
     groups: list[tuple[list[Access], list[tuple[int, int]]]] = []
     for access in accesses(body, machine):
         touched = _intervals(access)
-        same = [g for g in groups if g[0][0].local.space == access.local.space
-                and _overlap(g[1], touched)]
+        same = [
+            g
+            for g in groups
+            if g[0][0].local.space == access.local.space and _overlap(g[1], touched)
+        ]
         merged: tuple[list[Access], list[tuple[int, int]]] = ([], [])
         for group in same:
             merged[0].extend(group[0])
@@ -123,15 +126,20 @@ def accesses(body: Body, machine: Machine) -> Iterator[Access]:
                 operand = stmt.operands[position]
                 if isinstance(operand, Local):
                     rows = _extent(stmt, position, operand, above, machine, strides)
-                    yield Access(stmt, position, roles[position] == "local_write", operand, rows,
-                                 above)
+                    yield Access(
+                        stmt, position, roles[position] == "local_write", operand, rows, above
+                    )
 
 
 def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
     """Rows between neighbouring blocks of a wide move, as configured for this command."""
     return _block_strides(kernel.body, machine).get(
-        (machine.attribute(command.name, "configured_by") or "",
-         machine.attribute(command.name, "id") or ""), default_stride(machine, command.name))
+        (
+            machine.attribute(command.name, "configured_by") or "",
+            machine.attribute(command.name, "id") or "",
+        ),
+        default_stride(machine, command.name),
+    )
 
 
 def default_stride(machine: Machine, name: str) -> int:
@@ -141,15 +149,20 @@ def default_stride(machine: Machine, name: str) -> int:
 
 def relocated(kernel: Kernel, moves: Iterable[tuple[Buffer, int, int]]) -> Kernel:
     """The kernel with each buffer at a new base, its slots so many rows apart."""
-    rows = {(a.command, a.operand): _moved_row(a.local.row, buffer, base, stride)
-            for buffer, base, stride in moves for a in buffer.accesses}
+    rows = {
+        (a.command, a.operand): _moved_row(a.local.row, buffer, base, stride)
+        for buffer, base, stride in moves
+        for a in buffer.accesses
+    }
     return readdressed(kernel, rows)
 
 
 def _moved_row(row: Expr, buffer: Buffer, base: int, slot_stride: int) -> Expr:
     slot = slot_term(row, buffer)
-    scaled = Expr(slot.const // max(1, buffer.slot_stride) * slot_stride,
-                  tuple((atom, slot_stride) for atom, _ in slot.terms))
+    scaled = Expr(
+        slot.const // max(1, buffer.slot_stride) * slot_stride,
+        tuple((atom, slot_stride) for atom, _ in slot.terms),
+    )
     return row + (base - buffer.base) - slot + scaled
 
 
@@ -157,8 +170,9 @@ def slot_term(row: Expr, buffer: Buffer) -> Expr:
     """The part of a row of a buffer that selects the slot; zero if there is only one."""
     if buffer.slots == 1:
         return Expr()
-    turning = tuple((a, c) for a, c in row.terms
-                    if isinstance(a, Remainder) and a.by == buffer.slots)
+    turning = tuple(
+        (a, c) for a, c in row.terms if isinstance(a, Remainder) and a.by == buffer.slots
+    )
     fixed = (row.const - buffer.base) // buffer.slot_stride * buffer.slot_stride
     return Expr(0 if turning else fixed, turning)
 
@@ -176,10 +190,16 @@ def readdressed(kernel: Kernel, rows: Mapping[tuple[Command, int], Expr]) -> Ker
         local = operands[position]
         if isinstance(local, Local):
             operands[position] = replace(local, row=row)
-    return kernel.with_body(rebuilt(
-        kernel.body,
-        lambda s: (replace(s, operands=tuple(new[s])),)
-        if isinstance(s, Command) and s in new else None))
+    return kernel.with_body(
+        rebuilt(
+            kernel.body,
+            lambda s: (
+                (replace(s, operands=tuple(new[s])),)
+                if isinstance(s, Command) and s in new
+                else None
+            ),
+        )
+    )
 
 
 def _block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
@@ -195,8 +215,14 @@ def _block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
     return found
 
 
-def _extent(command: Command, position: int, local: Local, above: Body, machine: Machine,
-            strides: dict[tuple[str, str], int]) -> int:
+def _extent(
+    command: Command,
+    position: int,
+    local: Local,
+    above: Body,
+    machine: Machine,
+    strides: dict[tuple[str, str], int],
+) -> int:
     """Most rows an access may touch."""
     env = env_of(above)
     row_columns = machine.spaces[local.space].row_columns
@@ -209,8 +235,10 @@ def _extent(command: Command, position: int, local: Local, above: Body, machine:
         sizes.append(min(most, limit))
     if not all(math.isfinite(s) for s in sizes):
         raise NotApplicable(f"the extent of {command.name} has no bound")
-    key = (machine.attribute(command.name, "configured_by") or "",
-           machine.attribute(command.name, "id") or "")
+    key = (
+        machine.attribute(command.name, "configured_by") or "",
+        machine.attribute(command.name, "id") or "",
+    )
     stride = strides.get(key, default_stride(machine, command.name))
     blocks = -(-int(sizes[0]) // row_columns)
     return (blocks - 1) * stride + int(sizes[1])
@@ -224,8 +252,9 @@ def _intervals(access: Access) -> list[tuple[int, int]]:
     low, high = bounds(rest, access.env)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise NotApplicable("a local address has no bounds")
-    choices = itertools.product(*(range(0, a.by * c, c) for a, c in slots
-                                  if isinstance(a, Remainder)))
+    choices = itertools.product(
+        *(range(0, a.by * c, c) for a, c in slots if isinstance(a, Remainder))
+    )
     return [(int(low) + sum(o), int(high) + sum(o) + access.rows) for o in choices]
 
 
@@ -278,14 +307,20 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
     label = name if taken[name] == 1 else f"{name}{taken[name]}"
     base, end = min(a for a, _ in touched), max(b for _, b in touched)
     space = members[0].local.space
-    slots = {(a.by, c) for m in members for a, c in m.local.row.terms
-             if isinstance(a, Remainder) and a.by <= MAX_SLOTS}
+    slots = {
+        (a.by, c)
+        for m in members
+        for a, c in m.local.row.terms
+        if isinstance(a, Remainder) and a.by <= MAX_SLOTS
+    }
     if len(slots) == 1:
         count, stride = slots.pop()
         rows = end - base - (count - 1) * stride
         if stride >= rows > 0 and all(
-                (low - base) // stride == (high - 1 - base) // stride
-                for m in members for low, high in _intervals(m)):
+            (low - base) // stride == (high - 1 - base) // stride
+            for m in members
+            for low, high in _intervals(m)
+        ):
             return Buffer(label, space, base, rows, tuple(members), count, stride)
     return Buffer(label, space, base, end - base, tuple(members))
 

@@ -48,8 +48,9 @@ def _bare_one(stmt: Stmt, counter: list[int]) -> Stmt:
         case Opaque(text):
             return replace(stmt, text=" ".join(text.split()), notes=())
         case Guard():
-            return replace(stmt, body=_bare(stmt.body, counter),
-                           orelse=_bare(stmt.orelse, counter), notes=())
+            return replace(
+                stmt, body=_bare(stmt.body, counter), orelse=_bare(stmt.orelse, counter), notes=()
+            )
         case Loop():
             if not has_opaque(stmt.body):
                 stmt = _numbered(stmt, counter)

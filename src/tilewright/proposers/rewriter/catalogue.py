@@ -110,8 +110,11 @@ def _resident(kernel: Kernel, machine: Machine, buffer: str, label: str, how: st
     if how == "inside":
         kernel = interchange(kernel, machine, loop)
         work = set(walk(loop.body))
-        loop = next(found for _, found, _ in labelled_loops(kernel.body)
-                    if found.var == loop.var and found.body[-1] in work)
+        loop = next(
+            found
+            for _, found, _ in labelled_loops(kernel.body)
+            if found.var == loop.var and found.body[-1] in work
+        )
     kernel = promote(kernel, machine, buffer, loop, at_first_use=how == "at-first-use")
     return widened_everywhere(simplify(kernel), machine)
 
@@ -151,9 +154,7 @@ def _product_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
                 yield label, factor
 
 
-def _moved_in_loops(
-    unit: str, *variants: str
-) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
+def _moved_in_loops(unit: str, *variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
     """Buffers that are filled by this unit, with each loop around all their uses and variant."""
 
     def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
@@ -195,7 +196,7 @@ def _accumulator(
 
 
 def _on_slots(
-    rewrite: Callable[[Kernel, Machine, str, Loop, int], Kernel]
+    rewrite: Callable[[Kernel, Machine, str, Loop, int], Kernel],
 ) -> Callable[..., Kernel]:
     def apply(kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str) -> Kernel:
         return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
@@ -210,57 +211,80 @@ _CORE = frozenset(("cpu", "command"))
 
 CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
-        _resident_sites, _resident,
+        _resident_sites,
+        _resident,
         "keep {0} resident: load all that loop {1} uses of it once ({2} the loop)",
-        _LOADS | _CORE),
+        _LOADS | _CORE,
+    ),
     "block-load": Technique(
-        _loads(varying=True), _block_load,
+        _loads(varying=True),
+        _block_load,
         "load the whole block of {0} before loop {1} instead of piece by piece inside it",
-        _LOADS),
+        _LOADS,
+    ),
     "widen": Technique(
-        _once, widened_everywhere, "merge neighbouring moves into moves as wide as allowed",
-        _LOADS | _CORE),
+        _once,
+        widened_everywhere,
+        "merge neighbouring moves into moves as wide as allowed",
+        _LOADS | _CORE,
+    ),
     "banks": Technique(
-        _once, spread, "place buffers that are used together in different banks",
-        _BANKS),
+        _once, spread, "place buffers that are used together in different banks", _BANKS
+    ),
     "overwrite": Technique(
-        _buffers, overwrite,
+        _buffers,
+        overwrite,
         "let the first product overwrite {0} instead of clearing it by a move of zeros",
-        _LOADS | _CORE),
+        _LOADS | _CORE,
+    ),
     "double-buffer": Technique(
-        _moved_in_loops("load", "2", "3"), _on_slots(multibuffer),
+        _moved_in_loops("load", "2", "3"),
+        _on_slots(multibuffer),
         "give {0} {2} slots, used in turn by the iterations of loop {1}",
-        _LOADS | {"dependency"}),
+        _LOADS | {"dependency"},
+    ),
     "double-accumulator": Technique(
-        _accumulator_sites, _accumulator,
+        _accumulator_sites,
+        _accumulator,
         "give {0} {2} slots in different banks, used in turn by the iterations of loop {1} "
         "(stores {3})",
-        _STORES),
+        _STORES,
+    ),
     "pipeline": Technique(
-        _moved_in_loops("load", "2", "3"), _on_slots(prefetch),
+        _moved_in_loops("load", "2", "3"),
+        _on_slots(prefetch),
         "issue the loads of {0} for the next iteration of loop {1} before the work of this one, "
         "into one of {2} slots",
-        _LOADS | _BANKS | {"dependency"}),
+        _LOADS | _BANKS | {"dependency"},
+    ),
     "interleave": Technique(
-        _loops(), _on_loop(interleave),
+        _loops(),
+        _on_loop(interleave),
         "spread the loads at the head of loop {0} over the work behind them",
-        _LOADS),
+        _LOADS,
+    ),
     "reorder": Technique(
-        _loops(), _on_loop(interchange), "swap loop {0} with the loop inside it",
-        _LOADS),
+        _loops(), _on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
+    ),
     "unroll": Technique(
-        _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)",
-        _CORE),
+        _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)", _CORE
+    ),
     "retile": Technique(
-        _loops("2", "4"), _on_loop_by(retile),
+        _loops("2", "4"),
+        _on_loop_by(retile),
         "work on {1} neighbouring tiles of loop {0} at once, sharing what they load",
-        _LOADS | _CORE),
+        _LOADS | _CORE,
+    ),
     "simplify": Technique(
-        _loops(), _on_loop(split_tail),
+        _loops(),
+        _on_loop(split_tail),
         "split the ragged last iteration of loop {0} off, so that the others have fixed sizes",
-        _CORE),
+        _CORE,
+    ),
     "hoist": Technique(
-        _loops(), _on_loop(hoist_configuration),
+        _loops(),
+        _on_loop(hoist_configuration),
         "move settings that never change out of loop {0}",
-        _CORE | {"fence"}),
+        _CORE | {"fence"},
+    ),
 }

@@ -143,16 +143,24 @@ def _clashing(buffers: list[Buffer], machine: Machine) -> set[Command]:
         used: dict[str, set[tuple[str, int]]] = {}
         for _, buffer in pairs:
             banks = machine.spaces[buffer.space].bank_rows
-            used[buffer.name] = {(buffer.space, r) for a, b in buffer.intervals()
-                                 for r in range(a // banks, (b - 1) // banks + 1)}
+            used[buffer.name] = {
+                (buffer.space, r)
+                for a, b in buffer.intervals()
+                for r in range(a // banks, (b - 1) // banks + 1)
+            }
         names = list(used)
         if any(used[a] & used[b] for i, a in enumerate(names) for b in names[:i]):
             result |= {access.command for access, _ in pairs}
     return result
 
 
-def _exposed(buffer: Buffer, machine: Machine, runs: Mapping[object, float],
-             rows: Mapping[Command, float], array: float) -> float:
+def _exposed(
+    buffer: Buffer,
+    machine: Machine,
+    runs: Mapping[object, float],
+    rows: Mapping[Command, float],
+    array: float,
+) -> float:
     """Cycles that loads and stores of a buffer keep the array waiting."""
     products = [o for o in buffer.accesses if machine.unit(o.command.name) == "execute"]
     waits = 0.0
@@ -185,10 +193,21 @@ def _rounds(access: Access, counted: Sequence[Stmt]) -> float:
 
 def _ahead(access: Access) -> Body:
     """The loops down to the one whose next iteration a guarded load is for; empty if none."""
-    tested = [c.left.names() for s in access.above if isinstance(s, Guard)
-              for c in s.condition if c.op == "<"]
-    last = max((i for i, s in enumerate(access.above)
-                if isinstance(s, Loop) and any(s.var in names for names in tested)), default=-1)
+    tested = [
+        c.left.names()
+        for s in access.above
+        if isinstance(s, Guard)
+        for c in s.condition
+        if c.op == "<"
+    ]
+    last = max(
+        (
+            i
+            for i, s in enumerate(access.above)
+            if isinstance(s, Loop) and any(s.var in names for names in tested)
+        ),
+        default=-1,
+    )
     return access.above[: last + 1]
 
 

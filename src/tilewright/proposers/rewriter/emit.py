@@ -94,8 +94,10 @@ class _Printer:
                 lines.append(pad + call + (f"  // {trailing}" if trailing else ""))
             case Loop(var, lower, upper, step, body):
                 advance = f"{var}++" if step == 1 else f"{var} += {step}"
-                lines.append(f"{pad}for (int {var} = {text.expr(lower)}; "
-                             f"{var} < {text.expr(upper)}; {advance}) {{")
+                lines.append(
+                    f"{pad}for (int {var} = {text.expr(lower)}; "
+                    f"{var} < {text.expr(upper)}; {advance}) {{"
+                )
                 lines.extend(self.block(body, depth + 1, scope | {var}, names))
                 lines.append(f"{pad}}}")
             case Guard(condition, body, orelse):
@@ -134,8 +136,7 @@ class _Text:
         return f"({self.condition(flag.when)} ? {flag.name} : 0)"
 
     def condition(self, condition: Condition) -> str:
-        return " && ".join(
-            f"{self.expr(c.left)} {c.op} {self.expr(c.right)}" for c in condition)
+        return " && ".join(f"{self.expr(c.left)} {c.op} {self.expr(c.right)}" for c in condition)
 
     def expr(self, expr: Expr) -> str:
         parts = [(c, self._factor(a, abs(c) != 1)) for a, c in expr.terms]

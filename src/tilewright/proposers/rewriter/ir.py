@@ -169,7 +169,8 @@ def same_code(left: Body, right: Body) -> bool:
     """Whether two bodies do the same, comments aside."""
     return len(left) == len(right) and all(
         _code(a) == _code(b) and same_code(children(a), children(b))
-        for a, b in zip(left, right, strict=True))
+        for a, b in zip(left, right, strict=True)
+    )
 
 
 def _code(stmt: Stmt) -> tuple[object, ...]:
@@ -209,8 +210,11 @@ def rebuilt(body: Body, change: Change) -> Body:
         elif isinstance(stmt, Guard):
             yes, no = rebuilt(stmt.body, change), rebuilt(stmt.orelse, change)
             if yes or no:
-                result.append(stmt if (yes, no) == (stmt.body, stmt.orelse)
-                              else replace(stmt, body=yes, orelse=no))
+                result.append(
+                    stmt
+                    if (yes, no) == (stmt.body, stmt.orelse)
+                    else replace(stmt, body=yes, orelse=no)
+                )
         else:
             result.append(stmt)
     return tuple(result)
@@ -228,12 +232,23 @@ def map_expressions(body: Body, change: Callable[[Expr], Expr]) -> Body:
             operands = tuple(map_operand(o, change) for o in stmt.operands)
             result.append(stmt if operands == stmt.operands else replace(stmt, operands=operands))
         elif isinstance(stmt, Loop):
-            result.append(replace(stmt, lower=change(stmt.lower), upper=change(stmt.upper),
-                                  body=map_expressions(stmt.body, change)))
+            result.append(
+                replace(
+                    stmt,
+                    lower=change(stmt.lower),
+                    upper=change(stmt.upper),
+                    body=map_expressions(stmt.body, change),
+                )
+            )
         elif isinstance(stmt, Guard):
-            result.append(replace(stmt, condition=map_condition(stmt.condition, change),
-                                  body=map_expressions(stmt.body, change),
-                                  orelse=map_expressions(stmt.orelse, change)))
+            result.append(
+                replace(
+                    stmt,
+                    condition=map_condition(stmt.condition, change),
+                    body=map_expressions(stmt.body, change),
+                    orelse=map_expressions(stmt.orelse, change),
+                )
+            )
         else:
             result.append(stmt)
     return tuple(result)
@@ -245,8 +260,11 @@ def map_operand(operand: Operand, change: Callable[[Expr], Expr]) -> Operand:
         case Expr():
             return change(operand)
         case Local(space, row, flags):
-            return Local(space, change(row),
-                         tuple(Flag(f.name, map_condition(f.when, change)) for f in flags))
+            return Local(
+                space,
+                change(row),
+                tuple(Flag(f.name, map_condition(f.when, change)) for f in flags),
+            )
         case Dram(array, index):
             return Dram(array, tuple(change(e) for e in index))
     return operand

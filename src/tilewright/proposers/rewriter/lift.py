@@ -41,10 +41,22 @@ from tilewright.proposers.rewriter.lift_values import (
 from tilewright.proposers.rewriter.machine import Machine
 
 ENTRY = "kernel"
-_INTEGER_TYPES = frozenset((
-    "int", "unsigned", "long", "short", "char", "size_t",
-    "int16_t", "int32_t", "int64_t", "uint16_t", "uint32_t", "uint64_t",
-))
+_INTEGER_TYPES = frozenset(
+    (
+        "int",
+        "unsigned",
+        "long",
+        "short",
+        "char",
+        "size_t",
+        "int16_t",
+        "int32_t",
+        "int64_t",
+        "uint16_t",
+        "uint32_t",
+        "uint64_t",
+    )
+)
 _ADDRESSES = {"dram_read": Dram, "dram_write": Dram, "local_read": Local, "local_write": Local}
 
 
@@ -175,11 +187,16 @@ class _Lifter:
             raise NotModelled("declaration of a type other than an integer")
         for item in node.children_by_field_name("declarator"):
             self._declare(item, scope)
-        declared = {text_of(i.child_by_field_name("declarator") or i)
-                    for i in node.children_by_field_name("declarator")}
+        declared = {
+            text_of(i.child_by_field_name("declarator") or i)
+            for i in node.children_by_field_name("declarator")
+        }
         self.dropped |= declared
-        return (self._opaque(node, "used by code that is not modelled"),) if (
-            declared & self.pinned) else ()
+        return (
+            (self._opaque(node, "used by code that is not modelled"),)
+            if (declared & self.pinned)
+            else ()
+        )
 
     def _declare(self, item: Node, scope: Scope) -> None:
         if item.type == "identifier":
@@ -191,8 +208,12 @@ class _Lifter:
             raise NotModelled(f"variable {text_of(name)} that changes")
         bound = Reader(self.machine, scope).value(value)
         scope.values[text_of(name)] = bound
-        if isinstance(bound, Expr) and len(bound.terms) == 1 and bound.terms[0][1] == 1 and (
-                bound.const == 0):
+        if (
+            isinstance(bound, Expr)
+            and len(bound.terms) == 1
+            and bound.terms[0][1] == 1
+            and (bound.const == 0)
+        ):
             self.names.setdefault(bound.terms[0][0], text_of(name))
 
     def _call(self, node: Node, scope: Scope) -> Body:
@@ -207,8 +228,11 @@ class _Lifter:
             raise NotModelled(f"call of {text_of(name)}")
         reader = Reader(self.machine, scope)
         named = self.machine.unit(text_of(name)) == "config"
-        given = tuple(reader.operand(a, keep_names=named)
-                      for a in arguments.named_children if a.type != "comment")
+        given = tuple(
+            reader.operand(a, keep_names=named)
+            for a in arguments.named_children
+            if a.type != "comment"
+        )
         self._check_operands(text_of(name), given)
         return (Command(text_of(name), given),)
 
@@ -221,7 +245,8 @@ class _Lifter:
             kind = _ADDRESSES.get(role)
             zero = role == "dram_read" and operand == Expr(0)
             absent = isinstance(operand, Text) and (
-                self.machine.flags.get(operand.text) == "absent")
+                self.machine.flags.get(operand.text) == "absent"
+            )
             if kind is not None and not (isinstance(operand, kind) or zero or absent):
                 raise NotModelled(f"{name} with an address that is not affine")
 
@@ -238,8 +263,11 @@ class _Lifter:
             unique += "_"
         inner.values[name] = var(unique)
         inner.loops.add(unique)
-        stmts = self._block(body, inner) if body.type == "compound_statement" else (
-            self._statement(body, inner))
+        stmts = (
+            self._block(body, inner)
+            if body.type == "compound_statement"
+            else (self._statement(body, inner))
+        )
         if unique != name and any(isinstance(s, Opaque) and name in s.names for s in walk(stmts)):
             raise NotModelled("shadowed loop variable")
         if _leaves_early(body):

@@ -162,8 +162,11 @@ class Reader:
             compare = condition[0]
             pair = {(compare.left - compare.right) * s for s in (1, -1)}
             smaller = first if compare.op in ("<", "<=") else second
-            if first - second in pair and smaller - (
-                    second if smaller is first else first) == compare.left - compare.right:
+            if (
+                first - second in pair
+                and smaller - (second if smaller is first else first)
+                == compare.left - compare.right
+            ):
                 return minimum(first, second)
         raise NotModelled("conditional expression that is no minimum")
 

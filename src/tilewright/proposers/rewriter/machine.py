@@ -47,16 +47,21 @@ class Machine:
     def spaces(self) -> Mapping[str, Space]:
         """Local memories by the name of their address macro."""
         return {
-            e.name: Space(e.name, *(int(e.attributes[k])
-                                    for k in ("rows", "bank_rows", "row_columns")))
-            for e in self.effects.values() if e.unit == "space"
+            e.name: Space(
+                e.name, *(int(e.attributes[k]) for k in ("rows", "bank_rows", "row_columns"))
+            )
+            for e in self.effects.values()
+            if e.unit == "space"
         }
 
     @cached_property
     def flags(self) -> Mapping[str, str]:
         """Meaning of each address flag by name."""
-        return {e.name: e.attributes.get("meaning", "")
-                for e in self.effects.values() if e.unit == "flag"}
+        return {
+            e.name: e.attributes.get("meaning", "")
+            for e in self.effects.values()
+            if e.unit == "flag"
+        }
 
     def flag(self, meaning: str) -> str | None:
         """Name of the flag with this meaning, if the target has one."""

@@ -50,8 +50,11 @@ def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> dict[str, tu
     order = sorted(buffers, key=lambda b: (-b.slots, -b.rows))
     plan: dict[str, tuple[int, int]] = {}
     for buffer in order:
-        best = min(_positions(buffer, order, plan, space),
-                   key=lambda p: _cost(buffer, p, order, plan, together, space), default=None)
+        best = min(
+            _positions(buffer, order, plan, space),
+            key=lambda p: _cost(buffer, p, order, plan, together, space),
+            default=None,
+        )
         if best is None:
             return {}
         plan[buffer.name] = best
@@ -74,13 +77,14 @@ def _moved(kernel: Kernel, buffers: list[Buffer], plan: dict[str, tuple[int, int
     return relocated(kernel, [(b, *plan[b.name]) for b in buffers if b.name in plan])
 
 
-def _used_together(
-    kernel: Kernel, machine: Machine, buffers: list[Buffer]
-) -> set[frozenset[str]]:
+def _used_together(kernel: Kernel, machine: Machine, buffers: list[Buffer]) -> set[frozenset[str]]:
     """Pairs of buffers read by products of the same innermost statement list."""
     readers: dict[tuple[int, ...], set[str]] = {}
-    where = {s: tuple(id(a) for a in above) for s, above in walk_paths(kernel.body)
-             if isinstance(s, Command)}
+    where = {
+        s: tuple(id(a) for a in above)
+        for s, above in walk_paths(kernel.body)
+        if isinstance(s, Command)
+    }
     for buffer in buffers:
         for access in buffer.readers:
             if machine.unit(access.command.name) == "execute":
@@ -112,9 +116,14 @@ def _at(buffer: Buffer, base: int, stride: int) -> list[tuple[int, int]]:
     return [(s, s + buffer.rows) for s in starts]
 
 
-def _cost(buffer: Buffer, position: tuple[int, int], order: list[Buffer],
-          plan: dict[str, tuple[int, int]], together: set[frozenset[str]],
-          space: Space) -> tuple[int, int, int, int]:
+def _cost(
+    buffer: Buffer,
+    position: tuple[int, int],
+    order: list[Buffer],
+    plan: dict[str, tuple[int, int]],
+    together: set[frozenset[str]],
+    space: Space,
+) -> tuple[int, int, int, int]:
     """Shared banks with partners, between own slots, with anyone; then the lowest address."""
     slots = [_banks(rows, space) for rows in _at(buffer, *position)]
     mine = set().union(*slots)
@@ -122,7 +131,8 @@ def _cost(buffer: Buffer, position: tuple[int, int], order: list[Buffer],
     for placed_buffer in order:
         if placed_buffer.name in plan:
             theirs = set().union(
-                *(_banks(r, space) for r in _at(placed_buffer, *plan[placed_buffer.name])))
+                *(_banks(r, space) for r in _at(placed_buffer, *plan[placed_buffer.name]))
+            )
             shared = len(mine & theirs)
             others += shared
             if frozenset((buffer.name, placed_buffer.name)) in together:

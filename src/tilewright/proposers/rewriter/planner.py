@@ -15,8 +15,16 @@ from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.machine import Machine
 
 FOLLOW_UPS: Mapping[str, float] = {
-    "block-load": 3, "resident": 3, "pipeline": 3, "overwrite": 3, "double-accumulator": 3,
-    "banks": 2, "interleave": 2, "widen": 1, "reorder": 1, "double-buffer": 1,
+    "block-load": 3,
+    "resident": 3,
+    "pipeline": 3,
+    "overwrite": 3,
+    "double-accumulator": 3,
+    "banks": 2,
+    "interleave": 2,
+    "widen": 1,
+    "reorder": 1,
+    "double-buffer": 1,
 }
 """Techniques that may complete a plan after its first step, and how often they are drawn."""
 LONGEST = 3
@@ -37,8 +45,16 @@ class Draft:
     cost: Cost
 
 
-def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], parent: Trial,
-         history: History, count: int, rng: random.Random, longest: int = LONGEST) -> list[Draft]:
+def draw(
+    kernel: Kernel,
+    machine: Machine,
+    menu: Sequence[MenuOption],
+    parent: Trial,
+    history: History,
+    count: int,
+    rng: random.Random,
+    longest: int = LONGEST,
+) -> list[Draft]:
     """Up to `count` distinct drafts on options of the menu.
 
     Options are drawn by how often they paid in this run and by what the parent's measurement says
@@ -49,8 +65,9 @@ def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], parent: T
     pool: dict[tuple[Step, ...], Draft] = {}
     openers = {o.id: _shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
     while len(pool) < POOL * count and openers:
-        option = rng.choices([o for o in menu if o.id in openers],
-                             [weights[o.id] for o in menu if o.id in openers])[0]
+        option = rng.choices(
+            [o for o in menu if o.id in openers], [weights[o.id] for o in menu if o.id in openers]
+        )[0]
         first = next(openers[option.id], None)
         if first is None:
             del openers[option.id]
@@ -59,12 +76,13 @@ def draw(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], parent: T
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
     ranked = sorted(pool.values(), key=lambda d: d.cost.total)
     kept = ranked[: max(0, count - 1)]
-    rest = ranked[len(kept):]
+    rest = ranked[len(kept) :]
     return kept + rng.sample(rest, min(len(rest), count - len(kept)))
 
 
-def extended(steps: tuple[Step, ...], kernel: Kernel, machine: Machine, rng: random.Random,
-             more: int) -> tuple[tuple[Step, ...], Kernel]:
+def extended(
+    steps: tuple[Step, ...], kernel: Kernel, machine: Machine, rng: random.Random, more: int
+) -> tuple[tuple[Step, ...], Kernel]:
     """The steps with up to `more` follow-ups that apply and that the estimate does not reject."""
     for _ in range(more):
         current = estimate(kernel, machine).total

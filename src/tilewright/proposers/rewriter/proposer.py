@@ -19,6 +19,7 @@ from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
 
 NAME = "builtin"
 
+
 class RewriterProposer:
     """Writes candidates without any model; deterministic for a seed."""
 
@@ -47,8 +48,15 @@ class RewriterProposer:
         drafts = draw(kernel, machine, brief.menu, parent, history, count - len(plans), rng)
         return [_plan(parent, draft, before) for draft in drafts] + plans
 
-    def _plans_from_ancestor(self, brief: Brief, parent: Trial, history: History, count: int,
-                             before: Cost, rng: random.Random) -> list[Plan]:
+    def _plans_from_ancestor(
+        self,
+        brief: Brief,
+        parent: Trial,
+        history: History,
+        count: int,
+        before: Cost,
+        rng: random.Random,
+    ) -> list[Plan]:
         ancestors = history.lineage(parent.candidate.id)[:-1]
         if not ancestors or not count:
             return []

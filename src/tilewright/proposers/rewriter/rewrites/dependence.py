@@ -31,9 +31,12 @@ def check_private(buffer: Buffer, loop: Loop, machine: Machine) -> None:
 def _uses_older(touched: list[Access], loop: Loop, machine: Machine) -> bool:
     """Whether an iteration may see what an earlier one left in these rows."""
     first = touched[0]
-    inside = first.above[first.above.index(loop):]
-    return (not first.writes or adds_to_older(first, loop, machine)
-            or any(isinstance(s, Guard) for s in inside))
+    inside = first.above[first.above.index(loop) :]
+    return (
+        not first.writes
+        or adds_to_older(first, loop, machine)
+        or any(isinstance(s, Guard) for s in inside)
+    )
 
 
 def adds_to_older(access: Access, loop: Loop, machine: Machine) -> bool:

@@ -36,14 +36,21 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
                 gone.add(command)
                 outside = set(same) - set(commands(loop.body))
                 if not outside and _slot(command, machine) not in {
-                        _slot(m, machine) for m in moved}:
+                    _slot(m, machine) for m in moved
+                }:
                     moved.append(command)
     if not gone:
         raise NotApplicable(f"loop {loop.var} sets nothing that could be set before it")
-    return kernel.with_body(rebuilt(
-        kernel.body,
-        lambda s: (*moved, *rebuilt((loop,), lambda t: () if t in gone else None))
-        if s is loop else None))
+    return kernel.with_body(
+        rebuilt(
+            kernel.body,
+            lambda s: (
+                (*moved, *rebuilt((loop,), lambda t: () if t in gone else None))
+                if s is loop
+                else None
+            ),
+        )
+    )
 
 
 def _slot(command: Command, machine: Machine) -> tuple[str, str]:

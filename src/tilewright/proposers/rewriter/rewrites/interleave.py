@@ -39,8 +39,11 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         work = _work(loop, load, machine)
         if burst is None or work is None:
             continue
-        fused = (_fused(kernel, load, burst, work) if _matches(burst, work)
-                 else _shared_out(kernel, load, burst, work))
+        fused = (
+            _fused(kernel, load, burst, work)
+            if _matches(burst, work)
+            else _shared_out(kernel, load, burst, work)
+        )
         body = tuple(fused if s is work else s for s in loop.body if s is not load)
         return _replaced(kernel, loop, replace(loop, body=body))
     raise NotApplicable(f"loop {loop.var} has no burst of loads ahead of work")
@@ -48,7 +51,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 def _work(loop: Loop, load: Guard, machine: Machine) -> Loop | None:
     """The first loop behind the loads that does more than load."""
-    behind = loop.body[loop.body.index(load) + 1:]
+    behind = loop.body[loop.body.index(load) + 1 :]
     return next((s for s in behind if isinstance(s, Loop) and not _burst(s, machine)), None)
 
 
@@ -60,15 +63,17 @@ def _burst(stmt: Guard | Loop, machine: Machine) -> Loop | None:
     """The loop of a statement that only loads, looked for inside one guard."""
     inner = stmt.body[0] if isinstance(stmt, Guard) else stmt
     alone = isinstance(stmt, Loop) or (len(stmt.body) == 1 and not stmt.orelse)
-    if alone and isinstance(inner, Loop) and all(
-            machine.unit(c.name) == "load" for c in commands(inner.body)):
+    if (
+        alone
+        and isinstance(inner, Loop)
+        and all(machine.unit(c.name) == "load" for c in commands(inner.body))
+    ):
         return inner
     return None
 
 
 def _matches(burst: Loop, work: Loop) -> bool:
-    return (burst.lower == work.lower and burst.upper == work.upper
-            and burst.step % work.step == 0)
+    return burst.lower == work.lower and burst.upper == work.upper and burst.step % work.step == 0
 
 
 def _fused(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
@@ -78,9 +83,9 @@ def _fused(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
     name = fresh_name(kernel, burst.var)
     inner = at_value(work.body, work.var, var(burst.var) + var(name))
     upper = minimum(Expr(burst.step), burst.upper - var(burst.var))
-    return replace(burst, notes=work.notes,
-                   body=(*part, Loop(name, Expr(), upper, work.step, inner)))
-
+    return replace(
+        burst, notes=work.notes, body=(*part, Loop(name, Expr(), upper, work.step, inner))
+    )
 
 
 def _shared_out(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
@@ -92,6 +97,11 @@ def _shared_out(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
     turn = quotient(var(work.var) - work.lower, work.step)
     start = burst.lower + turn * span
     name = burst.var if burst.var != work.var else fresh_name(kernel, burst.var)
-    part = Loop(name, start, minimum(burst.upper, start + span), burst.step,
-                at_value(burst.body, burst.var, var(name)))
+    part = Loop(
+        name,
+        start,
+        minimum(burst.upper, start + span),
+        burst.step,
+        at_value(burst.body, burst.var, var(name)),
+    )
     return replace(work, body=(replace(load, body=(part,)), *work.body))

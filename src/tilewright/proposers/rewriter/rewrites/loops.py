@@ -38,15 +38,18 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     if len(inner) != 1 or has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} is not around one loop")
     position = loop.body.index(inner[0])
-    before, behind = loop.body[:position], loop.body[position + 1:]
+    before, behind = loop.body[:position], loop.body[position + 1 :]
     if behind or not _loads_only(before, machine):
         raise NotApplicable(f"loop {loop.var} does more than load beside its inner loop")
     if loop.var in inner[0].lower.names() | inner[0].upper.names():
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
     check_independent(kernel, machine, loop)
     check_independent(kernel, machine, inner[0])
-    swapped = replace(inner[0], notes=loop.notes, body=(
-        replace(loop, notes=inner[0].notes, body=(*before, *inner[0].body)),))
+    swapped = replace(
+        inner[0],
+        notes=loop.notes,
+        body=(replace(loop, notes=inner[0].notes, body=(*before, *inner[0].body)),),
+    )
     return kernel.with_body(rebuilt(kernel.body, lambda s: (swapped,) if s is loop else None))
 
 
@@ -90,15 +93,18 @@ def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     if not (loop.lower.is_const and loop.upper.is_const) or has_opaque(loop.body):
         raise NotApplicable(f"the bounds of loop {loop.var} are not constant")
     whole = (loop.upper.const - loop.lower.const) // loop.step * loop.step + loop.lower.const
-    ragged = any(isinstance(a, Minimum) and loop.var in Expr(0, ((a, 1),)).names()
-                 for c in commands(loop.body) for o in c.operands
-                 for e in expressions(o) for a in e.atoms())
+    ragged = any(
+        isinstance(a, Minimum) and loop.var in Expr(0, ((a, 1),)).names()
+        for c in commands(loop.body)
+        for o in c.operands
+        for e in expressions(o)
+        for a in e.atoms()
+    )
     if whole == loop.upper.const or whole == loop.lower.const or not ragged:
         raise NotApplicable(f"loop {loop.var} has no ragged end")
     tail = at_value(loop.body, loop.var, Expr(whole))
     main = replace(loop, upper=Expr(whole))
-    return kernel.with_body(
-        rebuilt(kernel.body, lambda s: (main, *tail) if s is loop else None))
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (main, *tail) if s is loop else None))
 
 
 def _loads_only(body: Body, machine: Machine) -> bool:

@@ -55,16 +55,25 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
         operands[access.operand] = replace(access.local, flags=flags)
         new[access.command] = tuple(operands)
     gone = {a.command for a in clears}
-    body = rebuilt(kernel.body, lambda s: () if s in gone else
-                   (replace(s, operands=new[s]),) if isinstance(s, Command) and s in new else None)
+    body = rebuilt(
+        kernel.body,
+        lambda s: (
+            ()
+            if s in gone
+            else (replace(s, operands=new[s]),)
+            if isinstance(s, Command) and s in new
+            else None
+        ),
+    )
     return simplify(kernel.with_body(body))
 
 
 def _clears(access: Access, machine: Machine) -> bool:
     name = access.command.name
     source = machine.operands(name, "dram_read")
-    return (machine.attribute(name, "null_source") == "zeros"
-            and any(access.command.operands[i] == Expr(0) for i in source))
+    return machine.attribute(name, "null_source") == "zeros" and any(
+        access.command.operands[i] == Expr(0) for i in source
+    )
 
 
 def _common(access: Access, clears: list[Access]) -> list[Loop]:
@@ -90,8 +99,7 @@ def _follows(access: Access, buffer: Buffer, clears: list[Access]) -> bool:
 def _later_than_first(access: Access, common: list[Loop]) -> Condition:
     """When the write is not the first one to its rows since the clearing."""
     row = access.local.row
-    reduction = [s for s in loops_in(access.above)
-                 if s not in common and s.var not in row.names()]
+    reduction = [s for s in loops_in(access.above) if s not in common and s.var not in row.names()]
     if len(reduction) > 1:
         raise NotApplicable("more than one reduction loop")
     return tuple(Compare(">", var(s.var), s.lower) for s in reduction)

@@ -24,9 +24,7 @@ from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.undo import plain
 
 
-def prefetch(
-    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
-) -> Kernel:
+def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int) -> Kernel:
     """Issue the loads of the next iteration before the work of this one.
 
     Before: `for i { load(A[i], slot(i)); use(slot(i)); }`
@@ -44,11 +42,13 @@ def prefetch(
     ahead, rest = _split(loop, {a.command for a in buffer.writers}, buffer)
     first = at_value(ahead, loop.var, loop.lower)
     next_value = var(loop.var) + loop.step
-    guarded = Guard((Compare("<", next_value, loop.upper),), at_value(ahead, loop.var, next_value),
-                    notes=(f"{buffer.name} for the next iteration",))
+    guarded = Guard(
+        (Compare("<", next_value, loop.upper),),
+        at_value(ahead, loop.var, next_value),
+        notes=(f"{buffer.name} for the next iteration",),
+    )
     new = replace(loop, body=(guarded, *rest))
-    return kernel.with_body(
-        rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
 
 
 def delay_stores(
@@ -75,13 +75,14 @@ def delay_stores(
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:
         raise NotApplicable(f"the number of iterations of loop {loop.var} is not known")
     last = Expr(int(entered(env, loop)[loop.var][1]))
-    guarded = Guard((Compare(">", var(loop.var), loop.lower),),
-                    at_value(behind, loop.var, var(loop.var) - loop.step),
-                    notes=(f"{buffer.name} of the iteration before",))
+    guarded = Guard(
+        (Compare(">", var(loop.var), loop.lower),),
+        at_value(behind, loop.var, var(loop.var) - loop.step),
+        notes=(f"{buffer.name} of the iteration before",),
+    )
     new = replace(loop, body=(*rest, guarded))
     after = at_value(behind, loop.var, last)
-    return kernel.with_body(
-        rebuilt(kernel.body, lambda s: (new, *after) if s is loop else None))
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (new, *after) if s is loop else None))
 
 
 def _with_slots(
@@ -107,4 +108,3 @@ def _split(loop: Loop, moved: set[Command], buffer: Buffer) -> tuple[Body, Body]
     if any(isinstance(s, Guard) for s in chosen):
         raise NotApplicable(f"the moves of {buffer.name} are pipelined already")
     return tuple(chosen), tuple(rest)
-

@@ -66,11 +66,14 @@ def promote(
     writers = {a.command for a in find_buffer(kernel, machine, buffer_name).writers}
     if at_first_use:
         return placed(_guarded(kernel, loop, writers, {n.var for n in needed}), machine)
-    loads = with_notes(_only(loop, writers, {n.var for n in needed}),
-                       (f"{buffer_name} for all of loop {loop.var}",))
+    loads = with_notes(
+        _only(loop, writers, {n.var for n in needed}),
+        (f"{buffer_name} for all of loop {loop.var}",),
+    )
     rest = rebuilt((loop,), lambda s: () if s in writers else None)
     kernel = kernel.with_body(
-        rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None))
+        rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None)
+    )
     return placed(kernel, machine)
 
 
@@ -92,10 +95,15 @@ def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
     if reused(buffer):
         raise NotApplicable(f"{buffer.name} is filled again after it was used")
-    if any(isinstance(s, Guard) for a in buffer.writers for s in a.above[a.above.index(loop):]):
+    if any(isinstance(s, Guard) for a in buffer.writers for s in a.above[a.above.index(loop) :]):
         raise NotApplicable(f"{buffer.name} is not loaded in every iteration of loop {loop.var}")
-    stored = {o.array for c in inside if machine.unit(c.name) == "store"
-              for o in c.operands if isinstance(o, Dram)}
+    stored = {
+        o.array
+        for c in inside
+        if machine.unit(c.name) == "store"
+        for o in c.operands
+        if isinstance(o, Dram)
+    }
     for access in buffer.writers:
         source = next((o for o in access.command.operands if isinstance(o, Dram)), None)
         if machine.unit(access.command.name) != "load" or source is None:
@@ -107,7 +115,7 @@ def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
 def _chain(access: Access, loop: Loop) -> list[Loop]:
     """Loops from `loop` down to the access."""
     around = loops_in(access.above)
-    return around[around.index(loop):]
+    return around[around.index(loop) :]
 
 
 def _needed_loops(buffer: Buffer, chains: dict[Access, list[Loop]]) -> list[Loop]:
@@ -132,8 +140,13 @@ def _layout(buffer: Buffer, needed: list[Loop]) -> tuple[Expr, int]:
     The loop that walks along a row of the array goes innermost, so that its blocks lie where one
     wide load would put them.
     """
-    along = {e.names() for a in buffer.writers for o in a.command.operands
-             if isinstance(o, Dram) and o.index for e in o.index[-1:]}
+    along = {
+        e.names()
+        for a in buffer.writers
+        for o in a.command.operands
+        if isinstance(o, Dram) and o.index
+        for e in o.index[-1:]
+    }
     inner_last = sorted(needed, key=lambda n: any(names == {n.var} for names in along))
     offset, size = Expr(), buffer.intervals()[-1][1] - buffer.base
     env = env_of(buffer.writers[0].above)
@@ -165,13 +178,23 @@ def _guarded(kernel: Kernel, loop: Loop, writers: set[Command], needed: set[str]
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Command) and stmt in writers:
             around = loops_in(above)
-            first[stmt] = tuple(Compare("==", var(n.var), n.lower)
-                                for n in around[around.index(loop):] if n.var not in needed)
+            first[stmt] = tuple(
+                Compare("==", var(n.var), n.lower)
+                for n in around[around.index(loop) :]
+                if n.var not in needed
+            )
     if not all(first.values()):
         raise NotApplicable(f"loop {loop.var} loads something else in each iteration")
-    return kernel.with_body(rebuilt(
-        kernel.body, lambda s: (Guard(first[s], (replace(s, notes=()),), notes=s.notes),)
-        if isinstance(s, Command) and s in writers else None))
+    return kernel.with_body(
+        rebuilt(
+            kernel.body,
+            lambda s: (
+                (Guard(first[s], (replace(s, notes=()),), notes=s.notes),)
+                if isinstance(s, Command) and s in writers
+                else None
+            ),
+        )
+    )
 
 
 def _only(stmt: Stmt, kept: set[Command], needed: set[str]) -> Body:

@@ -58,8 +58,9 @@ def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     grown = readdressed(kernel, rows)
     kernel, loop = grown, same_loop(kernel, grown, loop)
     body = at_value(loop.body, loop.var, var(loop.var) + var(inner))
-    tile = Loop(inner, Expr(), minimum(Expr(loop.step * factor), loop.upper - var(loop.var)),
-                loop.step, ())
+    tile = Loop(
+        inner, Expr(), minimum(Expr(loop.step * factor), loop.upper - var(loop.var)), loop.step, ()
+    )
     new = replace(loop, step=loop.step * factor, body=_sunk(tile, body, machine))
     kernel = kernel.with_body(rebuilt(kernel.body, lambda s: (new,) if s is loop else None))
     return placed(kernel, machine)
@@ -71,8 +72,12 @@ def _differing(kernel: Kernel, machine: Machine, loop: Loop) -> list[Buffer]:
     result = []
     for buffer in find_buffers(kernel, machine):
         writers = [a.command for a in buffer.writers if a.command in inside]
-        shared = all(machine.unit(c.name) == "load" and loop.var not in names_in(c)
-                     and any(isinstance(o, Dram) for o in c.operands) for c in writers)
+        shared = all(
+            machine.unit(c.name) == "load"
+            and loop.var not in names_in(c)
+            and any(isinstance(o, Dram) for o in c.operands)
+            for c in writers
+        )
         if writers and not shared:
             result.append(buffer)
     return result

@@ -28,9 +28,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 
-def plain(
-    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop
-) -> tuple[Kernel, Loop]:
+def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tuple[Kernel, Loop]:
     """One slot, and every load in the iteration that uses it; and what `loop` becomes.
 
     Before: `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], ..); use(slot(i)); }`
@@ -58,8 +56,9 @@ def plain(
     slots = {a: slot_term(a.local.row, buffer) for a in buffer.accesses}
     if len(set(slots.values())) > 1:
         raise NotApplicable(f"iterations share the slots of {buffer_name}")
-    kernel = readdressed(kernel, {
-        (a.command, a.operand): a.local.row - slot for a, slot in slots.items()})
+    kernel = readdressed(
+        kernel, {(a.command, a.operand): a.local.row - slot for a, slot in slots.items()}
+    )
     position = [s for s in order if s not in dropped].index(loop)
     return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
 
@@ -76,11 +75,12 @@ def _without_prefetch(
     """The guarded loads of the next iteration replaced by this one's; the dropped prologue."""
     ahead = Compare("<", var(loop.var) + loop.step, loop.upper)
     position = siblings.index(loop)
-    prologue = siblings[max(0, position - len(guard.body)): position]
+    prologue = siblings[max(0, position - len(guard.body)) : position]
     first = at_value(guard.body, loop.var, loop.lower - loop.step)
     if guard.condition != (ahead,) or guard.orelse or not same_code(prologue, first):
         return kernel, ()
     now = at_value(guard.body, loop.var, var(loop.var) - loop.step)
     new = replace(loop, body=tuple(s for t in loop.body for s in (now if t is guard else (t,))))
-    return kernel.with_body(rebuilt(
-        kernel.body, lambda s: () if s in prologue else (new,) if s is loop else None)), prologue
+    return kernel.with_body(
+        rebuilt(kernel.body, lambda s: () if s in prologue else (new,) if s is loop else None)
+    ), prologue

@@ -31,8 +31,9 @@ def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     wide = _merged(kernel, machine, loop, above)
-    return simplify(kernel.with_body(
-        rebuilt(kernel.body, lambda s: (wide,) if s is loop else None)))
+    return simplify(
+        kernel.with_body(rebuilt(kernel.body, lambda s: (wide,) if s is loop else None))
+    )
 
 
 def widened_everywhere(kernel: Kernel, machine: Machine) -> Kernel:
@@ -53,8 +54,11 @@ def widened_everywhere(kernel: Kernel, machine: Machine) -> Kernel:
 
 def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> Loop:
     move = loop.body[0]
-    if len(loop.body) != 1 or not isinstance(move, Command) or (
-            machine.unit(move.name) not in ("load", "store")):
+    if (
+        len(loop.body) != 1
+        or not isinstance(move, Command)
+        or (machine.unit(move.name) not in ("load", "store"))
+    ):
         raise NotApplicable(f"loop {loop.var} is not around one move")
     at = {r: i for i, r in enumerate(machine.effects[move.name].operands)}
     dram = next((o for o in move.operands if isinstance(o, Dram)), None)
@@ -63,7 +67,8 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> Loop:
         raise NotApplicable(f"{move.name} does not move between an array and a local memory")
     others = [*dram.index[:-1], move.operands[at["rows"]]]
     if dram.index[-1].coefficient(loop.var) != 1 or any(
-            isinstance(e, Expr) and loop.var in e.names() for e in others):
+        isinstance(e, Expr) and loop.var in e.names() for e in others
+    ):
         raise NotApplicable(f"loop {loop.var} does not walk along a row of {dram.array}")
     columns = move.operands[at["columns"]]
     if columns not in (Expr(loop.step), minimum(Expr(loop.step), loop.upper - var(loop.var))):
@@ -87,6 +92,9 @@ def _check_layout(
     stride = block_stride(kernel, machine, move)
     per_iteration = local.row.coefficient(loop.var) * loop.step
     plain = (local.row - var(loop.var) * local.row.coefficient(loop.var)).names()
-    if loop.step % row_columns or loop.var in plain or (
-            per_iteration != loop.step // row_columns * stride):
+    if (
+        loop.step % row_columns
+        or loop.var in plain
+        or (per_iteration != loop.step // row_columns * stride)
+    ):
         raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
