@@ -38,7 +38,7 @@ def opaque_reasons(machine: Machine, body: str) -> list[str]:
         "for (int i = 0; i < 64; i += 16) mvin(&A[i][0], SPAD(i), 16, 16);",
         "for (unsigned i = 0; i <= 48; i = i + 16) { mvin(A[i], SPAD(i), 16, 16); }",
         "int i; for (i = 0; i < 64; i++) { mvin(A[i] + 16, SPAD(i), 16, 1); }",
-        "for (int i = 0; i < 4; ++i) { uint32_t to = SPAD(i << 4); mvin(&A[i][0], to + 1, 16, 1); }",
+        "for (int i = 0; i < 4; ++i) { uint32_t t = SPAD(i << 4); mvin(&A[i][0], t + 1, 16, 1); }",
         "for (int i = 0; i < 4; i++) { int s = (i & 1) * DIM; mvin(&A[i][0], SPAD(s), 16, 1); }",
         "if (1 < 2 && 3) { preload(SPAD(0), (uint32_t)ACC(0) | ACCUMULATE, 16, 16, 16, 16); }",
         "for (int k = 0; k < 4; k++)"
@@ -62,7 +62,7 @@ def test_modelled(machine: Machine, body: str) -> None:
         ("const int8_t *p = &A[0][0]; mvin(p, SPAD(0), 16, 16);", "declaration"),
         ("int i = 0; while (i < 4) i++;", "while"),
         (
-            "for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i), 16, 16); if (i == 32) break; }",
+            "for (int i = 0; i < 64; i += 16) { mvin(A[i], SPAD(i), 16, 16); if (i == 32) break; }",
             "end early",
         ),
         ("for (int i = 64; i > 0; i -= 16) mvin(&A[i][0], SPAD(i), 16, 16);", "count"),
