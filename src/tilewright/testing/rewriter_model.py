@@ -17,7 +17,7 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.rewriter.proposer import RewriterProposer
 
-_CODE = re.compile(r"```c\n(.*?)\n```", re.DOTALL)
+_CODE = re.compile(r"# The kernel [\w ]+\n\n```c\n(.*?)\n```", re.DOTALL)
 _STEPS = re.compile(r"^STEPS: (.*)$", re.MULTILINE)
 _OPTION = re.compile(r"^\d+\. `([\w-]+)`: ", re.MULTILINE)
 _ITERATION = re.compile(r"iteration (\d+) of (\d+)")

@@ -1,0 +1,124 @@
+"""What asking models costs beside them: evaluations per minute and CPU, with an instant model.
+
+A scripted model in another process answers every plan at once and every implementation with a new,
+correct kernel, so everything that takes time is building, checking and simulating, and this tool.
+
+    uv run python benchmarks/llm_overhead.py
+    uv run python benchmarks/llm_overhead.py --evaluations 200 gemmini:gemm-512x512x512
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tilewright.core.config import Settings
+from tilewright.run import optimize
+from tilewright.search.events import Event, IterationFinished, Stopped
+from tilewright.testing.model_server import ModelServer
+
+WANTED_PER_MINUTE = 60.0
+WANTED_CPU_SHARE = 0.05
+_CODE = re.compile(r"# The kernel [\w ]+\n\n```c\n(.*?)\n```", re.DOTALL)
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def answer(prompt: str, key: str) -> str:
+    """A plan, or the kernel with further fences at its end: correct, new and hardly slower."""
+    if "OPTION:" in prompt:
+        return f"OPTION: other\n\nEnd with more fences ({key})."
+    source = _CODE.findall(prompt)[0]
+    fences = "  fence();\n" * (1 + int(key, 16) % 997)
+    return f"```c\n{source.rstrip().removesuffix('}')}{fences}}}\n```"
+
+
+def serve(connection: Connection) -> None:
+    """Run the server until told to stop."""
+    with ModelServer(answer=answer) as server:
+        connection.send(server.url)
+        connection.recv()
+
+
+@contextmanager
+def instant_model() -> Iterator[str]:
+    """The address of a model in a process of its own."""
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(there,))
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        here.send("stop")
+        process.join()
+
+
+def cpu_s() -> dict[str, float]:
+    """CPU seconds so far of this process, its courier and its evaluating workers."""
+    used = {"tool": time.process_time(), "courier": 0.0, "workers": 0.0}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_text()
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            kind = "courier" if "llm.courier" in command else "workers"
+            if "multiprocessing" not in command:
+                used[kind] += sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+    return used
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workload", nargs="?", default="gemmini:gemm-512x512x512")
+    parser.add_argument("--evaluations", type=int, default=120)
+    options = parser.parse_args()
+    seen: list[dict[str, float]] = []  # after the first iteration, when all is imported; at the end
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, Stopped) or (isinstance(event, IterationFinished) and not seen):
+            seen.append(cpu_s())
+
+    with instant_model() as url, tempfile.TemporaryDirectory() as project:
+        settings = Settings(
+            proposers=(f"openai/instant@{url}",),
+            plans=12,
+            iterations=1000,
+            patience=1000,
+            max_evaluations=options.evaluations,
+        )
+        before = time.process_time()
+        started = time.monotonic()
+        summary = optimize(options.workload, settings, project=Path(project), on_event=on_event)
+        wall_s = time.monotonic() - started
+    per_minute = 60 * summary.evaluations / wall_s
+    first, used = seen[0], seen[-1]
+    own = used["tool"] - before + used["courier"]
+    later = own - (first["tool"] - before + first["courier"])
+    share, later_share = own / used["workers"], later / (used["workers"] - first["workers"])
+    table = Table(title=f"Asking an instant model: {options.workload}, {os.cpu_count()} cores")
+    for column in ("quantity", "measured", "wanted"):
+        table.add_column(column, justify="left" if column == "quantity" else "right")
+    table.add_row("evaluations", str(summary.evaluations), "")
+    table.add_row("evaluations per minute", f"{per_minute:.0f}", f">= {WANTED_PER_MINUTE:.0f}")
+    table.add_row("CPU of evaluation, s", f"{used['workers']:.1f}", "")
+    table.add_row("CPU of the tool, s", f"{own:.1f}", "")
+    table.add_row("  of which making calls", f"{used['courier']:.1f}", "")
+    table.add_row("tool over evaluation", f"{share:.1%}", f"< {WANTED_CPU_SHARE:.0%}")
+    table.add_row("  after the first iteration", f"{later_share:.1%}", f"< {WANTED_CPU_SHARE:.0%}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
