@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, bindparam, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from tilewright.core.records import CallRecord
@@ -16,6 +16,25 @@ from tilewright.storage.schema import calls
 from tilewright.storage.sql import now
 
 _FIELDS = [field.name for field in dataclasses.fields(CallRecord)]
+
+# Built once: making a statement takes longer than running it.
+_REPLY = (
+    select(calls.c.reply)
+    .where(calls.c.key == bindparam("wanted"), calls.c.reply.is_not(None))
+    .limit(1)
+)
+_NEW = upsert(calls).values(
+    {name: bindparam(name) for name in (*_FIELDS, "request", "intended_at")}
+)
+_INTEND = _NEW.on_conflict_do_update(
+    index_elements=[calls.c.run_id, calls.c.key],
+    set_={name: _NEW.excluded[name] for name in (*_FIELDS, "request", "intended_at")},
+)
+_FINISH = (
+    update(calls)
+    .where(calls.c.run_id == bindparam("of_run"), calls.c.key == bindparam("of_key"))
+    .values({name: bindparam(name) for name in (*_FIELDS, "reply", "finished_at")})
+)
 
 
 class SqlCalls:
@@ -26,24 +45,23 @@ class SqlCalls:
 
     def reply(self, key: str) -> Mapping[str, object] | None:
         """The recorded reply to this call, whichever run made it."""
-        wanted = select(calls.c.reply).where(calls.c.key == key, calls.c.reply.is_not(None))
         with self._database.read() as connection:
-            found = connection.execute(wanted.limit(1)).scalar()
+            found = connection.execute(_REPLY, {"wanted": key}).scalar()
         reply: Mapping[str, object] | None = json.loads(found) if found else None
         return reply
 
     def intend(self, call: CallRecord, request: Mapping[str, object]) -> None:
         """Record that a call is about to be made."""
         values = {**_values(call), "request": json.dumps(request), "intended_at": now()}
-        self._put(values)
+        with self._database.write() as connection:
+            connection.execute(_INTEND, values)
 
     def finish(self, call: CallRecord, reply: Mapping[str, object] | None) -> None:
         """Record how an intended call ended."""
         text = json.dumps(reply) if reply is not None else None
-        changed = {**_values(call), "reply": text, "finished_at": now()}
-        of_this = (calls.c.run_id == call.run_id) & (calls.c.key == call.key)
+        values = {**_values(call), "reply": text, "finished_at": now()}
         with self._database.write() as connection:
-            connection.execute(update(calls).where(of_this).values(changed))
+            connection.execute(_FINISH, {**values, "of_run": call.run_id, "of_key": call.key})
 
     def annotate(self, run_id: str, key: str, note: str) -> None:
         """Say of a finished call why its reply could not be used."""
@@ -73,14 +91,6 @@ class SqlCalls:
     def close(self) -> None:
         """Release the database."""
         self._database.close()
-
-    def _put(self, values: Mapping[str, object]) -> None:
-        statement = upsert(calls).values(values)
-        statement = statement.on_conflict_do_update(
-            index_elements=[calls.c.run_id, calls.c.key], set_=dict(values)
-        )
-        with self._database.write() as connection:
-            connection.execute(statement)
 
 
 def _values(call: CallRecord) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from world import BRIEF, HISTORY, PARENT, PLAN, START, child, failed
 
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Brief, Candidate, History, Trial
+from tilewright.core.records import Brief, Candidate, History, Measured, Trial
 from tilewright.proposers.llm.messages import Message
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 
@@ -85,6 +85,14 @@ def test_plan_prompts_hold_the_ancestors() -> None:
     rendered = text(PROMPTS["plan"](Prompts()))
     assert "1. `tile`: 800 cycles" in rendered
     assert "2. `widen`: 500 cycles" in rendered
+
+
+def test_a_target_may_say_itself_what_binds() -> None:
+    assert isinstance(PARENT.outcome, Measured)
+    told = replace(PARENT, outcome=replace(PARENT.outcome, feedback="the DMA, on line 2"))
+    rendered = text(Prompts().plan(BRIEF, told, HISTORY))
+    assert "- the DMA, on line 2" in rendered
+    assert "most time goes to" not in rendered
 
 
 def test_repair_prompts_hold_stage_line_and_mismatch() -> None:

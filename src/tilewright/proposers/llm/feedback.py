@@ -25,11 +25,13 @@ def describe_latency(trial: Trial) -> str:
         *(f"- {_words(name)}: {value:,.0f}" for name, value in outcome.details.items()),
     ]
     causes = _causes(outcome)
-    if causes:
+    if outcome.feedback:  # the target's own words say more
+        lines += [f"- {line}" for line in outcome.feedback.splitlines()]
+    elif causes:
         name, share = causes[0]
         lines.append(f"- most time goes to: {_words(name)} ({share:.0%})")
-        lines.append("- all of it: " + ", ".join(f"{_words(n)} {s:.0%}" for n, s in causes))
-    lines += [f"- {line}" for line in outcome.feedback.splitlines()]
+        shares = ", ".join(f"{_words(name)} {share:.0%}" for name, share in causes)
+        lines.append(f"- shares of the latency, which may overlap: {shares}")
     return "\n".join(lines)
 
 

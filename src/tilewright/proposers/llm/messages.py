@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from tilewright.core.records import content_id
@@ -44,7 +45,7 @@ class Request:
     @property
     def key(self) -> str:
         """Content hash by which a call is recorded, cached and replayed."""
-        return content_id(json.dumps(request_to_json(self), sort_keys=True))
+        return _key(self)
 
     @property
     def characters(self) -> int:
@@ -92,6 +93,11 @@ class Reply:
     usage: Usage = Usage()
     served_by: str = ""
     attempts: int = 1
+
+
+@lru_cache(maxsize=256)  # asked for several times while a call is made, of long prompts
+def _key(request: Request) -> str:
+    return content_id(json.dumps(request_to_json(request), sort_keys=True))
 
 
 def _counts(usage: Usage) -> tuple[int | None, ...]:

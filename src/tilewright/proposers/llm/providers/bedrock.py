@@ -44,7 +44,8 @@ class BedrockProvider:
             )
         except self._errors.NoRegionError:
             raise ConfigurationError(
-                f"model {model.name} needs an AWS region: set AWS_DEFAULT_REGION or configure boto3."
+                f"model {model.name} needs an AWS region: "
+                "set AWS_DEFAULT_REGION or configure boto3."
             ) from None
 
     def complete(self, request: Request) -> Reply:
