@@ -31,13 +31,21 @@ from tilewright.core.records import (
     CallRecord,
     Candidate,
     EvaluationRequest,
+    ExternalResult,
     Failed,
     History,
+    Measured,
     Outcome,
     RunRecord,
     Trial,
 )
-from tilewright.core.roles import Executor, Proposer, Storage
+from tilewright.core.roles import (
+    Executor,
+    ExternallySimulated,
+    ExternalRun,
+    Proposer,
+    Storage,
+)
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.ledger import Ledger
@@ -80,7 +88,10 @@ OnCall: TypeAlias = Callable[[CallRecord], None]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One kernel's outcome outside any search. `versions` says by what it was evaluated."""
+    """One kernel's outcome outside any search. `versions` says by what it was evaluated.
+
+    `external` is its run on another simulator, if one was asked for and the kernel passed here.
+    """
 
     workload: str
     target: str
@@ -89,6 +100,7 @@ class Evaluation:
     wall_s: float
     cached: bool
     versions: Mapping[str, str]
+    external: ExternalResult | Failed | None = None
 
 
 def open_project(project: Path, *, create: bool = False) -> Storage:
@@ -178,10 +190,20 @@ def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:
 
 
 def evaluate_file(
-    file: Path, task: str, settings: Settings, *, project: Path | None = None
+    file: Path,
+    task: str,
+    settings: Settings,
+    *,
+    project: Path | None = None,
+    simulator: str | None = None,
+    simulator_timeout_s: float = 3600.0,
 ) -> Evaluation:
-    """Build, check and measure one kernel; takes outcomes from the project's cache if named."""
+    """Build, check and measure one kernel; takes outcomes from the project's cache if named.
+
+    A kernel that passes is then run on the external `simulator`, if one is named.
+    """
     opened = open_task(task, settings.recorded())
+    run_external = _external(opened, simulator) if simulator else None
     candidate = Candidate(_read_kernel(file), proposer="file")
     finished: list[tuple[Outcome, float, bool]] = []
     with ExitStack() as stack:
@@ -194,6 +216,9 @@ def evaluate_file(
             lambda _, outcome, wall_s, cached: finished.append((outcome, wall_s, cached)),
         )
     outcome, wall_s, cached = finished[0]
+    external = None
+    if run_external is not None and isinstance(outcome, Measured):
+        external = run_external(candidate.source, simulator_timeout_s)
     return Evaluation(
         workload=opened.name,
         target=opened.target.name,
@@ -202,7 +227,16 @@ def evaluate_file(
         wall_s=wall_s,
         cached=cached,
         versions=_versions(opened),
+        external=external,
     )
+
+
+def _external(opened: OpenTask, simulator: str) -> ExternalRun:
+    if not isinstance(opened.task, ExternallySimulated):
+        raise InputError(
+            f"target {opened.target.name} knows no external simulators: leave {simulator!r} out."
+        )
+    return opened.task.external(simulator)
 
 
 def create_executor(

@@ -9,8 +9,8 @@ import typer
 
 from tilewright.cli.options import NoColor, Project
 
-Finding = tuple[str, bool, str]
-"""Name of a part, whether it is usable, its version or how to get it."""
+Finding = tuple[str, bool | None, str]
+"""Name of a part, whether it is usable (None: missing, not needed), version or how to get it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,10 +30,10 @@ def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
     findings = [_python(), _project_folder(project), *_targets()]
     table = Table("", "part", "version, or how to get it", box=None, pad_edge=False)
     for name, usable, text in findings:
-        mark = "[green]ok[/]" if usable else "[red]missing[/]"
+        mark = {True: "[green]ok[/]", False: "[red]missing[/]", None: "-"}[usable]
         table.add_row(mark, name, text)
     results().print(table)
-    if not all(usable for _, usable, _ in findings):
+    if any(usable is False for _, usable, _ in findings):
         raise typer.Exit(1)
 
 

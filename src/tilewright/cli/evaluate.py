@@ -14,7 +14,7 @@ from tilewright.core.config import Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tilewright.core.records import Failed, Measured
+    from tilewright.core.records import ExternalResult, Failed, Measured
     from tilewright.run import Evaluation
 
 EPILOG = """
@@ -42,6 +42,18 @@ def evaluate(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
     ] = Settings().seed,
+    simulator: Annotated[
+        str | None,
+        typer.Option(
+            "--simulator",
+            metavar="NAME",
+            help="Also run it on a real tool: spike, verilator or firesim (see docs/targets.md).",
+        ),
+    ] = None,
+    simulator_timeout: Annotated[
+        float,
+        typer.Option("--simulator-timeout", metavar="SECONDS", min=1, help="When to stop it."),
+    ] = 3600.0,
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
@@ -55,7 +67,13 @@ def evaluate(
     from tilewright.run import evaluate_file
 
     check_outputs(json=json)
-    evaluation = evaluate_file(file, workload, Settings(seed=seed))
+    evaluation = evaluate_file(
+        file,
+        workload,
+        Settings(seed=seed),
+        simulator=simulator,
+        simulator_timeout_s=simulator_timeout,
+    )
     if json:
         write_json(json, evaluation_json(evaluation, seed))
     if isinstance(evaluation.outcome, Failed):
@@ -67,6 +85,10 @@ def evaluate(
             )
         raise typer.Exit(1)
     _print_measured(results(), evaluation, evaluation.outcome)
+    if evaluation.external is not None:
+        _print_external(results(), evaluation.external, evaluation.outcome.latency)
+        if isinstance(evaluation.external, Failed):
+            raise typer.Exit(1)
 
 
 def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
@@ -82,6 +104,7 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "utilization": None,
         "breakdown": None,
         "feedback": None,
+        "external": None,
         "failure": None,
         "wall_s": evaluation.wall_s,
         "seed": seed,
@@ -104,8 +127,47 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "breakdown": dict(outcome.breakdown),
         "details": dict(outcome.details),
         "feedback": outcome.feedback,
+        "external": _external_json(evaluation),
         "versions": {**evaluation.versions, **outcome.versions},
     }
+
+
+def _external_json(evaluation: Evaluation) -> dict[str, object] | None:
+    """The run on another simulator; `difference` is the embedded one's cycles over its, less 1."""
+    from tilewright.core.records import Failed, Measured
+
+    external, outcome = evaluation.external, evaluation.outcome
+    if external is None or not isinstance(outcome, Measured):
+        return None
+    if isinstance(external, Failed):
+        return {"verdict": external.kind, "stage": external.stage, "log": external.log}
+    return {
+        "verdict": "correct",
+        "simulator": external.simulator,
+        "cycles": external.cycles,
+        "difference": outcome.latency / external.cycles - 1 if external.cycles else None,
+        "instructions": external.instructions,
+        "wall_s": external.wall_s,
+    }
+
+
+def _print_external(console: Console, external: ExternalResult | Failed, latency: float) -> None:
+    from rich.text import Text
+
+    from tilewright.core.records import Failed
+    from tilewright.report.text import duration, number
+
+    console.print()
+    if isinstance(external, Failed):
+        kind = external.kind.replace("_", " ")
+        console.print(Text(f"external simulator: {kind} ({external.stage})", style="bold red"))
+        console.print(Text(external.log.rstrip()), soft_wrap=True)
+        return
+    text = f"{external.simulator}: correct in {duration(external.wall_s)}"
+    if external.cycles:
+        difference = latency / external.cycles - 1
+        text += f", {number(external.cycles)} cycles; the embedded model is {difference:+.2%} off"
+    console.print(Text(text, style="bold green"))
 
 
 def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured) -> None:

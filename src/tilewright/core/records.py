@@ -32,6 +32,7 @@ FailureKind = Literal[
     "slower_than_limit",  # simulation stopped: it can no longer be kept
     "timeout",  # a stage ran out of wall time or instructions and was killed
     "crash",  # the evaluating process died
+    "no_result",  # an external simulator printed no result, or one that is not the program's own
 ]
 
 
@@ -253,6 +254,19 @@ Outcome: TypeAlias = Measured | Failed
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalResult:
+    """A correct run of a kernel on a simulator beside the embedded one.
+
+    `cycles` is None where the simulator checks function only.
+    """
+
+    simulator: str
+    cycles: float | None
+    instructions: float
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """A kernel that results are compared with: evaluated like a candidate, but not one of a run.
 
@@ -370,8 +384,9 @@ class CallRecord:
 
     `cached` calls were answered from an earlier run's reply and cost this run nothing. Tokens and
     dollars are None where they are unknown; `counted_usd` and `counted_tokens` are what the budget
-    counted: the same, or the reservation. `served_by` is the model's own name for itself, `note`
-    why a call failed or its reply could not be used.
+    counted: the same, or the reservation. A call that is still "intended" in a run that has stopped
+    was under way then: it cost at most what is counted. `served_by` is the model's own name for
+    itself, `note` why a call failed or its reply could not be used.
     """
 
     run_id: str

@@ -16,6 +16,7 @@ from tilewright.core.records import (
     CallRecord,
     Candidate,
     EvaluationRequest,
+    ExternalResult,
     Failed,
     History,
     Measured,
@@ -258,6 +259,19 @@ class Task(Protocol):
         ...
 
 
+ExternalRun = Callable[[str, float], ExternalResult | Failed]
+"""Runs a kernel's source on an external simulator, for so many wall seconds at most."""
+
+
+@runtime_checkable
+class ExternallySimulated(Protocol):
+    """A task whose kernels also run on simulators outside this package."""
+
+    def external(self, simulator: str) -> ExternalRun:
+        """The simulator by name; `ToolchainMissingError` says how to get it."""
+        ...
+
+
 class Target(Protocol):
     """One accelerator: a folder behind the `tilewright.targets` entry point."""
 
@@ -287,6 +301,9 @@ class Target(Protocol):
         """Compiler, simulator and configuration, as they go into every result."""
         ...
 
-    def doctor(self) -> list[tuple[str, bool, str]]:
-        """What is installed: name, whether usable, version or how to get it."""
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """What is installed: name, whether usable, version or how to get it.
+
+        None instead of False marks what is missing but not needed.
+        """
         ...

@@ -143,6 +143,6 @@ class ScriptedTarget:
         """The one version there is."""
         return {"scripted": "1"}
 
-    def doctor(self) -> list[tuple[str, bool, str]]:
+    def doctor(self) -> list[tuple[str, bool | None, str]]:
         """Nothing needs to be installed."""
         return []

@@ -101,7 +101,7 @@ class ToyTarget:
         """The toy's version."""
         return {"toy": "1"}
 
-    def doctor(self) -> list[tuple[str, bool, str]]:
+    def doctor(self) -> list[tuple[str, bool | None, str]]:
         """Nothing needs to be installed."""
         return []
 

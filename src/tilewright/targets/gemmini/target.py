@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from tilewright.targets.gemmini import workloads
 from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
 from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.convolution import Convolution
+from tilewright.targets.gemmini.external.tools import HOW_TO_GET as HOW_TO_GET_TOOLS
+from tilewright.targets.gemmini.external.tools import find_tool
 from tilewright.targets.gemmini.folder import read_folder
 from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem, Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
@@ -61,9 +63,9 @@ class GemminiTarget:
         toolchain = find_toolchain()
         return {"compiler": toolchain.id, "build": toolchain.build, **simulator_versions()}
 
-    def doctor(self) -> list[tuple[str, bool, str]]:
-        """The compiler that would be used and the co-simulator."""
-        return [self._compiler(), self._simulator()]
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """The compiler that would be used, the co-simulator, and the tools beside it."""
+        return [self._compiler(), self._simulator(), *map(_tool, HOW_TO_GET_TOOLS)]
 
     def _compiler(self) -> tuple[str, bool, str]:
         try:
@@ -76,3 +78,10 @@ class GemminiTarget:
             return "Gemmini co-simulator", True, f"model {simulator_versions()['simulator']}"
         except ToolchainMissingError as error:
             return "Gemmini co-simulator", False, str(error)
+
+
+def _tool(name: str) -> tuple[str, bool | None, str]:
+    try:
+        return name, True, " ".join(find_tool(name).command)
+    except ToolchainMissingError:
+        return name, None, f"optional: {HOW_TO_GET_TOOLS[name]}"

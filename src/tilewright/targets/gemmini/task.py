@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from tilewright.core.records import Workload, content_id
-from tilewright.core.roles import Builder, Checker, Runner
+from tilewright.core.records import ExternalResult, Failed, Workload, content_id
+from tilewright.core.roles import Builder, Checker, ExternalRun, Runner
 from tilewright.targets.gemmini import inputs
+from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 
@@ -39,6 +40,21 @@ class KernelTask:
             str(settings.input_seed),
             str(settings.checks),
         )
+
+    def external(self, simulator: str) -> ExternalRun:
+        """Runs on Spike, Verilator or FireSim with the inputs of the timed run."""
+        from tilewright.targets.gemmini.external.run import run_source
+        from tilewright.targets.gemmini.external.tools import find_tool
+
+        tool = find_tool(simulator)
+        cases = Cases(self.workload, self._problem, self._settings.input_seed)
+        compile_timeout_s = self._settings.compile_timeout_s
+
+        def run(source: str, timeout_s: float) -> ExternalResult | Failed:
+            case = cases[self._settings.checks]
+            return run_source(tool, source, case, timeout_s, compile_timeout_s)
+
+        return run
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:

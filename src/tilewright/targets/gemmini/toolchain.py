@@ -122,13 +122,13 @@ def compile_kernel(toolchain: Toolchain, source: str, timeout_s: float) -> bytes
             *toolchain.link_flags, "-include", "gemmini.h", "kernel.c", "runtime.o",
             "-o", "kernel.elf",
         )  # fmt: skip
-        finished = _run(toolchain, arguments, folder, timeout_s)
+        finished = run_compiler(toolchain, arguments, folder, timeout_s)
         if finished is None:
             return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
         code, log = finished
         if code == 0:
             return (folder / "kernel.elf").read_bytes()
-        return _failure(log.replace(name, ".") or f"the compiler failed with status {code}.")
+        return failure_of(log.replace(name, ".") or f"the compiler failed with status {code}.")
 
 
 @cache
@@ -136,7 +136,9 @@ def _runtime_object(toolchain: Toolchain) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilewright-build-") as name:
         folder = Path(name)
         shutil.copy(RUNTIME / "runtime.c", folder)
-        finished = _run(toolchain, ("-c", "runtime.c", "-o", "runtime.o"), folder, timeout_s=60)
+        finished = run_compiler(
+            toolchain, ("-c", "runtime.c", "-o", "runtime.o"), folder, timeout_s=60
+        )
         if finished is None or finished[0] != 0:
             lines = finished[1].splitlines() if finished else []
             reason = lines[-1] if lines else "it did not finish"
@@ -146,7 +148,7 @@ def _runtime_object(toolchain: Toolchain) -> bytes:
         return (folder / "runtime.o").read_bytes()
 
 
-def _run(
+def run_compiler(
     toolchain: Toolchain, arguments: Sequence[str], folder: Path, timeout_s: float
 ) -> tuple[int, str] | None:
     """Exit status and messages of the compiler in `folder`; None when it ran out of time."""
@@ -195,7 +197,7 @@ _LLD_PLACE = re.compile(r">>> referenced by \S*?kernel\.c:(\d+)")
 _MAX_LOG = 8000
 
 
-def _failure(log: str) -> Failed:
+def failure_of(log: str) -> Failed:
     """The compiler's or linker's messages as a typed failure."""
     error = _ERROR_LINE.search(log)
     if error:

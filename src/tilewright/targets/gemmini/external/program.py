@@ -1,0 +1,103 @@
+"""A candidate as a bare-metal program: the same kernel with its inputs, its own result channel."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.core.records import Failed
+from tilewright.targets.gemmini.cases import Case
+from tilewright.targets.gemmini.inputs import Array
+from tilewright.targets.gemmini.source_rules import check_source
+from tilewright.targets.gemmini.toolchain import RUNTIME, Toolchain, failure_of, run_compiler
+
+_BAREMETAL = Path(__file__).parent / "baremetal"
+_PRIME, _BASIS = 0x100000001B3, 0xCBF29CE484222325
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A built program; `hashes` are those of every argument's bytes after a correct run."""
+
+    elf: Path
+    nonce: int
+    hashes: tuple[int, ...]
+
+
+def build_program(
+    toolchain: Toolchain, source: str, case: Case, folder: Path, timeout_s: float
+) -> Program | Failed:
+    """Build `source` with the inputs of `case` in `folder`, which should be empty.
+
+    Names and nonce are random, so that no two builds are alike.
+    """
+    refused = check_source(source)
+    if refused is not None:
+        return refused
+    arrays = [np.ascontiguousarray(case.initial[a.name]) for a in case.workload.arguments]
+    nonce = secrets.randbits(64)
+    names = {"MAIN": f"main_{secrets.token_hex(8)}", "ARGUMENTS": f"args_{secrets.token_hex(8)}"}
+    (folder / "kernel.c").write_text(source, encoding="utf-8")
+    (folder / "arguments.S").write_text(_arguments(arrays, names["ARGUMENTS"], folder))
+    definitions = [f"-D{name}={value}" for name, value in names.items()]
+    definitions += [f"-DNONCE={nonce:#x}ull", f"-DCOUNT={len(arrays)}"]
+    steps = (
+        ["-include", "gemmini.h", "-c", "kernel.c", "-o", "kernel.o"],
+        [*definitions, "-c", str(_BAREMETAL / "harness.c"), "-o", "harness.o"],
+        [*definitions, "-c", str(_BAREMETAL / "start.S"), "-o", "start.o"],
+        ["-c", "arguments.S", "-o", "arguments.o"],
+        ["-c", str(RUNTIME / "runtime.c"), "-o", "runtime.o"],
+        [
+            *_link_flags(toolchain), "start.o", "kernel.o", "harness.o", "arguments.o",
+            "runtime.o", "-o", "kernel.elf",
+        ],
+    )  # fmt: skip
+    for arguments in steps:
+        finished = run_compiler(toolchain, arguments, folder, timeout_s)
+        if finished is None:
+            return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
+        if finished[0] != 0:
+            return failure_of(finished[1].replace(str(folder), "."))
+    return Program(folder / "kernel.elf", nonce, _expected_hashes(case))
+
+
+def _link_flags(toolchain: Toolchain) -> list[str]:
+    """The kernel's own link flags with this program's layout and entry."""
+    layout = str(RUNTIME / "link.ld")
+    flags = [f.replace(layout, str(_BAREMETAL / "link.ld")) for f in toolchain.link_flags]
+    return [f.replace("-e,kernel", "-e,_start") for f in flags]
+
+
+def _arguments(arrays: list[Array], table: str, folder: Path) -> str:
+    """Assembler for the arguments, page-aligned with a page after each, and the table of them."""
+    lines = ['.section .arguments, "aw"']
+    for i, array in enumerate(arrays):
+        (folder / f"argument{i}.bin").write_bytes(_words(array).tobytes())
+        lines += [".balign 4096", f'argument{i}: .incbin "argument{i}.bin"', ".fill 4096, 1, 0"]
+    lines += [".data", ".balign 8", f".globl {table}", f"{table}:"]
+    lines += [f".dword argument{i}, {len(_words(array))}" for i, array in enumerate(arrays)]
+    return "\n".join(lines) + "\n"
+
+
+def _words(array: Array) -> Array:
+    """The bytes as 64-bit words, zeros behind the last one."""
+    data = array.tobytes()
+    return np.frombuffer(data + bytes(-len(data) % 8), np.uint64)
+
+
+def _expected_hashes(case: Case) -> tuple[int, ...]:
+    """Inputs unchanged, outputs as the reference has them."""
+    return tuple(
+        _hash(case.expected[a.name] if a.role == "output" else case.initial[a.name])
+        for a in case.workload.arguments
+    )
+
+
+def _hash(array: Array) -> int:
+    value = _BASIS
+    for word in _words(array).tolist():
+        value = (value ^ word) * _PRIME & 0xFFFFFFFFFFFFFFFF
+    return value

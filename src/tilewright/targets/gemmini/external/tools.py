@@ -1,0 +1,78 @@
+"""Where the real tools are, and how each is told to run a program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.core.errors import ToolchainMissingError, UnknownNameError
+
+CHIPYARD = "TILEWRIGHT_CHIPYARD"
+"""Environment variable with the folder of a built chipyard checkout."""
+
+HOW_TO_GET: Mapping[str, str] = {
+    "spike": "build it in chipyard (./build-setup.sh riscv-tools, then "
+    "generators/gemmini/scripts/build-spike.sh), and put it on PATH or set " + CHIPYARD,
+    "verilator": "in chipyard: cd sims/verilator && make CONFIG=GemminiRocketConfig, then set "
+    + CHIPYARD,
+    "firesim": "in chipyard: ./scripts/firesim-setup.sh, build a Gemmini bitstream, then set "
+    + CHIPYARD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One real simulator; `timed` ones count cycles of the chip.
+
+    Its command is `command` followed by the program's path. FireSim's goes through a script of the
+    user's, since clusters differ: it runs the program and prints the chip's console.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    timed: bool
+
+
+def find_tool(name: str) -> Tool:
+    """The tool by name; `ToolchainMissingError` says how to get it."""
+    if name not in HOW_TO_GET:
+        raise UnknownNameError("simulator", name, list(HOW_TO_GET))
+    chipyard = os.environ.get(CHIPYARD)
+    folder = Path(chipyard) if chipyard else None
+    program = {"spike": _spike, "verilator": _verilator, "firesim": _firesim}[name](folder)
+    if program is None:
+        raise ToolchainMissingError(f"{name} was not found: {HOW_TO_GET[name]}.")
+    return Tool(name, (str(program), *_OPTIONS[name]), timed=name != "spike")
+
+
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "spike": ("--extension=gemmini",),
+    "verilator": ("+permissive", "+permissive-off"),
+    "firesim": (),
+}
+
+
+def _spike(chipyard: Path | None) -> Path | None:
+    found = shutil.which("spike")
+    if found:
+        return Path(found)
+    return _executable(chipyard, ".conda-env/riscv-tools/bin/spike")
+
+
+def _verilator(chipyard: Path | None) -> Path | None:
+    return _executable(chipyard, "sims/verilator/simulator-chipyard*Gemmini*Config")
+
+
+def _firesim(chipyard: Path | None) -> Path | None:
+    return _executable(chipyard, "sims/firesim/deploy/tilewright-run")
+
+
+def _executable(folder: Path | None, pattern: str) -> Path | None:
+    """The first executable file in `folder` that fits `pattern`."""
+    if folder is None:
+        return None
+    fitting = sorted(path for path in folder.glob(pattern) if os.access(path, os.X_OK))
+    return next((path for path in fitting if path.is_file()), None)

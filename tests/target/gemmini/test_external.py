@@ -1,0 +1,186 @@
+"""Real tools beside the embedded simulator, played by small executables."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+from tilewright.core.errors import ToolchainMissingError, UnknownNameError
+from tilewright.core.records import Candidate, EvaluationRequest, ExternalResult, Failed, Measured
+from tilewright.evaluation.pipeline import evaluate
+from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.external.tools import CHIPYARD, find_tool
+from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
+
+from .kernels import GOOD, with_line
+
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.skipif(
+        find_gcc() is None and find_zig() is None, reason="no RISC-V cross compiler"
+    ),
+]
+
+HONEST = """
+from pathlib import Path
+from tilewright.targets.gemmini.sim import load_config, run_program
+from tilewright.targets.gemmini.simulator import CONFIGURATION
+program = Path(sys.argv[-1]).read_bytes()
+ran = run_program(load_config(CONFIGURATION), program, read=[(0x80001100, 512)])
+words = ran.outputs[0].rstrip(b"\\0").decode().split()
+words[2] = f"{ran.cycles:x}"
+line = " ".join(words)
+"""
+"""Runs the program it is given on the embedded simulator; `line` is what the program prints."""
+
+STAND_INS = {
+    "silent": ("pass", "no_result", "ended with status 0 and printed no result"),
+    "failing": ("print('boom'); sys.exit(3)", "no_result", "status 3 and printed no result"),
+    "forging": ("print('tilewright 12 1 1 0 0 0')", "no_result", "not of this program"),
+    "garbled": ("print('tilewright here is a number')", "no_result", "not of this program"),
+    "forging beside": (
+        HONEST + "print('tilewright 12 1 1 0 0 0'); print(line)", "no_result",
+        "not of this program"),
+    "repeating": (HONEST + "print(line); print(line)", "no_result", "more than one result"),
+    "cut short": (HONEST + "print(line[:60])", "no_result", "an incomplete result"),
+    "miscomputing": (
+        HONEST + "words[-1] = '0'; print(*words)", "wrong_result", "not those of the reference"),
+    "flooding": ("while True: print('x' * 10000)", "no_result", "printed no result"),
+}  # fmt: skip
+
+
+def stand_in(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!{sys.executable}\nimport os, subprocess, sys, time\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def spike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return tmp_path / "bin" / "spike"
+
+
+def run(source: str = GOOD, simulator: str = "spike", timeout_s: float = 60) -> object:
+    return create_target().open("gemm-16x16x16", {}).external(simulator)(source, timeout_s)
+
+
+def test_spike_checks_function(spike: Path) -> None:
+    stand_in(spike, HONEST + "assert sys.argv[1] == '--extension=gemmini'; print(line)")
+    result = run()
+    assert isinstance(result, ExternalResult), result
+    assert (result.simulator, result.cycles) == ("spike", None)
+    assert result.instructions > 0
+
+
+def test_a_wrong_kernel_is_found_by_the_tool_too(spike: Path) -> None:
+    stand_in(spike, HONEST + "print(line)")
+    result = run(with_line(8, "  compute_preloaded(SPAD(0), SPAD(0), 16, 16, 16, 16);"))
+    assert isinstance(result, Failed)
+    assert result.kind == "wrong_result"
+
+
+def test_a_kernel_that_does_not_build(spike: Path) -> None:
+    stand_in(spike, "")
+    result = run("void kernel(void) { undefined_function(); }")
+    assert isinstance(result, Failed)
+    assert (result.stage, result.kind) == ("build", "link_error")
+
+
+def test_a_kernel_cannot_name_the_result_channel(spike: Path) -> None:
+    stand_in(spike, HONEST + "print(line)")
+    result = run("extern unsigned long ARGUMENTS[];\nvoid kernel(void) { ARGUMENTS[0] = 0; }")
+    assert isinstance(result, Failed)
+    assert result.kind == "link_error"
+
+
+@pytest.mark.parametrize("name", STAND_INS)
+def test_what_a_tool_prints_is_not_trusted(spike: Path, name: str) -> None:
+    script, kind, message = STAND_INS[name]
+    stand_in(spike, script)
+    result = run()
+    assert isinstance(result, Failed), result
+    assert (result.stage, result.kind) == ("measure", kind)
+    assert message in result.log
+
+
+def test_a_hanging_tool_is_killed_with_its_children(spike: Path, tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    stand_in(
+        spike,
+        f"p = subprocess.Popen(['sleep', '1000']); open({str(child)!r}, 'w').write(str(p.pid))\n"
+        "time.sleep(1000)",
+    )
+    started = time.monotonic()
+    result = run(timeout_s=2)
+    assert isinstance(result, Failed)
+    assert result.kind == "timeout"
+    assert time.monotonic() - started < 30
+    process = int(child.read_text())
+    while _alive(process):  # it has been sent the signal, and dies when it is next scheduled
+        assert time.monotonic() - started < 30
+        time.sleep(0.05)
+
+
+def _alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().split()[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def test_verilator_and_firesim_come_from_chipyard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHIPYARD, str(tmp_path))
+    verilator = tmp_path / "sims/verilator/simulator-chipyard.harness-CustomGemminiSoCConfig"
+    stand_in(verilator, HONEST + "assert sys.argv[1] == '+permissive'; print('noise ' + line)")
+    stand_in(tmp_path / "sims/firesim/deploy/tilewright-run", HONEST + "print(line)")
+    task = create_target().open("gemm-16x16x16", {})
+    embedded = evaluate(task.evaluator, EvaluationRequest(Candidate(GOOD)))
+    assert isinstance(embedded, Measured)
+    for name in ("verilator", "firesim"):
+        result = run(simulator=name)
+        assert isinstance(result, ExternalResult), result
+        assert result.cycles is not None
+        # The same model, but the harness leaves the instruction cache in another state.
+        assert abs(result.cycles - embedded.latency) < 0.3 * embedded.latency
+
+
+def test_missing_and_unknown_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(CHIPYARD, raising=False)
+    for name in ("spike", "verilator", "firesim"):
+        with pytest.raises(ToolchainMissingError, match=f"{name} was not found: .*chipyard"):
+            find_tool(name)
+    with pytest.raises(UnknownNameError, match="did you mean 'spike'"):
+        find_tool("spyke")
+    findings = {name: usable for name, usable, _ in create_target().doctor()}
+    assert findings["spike"] is findings["verilator"] is findings["firesim"] is None
+
+
+def test_evaluate_reports_the_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHIPYARD, str(tmp_path))
+    stand_in(tmp_path / "sims/verilator/simulator-chipyard-GemminiRocketConfig",
+             HONEST + "words[2] = f'{1000:x}'; print(*words)")  # fmt: skip
+    (tmp_path / "kernel.c").write_text(GOOD)
+    command = [
+        "evaluate", str(tmp_path / "kernel.c"), "--workload", "gemmini:gemm-16x16x16",
+        "--simulator", "verilator", "--json", str(tmp_path / "result.json"),
+    ]  # fmt: skip
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    written = json.loads((tmp_path / "result.json").read_text())
+    external = written["external"]
+    assert (external["simulator"], external["cycles"]) == ("verilator", 1000)
+    assert external["difference"] == pytest.approx(written["cycles"] / 1000 - 1)
+    assert "verilator: correct" in ended.output
+    assert "the embedded model is" in ended.output
