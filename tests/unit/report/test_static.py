@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tilewright.core.records import Candidate, Failed, History, Plan, Trial
+from tilewright.core.records import Baseline, Candidate, Failed, History, Plan, Trial
 from tilewright.report.static import render_report
 from tilewright.testing.runs import history, measured, run_record
 
@@ -21,6 +21,21 @@ def test_a_report_carries_the_headline_the_schedule_and_how_to_reproduce() -> No
     headings = ("Speedup against evaluations", "Winning schedule", "Where cycles go", "The beam")
     for words in (COMMAND, *headings, "How to reproduce", "simulated cycles", "gcc 12.2.0"):
         assert words in html
+
+
+def test_a_report_compares_with_the_baselines() -> None:
+    failed = Failed("check", "wrong_result", "C[0][0]: got 1, expected 2", 7)
+    compared = [Baseline("library", "1", measured(2_000_000.0)), Baseline(EVIL, "2", failed)]
+    html = render_report(run_record(), history(30), COMMAND, compared)
+    table = html[html.index("Compared with") : html.index("Where cycles go")]
+    best = history(30).best
+    assert best is not None
+    assert best.latency is not None
+    assert "2,000,000" in table
+    assert f"{2_000_000 / best.latency:.2f}" in table
+    assert "wrong result (check, line 7)" in table
+    assert "<img" not in html
+    assert "Compared with" not in render(history(30))
 
 
 def test_a_report_names_nothing_outside_itself() -> None:
