@@ -19,6 +19,7 @@ from tilewright.cli import (
     optimize,
     prompt,
     report,
+    rewrite,
     runs,
     targets,
     workloads,
@@ -43,7 +44,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, optimize, evaluate, best, report, targets, workloads, models, prompt, doctor):
+for module in (
+    *(demo, optimize, evaluate, rewrite, best, report, targets, workloads, models, prompt),
+    doctor,
+):
     module.register(app)
 app.add_typer(runs.app, name="runs")
 

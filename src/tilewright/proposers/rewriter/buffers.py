@@ -110,10 +110,11 @@ def _find(body: Body, machine: Machine) -> tuple[Buffer, ...]:
 
 def find_buffer(kernel: Kernel, machine: Machine, name: str) -> Buffer:
     """The buffer with this name."""
-    for buffer in find_buffers(kernel, machine):
-        if buffer.name == name:
-            return buffer
-    raise NotApplicable(f"there is no buffer {name}")
+    buffers = {b.name: b for b in find_buffers(kernel, machine)}
+    if name not in buffers:
+        known = ", ".join(buffers) or "none"
+        raise NotApplicable(f"there is no buffer {name} (buffers: {known})")
+    return buffers[name]
 
 
 def accesses(body: Body, machine: Machine) -> Iterator[Access]:

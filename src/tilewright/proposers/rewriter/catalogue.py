@@ -80,7 +80,8 @@ def _loop(kernel: Kernel, label: str) -> Loop:
     for found, loop, _ in labelled_loops(kernel.body):
         if found == label:
             return loop
-    raise NotApplicable(f"there is no loop {label}")
+    known = ", ".join(found for found, _, _ in labelled_loops(kernel.body)) or "none"
+    raise NotApplicable(f"there is no loop {label} (loops: {known})")
 
 
 def _loads(varying: bool) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
@@ -213,7 +214,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
         _resident_sites,
         _resident,
-        "keep {0} resident: load all that loop {1} uses of it once ({2} the loop)",
+        "keep {0} resident: load all that loop {1} uses of it once (place: {2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(
