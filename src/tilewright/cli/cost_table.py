@@ -44,6 +44,12 @@ def cost_sentence(cost: Cost, speedup: float | None) -> str:
         parts.append(f"{cost.cached_calls} answered from earlier runs")
     if cost.failed:
         parts.append(f"{cost.failed} failed")
+    if cost.under_way:
+        parts.append(
+            f"{cost.under_way} under way when it stopped, at most {cost.under_way_usd:.4f} USD"
+        )
+    if cost.served_by:
+        parts.append(f"answered by {', '.join(cost.served_by)}")
     price = usd_per_doubling(cost, speedup)
     if price is not None and speedup is not None:
         parts.append(f"{price:.4g} USD per doubling of speed ({ratio(speedup)})")

@@ -15,8 +15,8 @@ PHASES = ("plan", "implement", "repair")
 class Cost:
     """Sums over some calls. `usd` is what is known; `unpriced` calls are not in it.
 
-    `unused` counts replies that held no plan or kernel, `served_by` the names under which the
-    models answered.
+    `unused` counts replies that held no plan or kernel; `under_way` calls had no reply when the run
+    stopped and cost at most `under_way_usd`. `served_by` are the models' own names for themselves.
     """
 
     model: str
@@ -31,7 +31,9 @@ class Cost:
     reasoning_tokens: int
     usd: float
     unpriced: int
-    served_by: tuple[str, ...] = ()
+    under_way: int
+    under_way_usd: float
+    served_by: tuple[str, ...]
 
     @property
     def tokens(self) -> int:
@@ -47,12 +49,13 @@ def costs(calls: Sequence[CallRecord]) -> list[Cost]:
         for model in models
         for phase in PHASES
     ]
-    return [row for row in rows if row.calls or row.failed]
+    return [row for row in rows if row.calls or row.failed or row.under_way]
 
 
 def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost:
     """The sums over all of these calls."""
     done = [call for call in calls if call.state == "replied"]
+    open_ = [call for call in calls if call.state == "intended"]
     paid = [call for call in done if not call.cached]
     return Cost(
         model=model,
@@ -67,6 +70,8 @@ def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost
         reasoning_tokens=_sum(call.reasoning_tokens for call in paid),
         usd=sum(call.usd or 0.0 for call in paid),
         unpriced=sum(call.usd is None for call in paid),
+        under_way=len(open_),
+        under_way_usd=sum(call.counted_usd for call in open_),
         served_by=tuple(sorted({call.served_by for call in done if call.served_by})),
     )
 

@@ -17,6 +17,9 @@ from tilewright.search.proposing import Batches, Parts, T, U
 THREADS = 64
 """They only wait; how many calls run at a time is up to the proposer."""
 
+CHECK_EVERY_S = 0.5
+"""How long the wall-time budget may be overdrawn while nothing happens."""
+
 
 class StreamedBatches(Batches):
     """Proposes with a proposer whose methods may be called from several threads at once."""
@@ -63,15 +66,14 @@ class StreamedBatches(Batches):
         """In order, as much at a time as is there."""
         part: list[EvaluationRequest] = []
         for parent, family in zip(parents, families, strict=True):
-            implementations = family.result()
+            implementations = _awaited(family, checkpoint)
             self._on_event(Planned(iteration, parent.candidate.id, len(implementations)))
             made = kept = 0
             for implementation in implementations:
                 if part and not implementation.done():
                     yield part
                     part = []
-                checkpoint()
-                children = implementation.result()
+                children = _awaited(implementation, checkpoint)
                 fresh = self._fresh(parent, children)
                 made, kept = made + len(children), kept + len(fresh)
                 part += fresh
@@ -85,3 +87,14 @@ class StreamedBatches(Batches):
             return list(threads.map(make, items))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _awaited(future: Future[T], checkpoint: Callable[[], None]) -> T:
+    """The future's result; `checkpoint` may end the waiting for it."""
+    while True:
+        checkpoint()
+        try:
+            return future.result(timeout=CHECK_EVERY_S)
+        except TimeoutError:
+            if future.done():
+                raise

@@ -36,7 +36,7 @@ def test_equal_plans_count_once() -> None:
 
 
 def test_implementations_of_one_plan() -> None:
-    made, _ = proposer(lambda r: code(f"{START}// {r.sample}\n"))
+    made, _ = proposer(lambda r: code(f"{START}int s{r.sample};\n"))
     candidates = made.implement(BRIEF, PARENT, PLAN, 2, seed=1)
     assert {c.proposer for c in candidates} == set(MODELS)
     assert all(c.plan == PLAN and c.parent_id == PARENT.candidate.id for c in candidates)
@@ -50,12 +50,20 @@ def test_unusable_replies_are_recorded_with_their_kind() -> None:
 
 
 def test_edits_apply_to_the_parent_and_whole_files_are_accepted_too() -> None:
-    edit = "<<<<<<< SEARCH\n  fence();\n=======\n  fence();  // end\n>>>>>>> REPLACE"
+    edit = "<<<<<<< SEARCH\n  fence();\n=======\n  fence(); flush();\n>>>>>>> REPLACE"
     made, _ = proposer(lambda r: Reply(edit), edits=True)
     (first, *_) = made.implement(BRIEF, PARENT, PLAN, 1, seed=1)
-    assert first.source == START.replace("fence();", "fence();  // end")
-    made, _ = proposer(lambda r: code(START), edits=True)
-    assert made.implement(BRIEF, PARENT, PLAN, 1, seed=1)[0].source == START
+    assert first.source == START.replace("fence();", "fence(); flush();")
+    whole = START.replace("fence();", "fence(); fence();")
+    made, _ = proposer(lambda r: code(whole), edits=True)
+    assert made.implement(BRIEF, PARENT, PLAN, 1, seed=1)[0].source == whole
+
+
+def test_an_unchanged_kernel_is_no_candidate() -> None:
+    store = MemoryCalls()
+    made, _ = proposer(lambda r: code(START + "// better\n"), store=store)
+    assert made.implement(BRIEF, PARENT, PLAN, 1, seed=1) == []
+    assert [call.note for call in store.calls("run")] == ["unchanged"]
 
 
 def test_repair_asks_the_author_and_keeps_the_plan() -> None:

@@ -16,6 +16,7 @@ from tilewright.core.budget import Spent
 from tilewright.core.records import CallRecord
 from tilewright.core.roles import CallStore
 from tilewright.proposers.llm.dispatch import Transport
+from tilewright.proposers.llm.failures import CallAbandonedError
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.messages import (
     Message,
@@ -117,9 +118,17 @@ class Caller:
             done.set_result(reply_from_json(recorded))
             self._note_cached(request, done.result())
             return done
-        if not self._ledger.reserve(key, self._cost(request)):
+        cost = self._cost(request)
+        if not self._ledger.reserve(key, cost):
             return None
-        call = CallRecord(self._run_id, key, request.model, request.phase)
+        call = CallRecord(
+            self._run_id,
+            key,
+            request.model,
+            request.phase,
+            counted_usd=cost.usd,
+            counted_tokens=cost.tokens,
+        )
         self._store.intend(call, request_to_json(request))
         settled = Future[Reply]()
         self._transport.submit(request).add_done_callback(
@@ -133,7 +142,9 @@ class Caller:
             error = future.exception()
             if error is not None:
                 self._ledger.release(call.key)
-                self._store.finish(replace(call, state="failed", note=str(error)), None)
+                if not isinstance(error, CallAbandonedError):
+                    nothing = replace(call, counted_usd=0.0, counted_tokens=0)
+                    self._store.finish(replace(nothing, state="failed", note=str(error)), None)
                 settled.set_exception(error)
                 return
             reply = future.result()

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tilewright.core.errors import ConfigurationError, InternalError, TilewrightError
 from tilewright.core.secrets import is_secret_name, without_secrets
-from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.failures import CallAbandonedError, ModelError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_to_json
 from tilewright.proposers.llm.providers.base import GO_ON
 from tilewright.proposers.llm.retry import Backoff
@@ -93,7 +93,7 @@ class CourierTransport:
                     self._process.stdin.close()
             orphans, self._waiting = list(self._waiting.values()), {}
         for future in orphans:
-            future.set_exception(ModelError(f"the run was stopped; {GO_ON}."))
+            future.set_exception(CallAbandonedError(f"the run was stopped; {GO_ON}."))
 
     def _start(self) -> subprocess.Popen[str]:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,9 @@ class CourierTransport:
             self._process = None
         process.wait()
         for future in orphans:
-            future.set_exception(ModelError(f"the process that calls models died; {GO_ON}."))
+            future.set_exception(
+                CallAbandonedError(f"the process that calls models died; {GO_ON}.")
+            )
 
 
 def _raised(kind: str, text: str) -> TilewrightError:

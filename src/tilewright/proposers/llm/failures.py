@@ -13,6 +13,10 @@ class ModelError(TilewrightError):
     """A model cannot be used: wrong key, unknown model, exhausted quota, unreachable address."""
 
 
+class CallAbandonedError(ModelError):
+    """The run stops while the call is under way; it may still be paid for and be answered."""
+
+
 class TransientError(Exception):
     """One attempt failed and another may succeed: 429, 5xx, timeouts, dropped connections.
 

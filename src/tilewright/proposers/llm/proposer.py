@@ -126,7 +126,10 @@ class LLMProposer:
     def _source(self, reply: Reply, base: str) -> str | ReplyFailed:
         """The kernel in a reply: edits where they were asked for and given, else a whole one."""
         edits = read_edits(reply.text) if self._edits and reply.stop == "end" else []
-        return apply_edits(base, edits) if edits else read_code(reply)
+        source = apply_edits(base, edits) if edits else read_code(reply)
+        if isinstance(source, str) and normal_form(source) == normal_form(base):
+            return ReplyFailed("unchanged")
+        return source
 
     def _request(
         self, model: str, phase: Phase, messages: tuple[Message, ...], seed: int, number: int

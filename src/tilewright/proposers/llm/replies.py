@@ -18,6 +18,7 @@ ReplyFailureKind = Literal[
     "no_code",  # no fenced block, no edit and no JSON with code
     "several_blocks",  # several kernels, and nothing says which one is meant
     "edit_mismatch",  # an edit's text does not occur exactly once
+    "unchanged",  # the kernel it was asked to change
 ]
 
 OTHER = "other"

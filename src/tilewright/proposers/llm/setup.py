@@ -86,10 +86,11 @@ def create_llm_proposer(
 
 
 def spent_on(calls: Sequence[CallRecord]) -> Spent:
-    """Dollars and tokens of finished calls."""
+    """Dollars and tokens of answered calls."""
+    answered = [call for call in calls if call.state == "replied"]
     return Spent(
-        usd=sum(call.counted_usd for call in calls),
-        tokens=sum(call.counted_tokens for call in calls),
+        usd=sum(call.counted_usd for call in answered),
+        tokens=sum(call.counted_tokens for call in answered),
     )
 
 
