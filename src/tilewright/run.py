@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import TypeAlias
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.config import Settings
@@ -28,7 +27,6 @@ from tilewright.core.errors import (
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
     Baseline,
-    CallRecord,
     Candidate,
     EvaluationRequest,
     ExternalResult,
@@ -47,20 +45,7 @@ from tilewright.core.roles import (
     Storage,
 )
 from tilewright.core.tasks import OpenTask, open_task
-from tilewright.proposers.llm.dispatch import CourierTransport
-from tilewright.proposers.llm.ledger import Ledger
-from tilewright.proposers.llm.models import is_model_name, parse_model
-from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
-from tilewright.proposers.llm.probe import require_address
-from tilewright.proposers.llm.proposer import LLMProposer
-from tilewright.proposers.llm.recording import Recording
-from tilewright.proposers.llm.retry import Backoff
-from tilewright.proposers.llm.setup import (
-    check_model,
-    create_llm_proposer,
-    prices_of,
-    require_prices,
-)
+from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
@@ -77,13 +62,8 @@ from tilewright.search.proposing import Batches
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
 
-PRICES_EVENT = "Prices"
-"""Entry of a run's event log that holds its snapshot of the price table."""
-
 BASELINES_EVENT = "Baselines"
 """Entry of a run's event log that holds the outcomes of the target's baselines."""
-
-OnCall: TypeAlias = Callable[[CallRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +107,7 @@ def optimize(
     """
     opened = open_task(task, settings.recorded())
     versions = _versions(opened)
-    models = _Models(settings, project, replay)
+    models = Models(settings, project, replay)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
         run = _new_run(opened, settings, versions)
@@ -159,7 +139,7 @@ def resume(
         settings = Settings.from_recorded(run.settings)
         opened = open_task(run.task, settings.recorded())
         _require_versions(run, _versions(opened))
-        models = _Models(settings, project)
+        models = Models(settings, project)
         stack.enter_context(_lock(project, run))
         return _Session(opened, settings, storage, run, models, on_event).work(workers)
 
@@ -168,25 +148,6 @@ def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
     """What a run is compared with; empty until its starting kernel is measured."""
     found = [data for _, kind, data in storage.events(run_id) if kind == BASELINES_EVENT]
     return tuple(from_json(found[0]["kernels"])) if found else ()
-
-
-def recording(run_id: str, *, project: Path) -> str:
-    """All calls to models of a run as text that `optimize(replay=...)` reads back."""
-    from tilewright.proposers.llm.recording import write_recording
-    from tilewright.storage.project import open_calls
-
-    with ExitStack() as stack:
-        storage = stack.enter_context(closing(open_project(project)))
-        calls = stack.enter_context(closing(open_calls(project)))
-        return write_recording(_stored_prices(storage, run_id) or {}, calls.exchanges(run_id))
-
-
-def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:
-    """A run's calls to models, in the order in which they were made."""
-    from tilewright.storage.project import open_calls
-
-    with closing(open_calls(project)) as calls:
-        return calls.calls(run_id)
 
 
 def evaluate_file(
@@ -254,60 +215,6 @@ def create_executor(
     )
 
 
-class _Models:
-    """The models a run asks, checked before anything is spent; without any, it does nothing."""
-
-    def __init__(self, settings: Settings, project: Path, replay: Path | None = None) -> None:
-        self.names = tuple(name for name in settings.proposers if is_model_name(name))
-        self._settings = settings
-        self._project = project
-        self._replay = Recording(replay) if replay is not None else None
-        if self._replay is None:
-            for name in self.names:
-                check_model(parse_model(name))
-                require_address(parse_model(name))
-            if not settings.allow_unpriced:
-                require_prices(prices_of(self.names), settings.budget)
-
-    def create_proposer(
-        self, storage: Storage, run: RunRecord, stack: ExitStack, on_call: OnCall
-    ) -> tuple[LLMProposer, Ledger]:
-        """The proposer, and the ledger of what it spends; `stack` ends their calls."""
-        from tilewright.storage.project import open_calls, spool_folder
-
-        settings = self._settings
-        store = stack.enter_context(closing(open_calls(self._project)))
-        transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
-        stack.callback(transport.close)
-        return create_llm_proposer(
-            self.names,
-            transport=transport,
-            store=store,
-            run_id=run.id,
-            budget=settings.budget,
-            prices=self._prices(storage, run),
-            without=settings.without,
-            edits=settings.edits,
-            on_call=on_call,
-        )
-
-    def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
-        """The run's snapshot of the price table, taken when it first asks a model."""
-        stored = _stored_prices(storage, run.id)
-        if stored is None and self._replay is not None:
-            stored = self._replay.prices
-        if stored is None:
-            stored = snapshot(prices_of(self.names))
-        if _stored_prices(storage, run.id) is None:
-            storage.append_event(run.id, PRICES_EVENT, stored)
-        return from_snapshot(stored)
-
-
-def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:
-    found = [data for _, kind, data in storage.events(run_id) if kind == PRICES_EVENT]
-    return found[0] if found else None
-
-
 class _StartFailedError(Exception):
     """The starting kernel is no start: the run is over, and `error` is what the user is told."""
 
@@ -324,7 +231,7 @@ class _Session:
         settings: Settings,
         storage: Storage,
         run: RunRecord,
-        models: _Models,
+        models: Models,
         on_event: OnEvent,
     ) -> None:
         self._models = models

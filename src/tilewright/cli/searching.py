@@ -60,7 +60,8 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
     from tilewright.cli.console import results
     from tilewright.cli.cost_table import cost_lines
     from tilewright.cli.summary_table import summary_lines
-    from tilewright.run import model_calls, open_project, recording
+    from tilewright.models import model_calls, recording
+    from tilewright.run import open_project
 
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)

@@ -18,6 +18,7 @@ from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import CallRecord, History, Trial
 from tilewright.core.secrets import is_secret_name
+from tilewright.models import model_calls, recording
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.search.events import Called, Event
 from tilewright.storage.project import open_project
@@ -55,7 +56,7 @@ def trajectory(project: Path) -> list[Trial]:
 
 
 def calls_of(project: Path) -> list[CallRecord]:
-    return run.model_calls(history_run(project), project=project)
+    return model_calls(history_run(project), project=project)
 
 
 def history_run(project: Path) -> str:
@@ -175,7 +176,7 @@ def test_recorded_and_replayed(tmp_path: Path, server: ModelServer) -> None:
     optimize(tmp_path / "a", name, iterations=4)
     del os.environ["ABSENT_KEY"]
     file = tmp_path / "recording.jsonl"
-    file.write_text(run.recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
+    file.write_text(recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
     asked = len(server.requests)
     optimize(tmp_path / "b", name, iterations=4, replay=file)
     assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
@@ -240,7 +241,7 @@ def test_a_scripted_model_makes_a_real_kernel_faster(tmp_path: Path) -> None:
     assert any("latency:" in prompt for prompt in prompts)
     assert sum(isinstance(event, Called) for event in events) == len(prompts)
     file = tmp_path / "recording.jsonl"
-    file.write_text(run.recording(summary.run_id, project=project))
+    file.write_text(recording(summary.run_id, project=project))
     again = tmp_path / "b"
     again.mkdir()
     run.optimize(task_name, settings, project=again, replay=file)

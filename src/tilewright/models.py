@@ -1,0 +1,105 @@
+"""The models of a run: the part of `run` that constructs what asks them, and reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from tilewright.core.config import Settings
+from tilewright.core.records import CallRecord, RunRecord
+from tilewright.core.roles import Storage
+from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.ledger import Ledger
+from tilewright.proposers.llm.models import is_model_name, parse_model
+from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
+from tilewright.proposers.llm.probe import require_address
+from tilewright.proposers.llm.proposer import LLMProposer
+from tilewright.proposers.llm.recording import Recording
+from tilewright.proposers.llm.retry import Backoff
+from tilewright.proposers.llm.setup import (
+    check_model,
+    create_llm_proposer,
+    prices_of,
+    require_prices,
+)
+
+PRICES_EVENT = "Prices"
+"""Entry of a run's event log that holds its snapshot of the price table."""
+
+
+class Models:
+    """The models a run asks, checked before anything is spent; without any, it does nothing."""
+
+    def __init__(self, settings: Settings, project: Path, replay: Path | None = None) -> None:
+        self.names = tuple(name for name in settings.proposers if is_model_name(name))
+        self._settings = settings
+        self._project = project
+        self._replay = Recording(replay) if replay is not None else None
+        if self._replay is None:
+            for name in self.names:
+                check_model(parse_model(name))
+                require_address(parse_model(name))
+            if not settings.allow_unpriced:
+                require_prices(prices_of(self.names), settings.budget)
+
+    def create_proposer(
+        self,
+        storage: Storage,
+        run: RunRecord,
+        stack: ExitStack,
+        on_call: Callable[[CallRecord], None],
+    ) -> tuple[LLMProposer, Ledger]:
+        """The proposer, and the ledger of what it spends; `stack` ends their calls."""
+        from tilewright.storage.project import open_calls, spool_folder
+
+        settings = self._settings
+        store = stack.enter_context(closing(open_calls(self._project)))
+        transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
+        stack.callback(transport.close)
+        return create_llm_proposer(
+            self.names,
+            transport=transport,
+            store=store,
+            run_id=run.id,
+            budget=settings.budget,
+            prices=self._prices(storage, run),
+            without=settings.without,
+            edits=settings.edits,
+            on_call=on_call,
+        )
+
+    def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
+        """The run's snapshot of the price table, taken when it first asks a model."""
+        stored = _stored_prices(storage, run.id)
+        if stored is None and self._replay is not None:
+            stored = self._replay.prices
+        if stored is None:
+            stored = snapshot(prices_of(self.names))
+        if _stored_prices(storage, run.id) is None:
+            storage.append_event(run.id, PRICES_EVENT, stored)
+        return from_snapshot(stored)
+
+
+def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:
+    found = [data for _, kind, data in storage.events(run_id) if kind == PRICES_EVENT]
+    return found[0] if found else None
+
+
+def recording(run_id: str, *, project: Path) -> str:
+    """All calls to models of a run as text that `optimize(replay=...)` reads back."""
+    from tilewright.proposers.llm.recording import write_recording
+    from tilewright.storage.project import open_calls, open_project
+
+    with ExitStack() as stack:
+        storage = stack.enter_context(closing(open_project(project, create=False)))
+        calls = stack.enter_context(closing(open_calls(project)))
+        return write_recording(_stored_prices(storage, run_id) or {}, calls.exchanges(run_id))
+
+
+def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:
+    """A run's calls to models, in the order in which they were made."""
+    from tilewright.storage.project import open_calls
+
+    with closing(open_calls(project)) as calls:
+        return calls.calls(run_id)
