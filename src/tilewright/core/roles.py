@@ -35,7 +35,11 @@ OnOutcome = Callable[[int, Outcome, float, bool], None]
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Writes candidates in two steps. Deterministic for a given `seed`."""
+    """Writes candidates in two steps. Deterministic for a given `seed`.
+
+    One that mostly waits for others says so by a true attribute `waits`: its methods may then be
+    called from several threads at once.
+    """
 
     name: str
 
