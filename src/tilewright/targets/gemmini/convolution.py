@@ -17,7 +17,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Workload
 from tilewright.targets.gemmini.sizes import check_memory, check_reduction, parse_size
 
-PATTERN = "conv-NxHxWxCxK-kRsS[pP]"
+PATTERN = "conv-NxHxWxCxK-kRsSpP"
 
 
 @dataclass(frozen=True, slots=True)

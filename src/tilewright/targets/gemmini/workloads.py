@@ -14,8 +14,8 @@ Shape: TypeAlias = Gemm | Convolution
 
 PATTERNS = {
     gemm.PATTERN: "C[M][N] = sat8(A[M][K] * B[K][N]) for any positive sizes",
-    convolution.PATTERN: "convolution with int32 bias: kernel RxR, stride S, padding P "
-    "((R-1)/2 when left out)",
+    convolution.PATTERN: "convolution with int32 bias: kernel RxR, stride S, padding P; pP may be "
+    "left out for (R-1)/2",
 }
 
 REGISTERED = {
