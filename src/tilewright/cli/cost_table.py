@@ -39,7 +39,9 @@ def cost_lines(calls: Sequence[CallRecord], speedup: float | None) -> Iterator[R
 
 def cost_sentence(cost: Cost, speedup: float | None) -> str:
     """Calls, tokens and dollars; what is unknown is said to be."""
-    parts = [f"{cost.calls} calls to models, {number(cost.tokens)} tokens, {dollars(cost)}"]
+    unknown = not cost.tokens and cost.calls > cost.cached_calls
+    tokens = "tokens unknown" if unknown else f"{number(cost.tokens)} tokens"
+    parts = [f"{cost.calls} calls to models, {tokens}, {dollars(cost)}"]
     if cost.cached_calls:
         parts.append(f"{cost.cached_calls} answered from earlier runs")
     if cost.failed:

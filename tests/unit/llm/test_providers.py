@@ -110,6 +110,7 @@ def test_the_stable_part_is_marked_for_the_cache() -> None:
     "failure",
     [
         Behaviour(kind="rate", status=429, headers={"retry-after": "0"}),
+        Behaviour(kind="quota per minute", status=429, headers={"retry-after": "0"}),
         Behaviour(kind="broken", status=500),
         Behaviour(kind="overloaded", status=529),
         Behaviour(kind="drop"),
@@ -143,6 +144,7 @@ def test_a_slow_answer_times_out_and_is_tried_again() -> None:
         (Behaviour(kind="key", status=401, text=f"bad key {CANARY}"), "refused the key"),
         (Behaviour(kind="model", status=404, text="no such model"), "does not exist"),
         (Behaviour(kind="insufficient_quota", status=429, text="quota"), "quota"),
+        (Behaviour(kind="x", status=400, text="Your credit balance is too low"), "exhausted"),
         (Behaviour(kind="bad", status=400, text=f"bad request {CANARY}"), "rejected the request"),
         (Behaviour(kind="broken", status=503), "did not answer in 3 attempts"),
     ],

@@ -13,6 +13,9 @@ from tilewright.proposers.llm.failures import ModelError, TransientError, redact
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.models import Model
 
+_NO_MONEY = ("insufficient_quota", "billing_hard_limit", "credit balance is too low")
+"""What providers say when waiting does not help; a mere "quota" may be that of one minute."""
+
 GO_ON = "the same command goes on where the run stopped"
 
 
@@ -98,7 +101,7 @@ def status_error(model: Model, status: int, text: str, retry_after: str | None) 
             f"model {model.name} does not exist at its provider (404: {text}): "
             "check its name and address."
         )
-    if status == 402 or (status == 429 and ("quota" in text or "billing" in text)):
+    if status == 402 or any(word in text for word in _NO_MONEY):
         return ModelError(
             f"the quota of model {model.name} is exhausted ({text}): raise it, or wait; {GO_ON}."
         )
