@@ -94,7 +94,8 @@ class Gemmini:
         self.local = {"SPAD": np.full((16384, 16), np.nan), "ACC": np.full((1024, 16), np.nan)}
         self.block_stride = {0: 16, 1: 16, 2: 16}
         self.array: np.ndarray | None = None
-        self.target: tuple[str, int, frozenset[str]] = ("ACC", 0, frozenset())
+        self.fresh = False
+        self.target: tuple[str, int, frozenset[str]] | None = None
 
     def run(self, kernel: Kernel) -> None:
         for name, operands in trace(kernel.body):
@@ -130,16 +131,29 @@ class Gemmini:
 
     def preload(self, b: Any, c: Any, bcols: int, brows: int, ccols: int, crows: int) -> None:
         assert max(bcols, brows, ccols, crows) <= 16
-        self.array = self.local[b[0]][b[1] : b[1] + brows, :bcols].copy()
+        self.fresh = b != "NONE"
+        if self.fresh:
+            self.array = self.local[b[0]][b[1] : b[1] + brows, :bcols].copy()
         self.target = c
 
     def compute_preloaded(
         self, a: Any, d: Any, acols: int, arows: int, dcols: int, drows: int
     ) -> None:
-        assert self.array is not None, "no preload before this compute"
+        assert self.fresh, "no preload before this compute"
+        self._product(a, acols, arows)
+
+    def compute_accumulated(
+        self, a: Any, d: Any, acols: int, arows: int, dcols: int, drows: int
+    ) -> None:
+        assert not self.fresh, "an operand is latched and not used"
+        self._product(a, acols, arows)
+
+    def _product(self, a: Any, acols: int, arows: int) -> None:
+        assert self.array is not None, "nothing is in the array"
+        assert self.target is not None, "no preload before this compute"
         operand = self.local[a[0]][a[1] : a[1] + arows, :acols]
         self._write(self.target, 0, operand @ self.array[:acols])
-        self.array = None
+        self.target = None
 
     def mvout(self, to: Any, source: Any, cols: int, rows: int) -> None:
         target = self._block(to, cols, rows)

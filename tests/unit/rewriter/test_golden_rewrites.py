@@ -38,8 +38,12 @@ CASES = {
     "unroll": "unroll p 0",
     "unroll_by_two": "unroll p 2",
     "retile": "hoist r; retile r 2",
+    "reuse_in_a_loop": "hoist r; retile r 2; reuse",
+    "reuse_unrolled": "hoist r; retile r 2; unroll rr#3 0; reuse",
+    "settings": "overwrite Y; settings",
     "expert": EXPERT,
 }
+FENCED = {"fences": "fences", "settings_in_force": "settings"}
 RAGGED = {
     "ragged_lifted": "",
     "ragged_split_tail": "simplify c",
@@ -49,11 +53,12 @@ RAGGED = {
 }
 
 
-@pytest.mark.parametrize(("name", "steps"), [*CASES.items(), *RAGGED.items()])
+@pytest.mark.parametrize(("name", "steps"), [*CASES.items(), *RAGGED.items(), *FENCED.items()])
 def test_result_is_the_stored_one(
     machine: Machine, name: str, steps: str, update_golden: bool
 ) -> None:
-    source = (GOLDEN / ("ragged.c" if name in RAGGED else "start.c")).read_text()
+    start = "ragged.c" if name in RAGGED else "fenced.c" if name in FENCED else "start.c"
+    source = (GOLDEN / start).read_text()
     kernel = simplify(lift(source, machine))
     for step in filter(None, steps.split("; ")):
         kernel = Step.parse(step).apply(kernel, machine)
@@ -68,7 +73,12 @@ def test_result_is_the_stored_one(
 
 
 def test_every_technique_has_a_golden_case() -> None:
-    shown = {Step.parse(s).technique for c in (CASES | RAGGED).values() for s in c.split("; ") if s}
+    shown = {
+        Step.parse(s).technique
+        for c in (CASES | RAGGED | FENCED).values()
+        for s in c.split("; ")
+        if s
+    }
     assert shown == set(CATALOGUE)
 
 

@@ -22,7 +22,9 @@ from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
 from tilewright.proposers.rewriter.rewrites.promote import depends_on, promote
+from tilewright.proposers.rewriter.rewrites.remove import remove_fences, remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
+from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
 Arguments: TypeAlias = tuple[str, ...]
@@ -287,5 +289,23 @@ CATALOGUE: Mapping[str, Technique] = {
         _on_loop(hoist_configuration),
         "move settings that never change out of loop {0}",
         _CORE | {"fence"},
+    ),
+    "reuse": Technique(
+        _once,
+        reuse_latched,
+        "let products use the operand that the one before left in the array",
+        _BANKS,
+    ),
+    "settings": Technique(
+        _once,
+        remove_settings,
+        "remove settings that are already in force or that nothing uses",
+        _CORE,
+    ),
+    "fences": Technique(
+        _once,
+        remove_fences,
+        "remove the fences inside the kernel, which order nothing",
+        frozenset(("fence", "drain")),
     ),
 }

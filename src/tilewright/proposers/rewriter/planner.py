@@ -25,6 +25,7 @@ FOLLOW_UPS: Mapping[str, float] = {
     "widen": 1,
     "reorder": 1,
     "double-buffer": 1,
+    "settings": 1,
 }
 """Techniques that may complete a plan after its first step, and how often they are drawn."""
 LONGEST = 3

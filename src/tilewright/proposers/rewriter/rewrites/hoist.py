@@ -31,12 +31,12 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     gone: set[Command] = set()
     for command in commands(loop.body):
         if command in settings and not names_in(command):
-            same = [c for c in settings if _slot(c, machine) == _slot(command, machine)]
+            same = [c for c in settings if setting_of(c, machine) == setting_of(command, machine)]
             if all(c.operands == command.operands for c in same):
                 gone.add(command)
                 outside = set(same) - set(commands(loop.body))
-                if not outside and _slot(command, machine) not in {
-                    _slot(m, machine) for m in moved
+                if not outside and setting_of(command, machine) not in {
+                    setting_of(m, machine) for m in moved
                 }:
                     moved.append(command)
     if not gone:
@@ -53,8 +53,12 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     )
 
 
-def _slot(command: Command, machine: Machine) -> tuple[str, str]:
-    """What a setting sets: its kind, and the id where it has one."""
+def setting_of(command: Command, machine: Machine) -> tuple[str, str]:
+    """What a setting sets: its kind, and the id where it has one; `NotApplicable` if it varies."""
     given = dict(zip(machine.effects[command.name].operands, command.operands, strict=False))
     key = given.get("id")
-    return command.name, str(key.const) if isinstance(key, Expr) else ""
+    if key is None:
+        return command.name, ""
+    if not (isinstance(key, Expr) and key.is_const):
+        raise NotApplicable(f"the id of a {command.name} is not a number")
+    return command.name, str(key.const)

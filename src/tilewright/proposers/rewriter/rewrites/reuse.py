@@ -1,0 +1,152 @@
+"""Products that find their operand in the array already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.rewriter.analysis import env_of, trips
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Compare,
+    Guard,
+    Kernel,
+    Local,
+    Loop,
+    Operand,
+    Stmt,
+    Text,
+    expressions,
+    rebuilt,
+    same_code,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def reuse_latched(kernel: Kernel, machine: Machine) -> Kernel:
+    """Let products use the operand that the product before them left in the array.
+
+    Before: `latch(B, C0); product(A0); latch(B, C1); product(A1);`
+    After:  `latch(B, C0); product(A0); latch(none, C1); keeping_product(A1);`
+    Before: `for i { latch(B, C(i)); product(A(i)); }`
+    After:  `for i { if (i == 0) { latch(B, C(i)); product(A(i)); } else { latch(none, ..); .. } }`
+
+    Legal when nothing between the two products latches another operand, sets the array or writes
+    the rows of this one. The first product in a loop stays as it is.
+    """
+    kept = _Names.of(machine)
+    body = _straight(kernel.body, machine, kept)
+    body = _repeated(kernel.with_body(body), machine, kept)
+    if same_code(body, kernel.body):
+        raise NotApplicable("no product follows one with the same latched operand")
+    return kernel.with_body(body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The machine's product that keeps what is latched, and its word for no operand."""
+
+    product: str
+    absent: Text
+
+    @classmethod
+    def of(cls, machine: Machine) -> _Names:
+        keeping = [n for n in machine.effects if machine.attribute(n, "keeps")]
+        absent = machine.flag("absent")
+        if not keeping or absent is None:
+            raise NotApplicable("the target has no product that keeps its latched operand")
+        return cls(keeping[0], Text(absent))
+
+
+def _straight(body: Body, machine: Machine, kept: _Names) -> Body:
+    """Every run of products without anything in between; what is latched is known only there."""
+    result: list[Stmt] = []
+    latched: tuple[Operand, ...] | None = None
+    for stmt in body:
+        latch = result[-1] if result else None
+        if _is_pair(latch, stmt, machine):
+            assert isinstance(latch, Command)
+            assert isinstance(stmt, Command)
+            operand = _latched(latch, machine)
+            if operand == latched:
+                result[-1:] = _reusing(latch, stmt, machine, kept)
+            else:
+                result.append(stmt)
+            latched = operand
+            continue
+        if not _is_latch(stmt, machine) or _is_latch(latch, machine):
+            latched = None
+        result.append(_inside(stmt, machine, kept))
+    return tuple(result)
+
+
+def _inside(stmt: Stmt, machine: Machine, kept: _Names) -> Stmt:
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=_straight(stmt.body, machine, kept))
+    if isinstance(stmt, Guard):
+        yes, no = (_straight(b, machine, kept) for b in (stmt.body, stmt.orelse))
+        return replace(stmt, body=yes, orelse=no)
+    return stmt
+
+
+def _repeated(kernel: Kernel, machine: Machine, kept: _Names) -> Body:
+    """Loops of one product whose latched operand does not change: all but the first find it."""
+    new: dict[Stmt, Body] = {}
+    for stmt, above in walk_paths(kernel.body):
+        if isinstance(stmt, Loop) and _is_repeated(stmt, machine):
+            if trips(stmt, env_of(above))[0] < 2:
+                continue
+            latch, product = stmt.body
+            assert isinstance(latch, Command)
+            assert isinstance(product, Command)
+            later = _reusing(latch, product, machine, kept)
+            first = Guard((Compare("==", var(stmt.var), stmt.lower),), stmt.body, later)
+            new[stmt] = (replace(stmt, body=(first,)),)
+    return rebuilt(kernel.body, new.get)
+
+
+def _is_repeated(loop: Loop, machine: Machine) -> bool:
+    """Whether a loop is one product that latches the same operand in every iteration."""
+    if len(loop.body) != 2 or not _is_pair(loop.body[0], loop.body[1], machine):
+        return False
+    latch = loop.body[0]
+    assert isinstance(latch, Command)
+    fixed = [e for o in _latched(latch, machine) for e in expressions(o)]
+    return not any(loop.var in e.names() for e in fixed)
+
+
+def _is_pair(latch: Stmt | None, product: Stmt | None, machine: Machine) -> bool:
+    """Whether two neighbours are one product that latches a row block it does not write."""
+    if not (isinstance(latch, Command) and _is_latch(latch, machine)):
+        return False
+    if not (isinstance(product, Command) and machine.attribute(product.name, "uses")):
+        return False
+    operand = _latched(latch, machine)[0]
+    written = [latch.operands[i] for i in machine.operands(latch.name, "local_write")]
+    return isinstance(operand, Local) and all(
+        isinstance(w, Local) and w.space != operand.space for w in written
+    )
+
+
+def _is_latch(stmt: Stmt | None, machine: Machine) -> bool:
+    return isinstance(stmt, Command) and machine.attribute(stmt.name, "latches") is not None
+
+
+def _latched(latch: Command, machine: Machine) -> tuple[Operand, ...]:
+    """The latched address and its extents."""
+    position = machine.operands(latch.name, "local_read")[0]
+    extents = (machine.extent(latch.name, position, axis) for axis in ("columns", "rows"))
+    return (latch.operands[position], *(latch.operands[e] for e in extents if e is not None))
+
+
+def _reusing(latch: Command, product: Command, machine: Machine, kept: _Names) -> Body:
+    """A latch that only names the destination, and the product that keeps its operand."""
+    operands = list(latch.operands)
+    operands[machine.operands(latch.name, "local_read")[0]] = kept.absent
+    return (
+        replace(latch, operands=tuple(operands), notes=()),
+        replace(product, name=kept.product, notes=()),
+    )

@@ -1,0 +1,84 @@
+"""When settings, fences and latched operands are needed after all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+
+LOAD = "mvin(&A[0][0], SPAD(0), 16, 16);"
+PRODUCT = "preload(SPAD({b}), ACC({c}), 16, 16, 16, 16); compute_preloaded(SPAD(64), NONE, 16, 16, 16, 16);"  # noqa: E501
+
+
+def after(machine: Machine, technique: str, text: str) -> str:
+    source = f"void kernel(const int8_t A[64][64], int8_t C[64][64]) {{ {text} }}"
+    return emit(Step(technique).apply(lift(source, machine), machine))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # another value comes in between, in the text or in the loop's iteration before
+        f"config_ld(1, 1.0f, 16, 0); {LOAD} config_ld(2, 1.0f, 16, 0); {LOAD} "
+        f"config_ld(1, 1.0f, 16, 0); {LOAD}",
+        "config_ld(1, 1.0f, 16, 0); for (int i = 0; i < 4; i++) { config_ld(1, 1.0f, 16, 0); "
+        f"{LOAD} config_ld(2, 1.0f, 16, 0); {LOAD} }}",
+        # the earlier one is not always carried out
+        f"for (int i = 0; i < 4; i++) {{ if (i > 1) {{ config_ld(1, 1.0f, 16, 0); {LOAD} }} "
+        f"else {{ config_ld(1, 1.0f, 16, 0); {LOAD} }} }}",
+        f"config_ld(1, 1.0f, 16, 0); helper(); config_ld(1, 1.0f, 16, 0); {LOAD}",
+        f"for (int i = 0; i < 2; i++) {{ config_ld(1, 1.0f, 16, i); {LOAD} }}",
+    ],
+)
+def test_settings_that_matter_stay(machine: Machine, text: str) -> None:
+    with pytest.raises(NotApplicable):
+        after(machine, "settings", text)
+
+
+def test_one_of_equal_settings_stays(machine: Machine) -> None:
+    again = f"config_ld(1, 1.0f, 16, 0); {LOAD} "
+    nested = f"for (int i = 0; i < 4; i++) {{ if (i > 1) {{ {again} }} {again} }} {again}"
+    assert after(machine, "settings", again + nested).count("config_ld") == 1
+    with pytest.raises(NotApplicable):
+        after(machine, "settings", nested)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{LOAD} mvout(&A[0][0], SPAD(0), 16, 16); fence(); {LOAD} fence();",
+        f"{LOAD} mvout(&C[0][0], SPAD(0), 16, 16); fence(); C[0][0] = 1; fence();",
+        f"{LOAD} mvout(&C[0][0], SPAD(0), 16, 16); fence(); {LOAD}",
+        f"{LOAD} mvout(&C[0][0], SPAD(0), 16, 16); flush(); {LOAD} fence();",
+    ],
+)
+def test_fences_that_matter_stay(machine: Machine, text: str) -> None:
+    with pytest.raises(NotApplicable):
+        after(machine, "fences", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRODUCT.format(b=0, c=0) + PRODUCT.format(b=16, c=16),
+        PRODUCT.format(b=0, c=0) + LOAD + PRODUCT.format(b=0, c=16),
+        PRODUCT.format(b=0, c=0)
+        + "preload(SPAD(16), ACC(32), 16, 16, 16, 16);"
+        + PRODUCT.format(b=0, c=16),
+        PRODUCT.format(b=0, c=0).replace("ACC", "SPAD") * 2,
+        f"for (int i = 0; i < 64; i += 16) {{ {PRODUCT.format(b='i', c=0)} }}",
+        f"for (int i = 0; i < 64; i += 16) {{ {LOAD} {PRODUCT.format(b=0, c='i')} }}",
+    ],
+)
+def test_operands_that_change_are_latched_again(machine: Machine, text: str) -> None:
+    with pytest.raises(NotApplicable):
+        after(machine, "reuse", text)
+
+
+def test_every_product_after_the_first_reuses(machine: Machine) -> None:
+    text = "".join(PRODUCT.format(b=0, c=16 * n) for n in range(4)) + PRODUCT.format(b=16, c=0)
+    assert after(machine, "reuse", text).count("compute_accumulated") == 3
