@@ -18,7 +18,7 @@ from tilewright.storage.project import open_calls, open_project
 from tilewright.testing.model_server import Behaviour, ModelServer
 
 SCRIPT = Path(__file__).with_name("toy_models.py")
-KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "12"))
+KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "8"))
 
 
 def start(project: Path, model: str) -> subprocess.Popen[str]:

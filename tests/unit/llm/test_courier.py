@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.errors import InternalError
 from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Message, Reply, Request
@@ -69,6 +70,7 @@ def test_errors_come_back_as_they_are(tmp_path: Path) -> None:
 ASKING = """
 import sys
 from pathlib import Path
+from tilewright.core.errors import InternalError
 from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.messages import Message, Request
 from tilewright.proposers.llm.retry import Backoff
@@ -130,3 +132,18 @@ def test_claims_of_the_dead_are_taken_over(tmp_path: Path) -> None:
     assert spool.around(asked, lambda: Reply("new")) == Reply("new")
     assert Spool(tmp_path).find(asked.key) == Reply("new")
     spool.leave()
+
+
+def test_a_defect_says_where_it_is_but_quotes_nothing(tmp_path: Path) -> None:
+    """The model's folder turns into a file behind its back."""
+    box = tmp_path / "box"
+    transport = CourierTransport(tmp_path / "spool", QUICK)
+    first = transport.submit(request(f"mailbox:{box}?timeout_s=0.1"))
+    with pytest.raises(ModelError, match="no reply file"):
+        first.result(60)
+    for file in sorted(box.rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    (box / "requests").write_text("in the way")
+    with pytest.raises(InternalError, match=r"unexpected \w+Error in a call .* \(\w+\.py:\d+\)"):
+        transport.submit(request(f"mailbox:{box}?timeout_s=0.1", 1)).result(60)
+    transport.close()

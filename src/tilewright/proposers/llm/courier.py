@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from pathlib import Path
@@ -55,7 +56,11 @@ def _outcome(future: Future[Reply]) -> dict[str, Any]:
         return {"reply": reply_to_json(future.result())}
     if isinstance(error, (ModelError, ConfigurationError)):
         return {"error": str(error), "kind": type(error).__name__}
-    return {"error": f"unexpected {type(error).__name__} in a model call", "kind": "InternalError"}
+    # Where it happened, but not its text, which nobody has searched for keys.
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    text = f"unexpected {type(error).__name__} in a call to a model ({where})."
+    return {"error": text, "kind": "InternalError"}
 
 
 if __name__ == "__main__":
