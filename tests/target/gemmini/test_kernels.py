@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.core.records import (
@@ -89,6 +89,8 @@ def test_gemm_baselines_equal_numpy(m: int, n: int, k: int, name: str) -> None:
 
 
 @settings(max_examples=15, deadline=None)
+@example((2, 9, 9), (20, 70), (1, 3, 0), "tuned")  # more rows between outputs than are read
+@example((1, 8, 35), (20, 16), (2, 3, 1), "library")
 @given(
     st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 35)),
     st.sampled_from([(3, 5), (16, 64), (20, 70), (80, 16)]),

@@ -74,7 +74,7 @@ void kernel(const int8_t A[M][K], const int8_t B[K][N], int8_t C[M][N]) {{
 def tuned_convolution(conv: Convolution) -> str | None:
     """C source of the convolution; None where weights or input rows do not fit the scratchpad."""
     depth = conv.size * conv.size * _round_up(conv.channels, _TILE)
-    _, input_rows, input_columns, _ = conv.input_shape
+    _, _, input_columns, _ = conv.input_shape
     ring = 1 << (conv.size + conv.stride - 1).bit_length()
     slot = input_columns * _round_up(conv.channels, _TILE) // _TILE
     if depth > _WEIGHT_ROWS or ring * slot > _PIXEL_ROWS:
@@ -91,6 +91,7 @@ def tuned_convolution(conv: Convolution) -> str | None:
 #define STRIDE {conv.stride}
 #define PANEL {panel}  // filters at a time
 #define RING {ring}  // input rows kept
+#define NEW {min(conv.size, conv.stride)}  // input rows that the next output row adds
 #define SLOT {slot}  // scratchpad rows of one input row
 #define BLOCKS {_round_up(conv.channels, _TILE) // _TILE}
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -127,8 +128,10 @@ void kernel({parameters(conv)}) {{
           for (int r = 0; r < SIZE; r++) {{
             const uint32_t row = PIXELS(y * STRIDE + r) + x * STRIDE;
             // while this tile is computed: the next input rows and the next tile's bias
-            if (x == 0 && r < STRIDE && (y + 1) * STRIDE + SIZE <= {input_rows})
-              load_row(input[n][y * STRIDE + SIZE + r], PIXELS(y * STRIDE + SIZE + r));
+            if (x == 0 && r < NEW && y + 1 < ROWS) {{
+              const int ahead = (y + 1) * STRIDE + SIZE - NEW + r;
+              load_row(input[n][ahead], PIXELS(ahead));
+            }}
             if (r == SIZE - 1)
               load_bias(&bias[p], other, cols);
             for (int t = 0; t < SIZE; t++)
