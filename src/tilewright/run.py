@@ -21,6 +21,7 @@ from tilewright.core.errors import (
     ConfigurationError,
     InputError,
     InternalError,
+    StorageError,
     TilewrightError,
     WorkloadError,
 )
@@ -88,6 +89,17 @@ def open_project(project: Path, *, create: bool = False) -> Storage:
     from tilewright.storage.project import open_project
 
     return open_project(project, create=create)
+
+
+def standing(project: Path, run: RunRecord) -> str:
+    """The run's status; "killed" where it says running but no process works on it."""
+    if run.status != "running":
+        return run.status
+    try:
+        with _lock(project, run):
+            return "killed"
+    except StorageError:
+        return run.status
 
 
 def optimize(

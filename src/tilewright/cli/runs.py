@@ -35,7 +35,7 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
 
     from tilewright.cli.console import results
     from tilewright.report.text import duration, moment, ratio
-    from tilewright.run import open_project
+    from tilewright.run import open_project, standing
     from tilewright.search.summary import summarize
 
     table = Table("run", "started", box=None, pad_edge=False)
@@ -50,7 +50,7 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
                 run.id,
                 moment(run.created_at),
                 run.task,
-                run.status,
+                standing(project, run),
                 str(summary.seed),
                 str(summary.evaluations),
                 ratio(summary.speedup),

@@ -31,6 +31,7 @@ def test_a_killed_search_goes_on_and_gets_faster(tmp_path: Path) -> None:
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     killed.stderr.close()
+    assert "killed" in _run("runs", "list", cwd=tmp_path).stdout
     again = _run(*OPTIMIZE[3:], "--json", "a.json", "--report", "a.html", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "evaluations kept" in again.stderr
