@@ -35,6 +35,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.undo import plain
+from tilewright.proposers.rewriter.rewrites.window import find_window, load_windows
 
 
 def promote(
@@ -47,7 +48,8 @@ def promote(
 
     A loop that the loads do not depend on (weights inside the loop over rows) is left behind: the
     operand becomes resident. With `at_first_use` the loads stay where they are, guarded to run in
-    the first iteration only, so that they overlap with the work of that iteration.
+    the first iteration only, so that they overlap with the work of that iteration. Otherwise rows
+    that neighbouring iterations of a loop share (the pixels under a convolution) are loaded once.
 
     Legal when only loads from arrays that the loop does not store to write the buffer, all uses
     are inside the loop, and the grown buffer fits.
@@ -60,16 +62,17 @@ def promote(
     for access in buffer.accesses:
         if not set(needed) <= set(chains[access]):
             raise NotApplicable(f"a use of {buffer_name} is outside a loop its loads depend on")
-    offset, rows = _layout(buffer, needed)
+    window = None if at_first_use else find_window(kernel, machine, buffer, needed)
+    offset, rows = _layout(buffer, needed, window)
     shift = offset + (ELSEWHERE - buffer.base)
     kernel, loop = _grown(kernel, loop, buffer, shift, rows)
     writers = {a.command for a in find_buffer(kernel, machine, buffer_name).writers}
     if at_first_use:
         return placed(_guarded(kernel, loop, writers, {n.var for n in needed}), machine)
-    loads = with_notes(
-        _only(loop, writers, {n.var for n in needed}),
-        (f"{buffer_name} for all of loop {loop.var}",),
-    )
+    loads = _only(loop, writers, {n.var for n in needed if not window or n is not window[0]})
+    if window:
+        loads = load_windows(kernel, machine, loads, *window)
+    loads = with_notes(loads, (f"{buffer_name} for all of loop {loop.var}",))
     rest = rebuilt((loop,), lambda s: () if s in writers else None)
     kernel = kernel.with_body(
         rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None)
@@ -134,11 +137,13 @@ def _needed_loops(buffer: Buffer, chains: dict[Access, list[Loop]]) -> list[Loop
     return [n for n in order if n in needed]
 
 
-def _layout(buffer: Buffer, needed: list[Loop]) -> tuple[Expr, int]:
+def _layout(
+    buffer: Buffer, needed: list[Loop], window: tuple[Loop, int] | None
+) -> tuple[Expr, int]:
     """Row offset of each iteration's block, and rows of the grown buffer.
 
-    The loop that walks along a row of the array goes innermost, so that its blocks lie where one
-    wide load would put them.
+    A window slides by one row per iteration of its loop, so many in all. The loop that walks along
+    a row of the array goes innermost, so that its blocks lie where one wide load would put them.
     """
     along = {
         e.names()
@@ -150,6 +155,10 @@ def _layout(buffer: Buffer, needed: list[Loop]) -> tuple[Expr, int]:
     inner_last = sorted(needed, key=lambda n: any(names == {n.var} for names in along))
     offset, size = Expr(), buffer.intervals()[-1][1] - buffer.base
     env = env_of(buffer.writers[0].above)
+    if window:
+        sliding, more = window
+        inner_last.remove(sliding)
+        offset, size = var(sliding.var) - sliding.lower, size + more
     for loop in reversed(inner_last):
         count = trip_count(loop, env)
         if count is None or not loop.lower.is_const:

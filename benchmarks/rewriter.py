@@ -1,0 +1,186 @@
+"""What the built-in rewriter reaches without any model: GEMMs, convolutions and random shapes.
+
+Each run starts from an empty project. Each winner is then checked on fresh private inputs of its
+own seeds, and a winner that fails is reported as such. Cycles are simulated.
+
+    uv run python benchmarks/rewriter.py                          # everything, 5 seeds: hours
+    uv run python benchmarks/rewriter.py --group gemm --seeds 1 --budget 30
+    uv run python benchmarks/rewriter.py --seeds 1 --shapes-seed 7 gemmini:gemm-100x200x300
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tilewright.core.config import Settings
+from tilewright.core.records import Measured
+from tilewright.run import evaluate_file, open_project, optimize
+
+GEMMS = [
+    "gemmini:gemm-512x512x512",
+    "gemmini:gemm-12544x64x256",
+    "gemmini:gemm-12544x256x64",
+    "gemmini:gemm-3136x128x512",
+    "gemmini:gemm-3136x512x128",
+    "gemmini:gemm-784x256x1024",
+]
+CONVOLUTIONS = [
+    "gemmini:conv-4x56x56x64x64-k3s1",
+    "gemmini:conv-4x28x28x128x128-k3s1",
+    "gemmini:conv-4x14x14x256x256-k3s1",
+    "gemmini:conv-4x14x14x128x128-k3s1",
+]
+BUDGET_S = {"gemm": 120.0, "conv": 300.0}
+"""Wall seconds per run and kind of workload."""
+FIRST_FRESH_SEED = 1_000_000
+"""Private inputs of the final check; a search never uses these seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One search: its best kernel against the naive start and the target's own baselines."""
+
+    workload: str
+    seed: int
+    naive_cycles: float
+    best_cycles: float
+    utilization: float
+    over: dict[str, float]
+    evaluations: int
+    wall_s: float
+    failed_checks: int
+
+    @property
+    def speedup(self) -> float:
+        """Over the naive start."""
+        return self.naive_cycles / self.best_cycles
+
+
+def random_shapes(seed: int, count: int = 6) -> list[str]:
+    """GEMMs between 2^16 and 2^27 products; every other one is ragged in all three sizes."""
+    rng = random.Random(seed)
+    names: list[str] = []
+    while len(names) < count:
+        m, n, k = (rng.randint(1, 64) * 16 for _ in range(3))
+        if len(names) % 2:
+            m, n, k = (size - rng.randint(1, 15) for size in (m, n, k))
+        if 2**16 <= m * n * k <= 2**27:
+            names.append(f"gemmini:gemm-{m}x{n}x{k}")
+    return names
+
+
+def search(workload: str, seed: int, budget_s: float, checks: int) -> Row:
+    """One run with the default search settings, and its winner on fresh private inputs."""
+    with tempfile.TemporaryDirectory() as project:
+        found = optimize(workload, Settings(seed=seed, max_wall_s=budget_s), project=Path(project))
+        with closing(open_project(Path(project))) as storage:
+            best = storage.history(found.run_id).best
+        assert best is not None, "the naive start is correct"
+        file = Path(project) / "best.c"
+        file.write_text(best.candidate.source)
+        outcomes = [
+            evaluate_file(file, workload, Settings(seed=FIRST_FRESH_SEED + n)).outcome
+            for n in range(checks)
+        ]
+    cycles = found.best_latency or 0.0
+    return Row(
+        workload=workload,
+        seed=seed,
+        naive_cycles=found.baseline_latency or 0.0,
+        best_cycles=cycles,
+        utilization=found.best_utilization or 0.0,
+        over={b.name: b.latency / cycles for b in found.baselines if b.latency},
+        evaluations=found.evaluations,
+        wall_s=found.wall_s,
+        failed_checks=sum(not isinstance(outcome, Measured) for outcome in outcomes),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", help="instead of the groups")
+    parser.add_argument("--group", choices=("gemm", "conv", "random"), help="only this group")
+    parser.add_argument("--seeds", type=int, default=5, help="seeds 0..N-1 per workload")
+    parser.add_argument("--shapes-seed", type=int, help="draws the random shapes; new by default")
+    parser.add_argument("--budget", type=float, help="wall seconds per run (120; 300 for conv)")
+    parser.add_argument("--checks", type=int, default=20, help="fresh seeds per winner")
+    parser.add_argument("--json", type=Path, help="write every run to this file")
+    options = parser.parse_args()
+    drawn = options.shapes_seed
+    if drawn is None:
+        drawn = random.SystemRandom().randrange(10**6)
+    groups = {"gemm": GEMMS, "conv": CONVOLUTIONS, "random": random_shapes(drawn)}
+    if options.workloads:
+        groups = {"given": options.workloads}
+    elif options.group:
+        groups = {options.group: groups[options.group]}
+    console = Console()
+    console.print(f"random shapes drawn with --shapes-seed {drawn}")
+    rows: list[Row] = []
+    for name, workloads in groups.items():
+        found = [
+            search(w, seed, options.budget or _budget(w), options.checks)
+            for w in workloads
+            for seed in range(options.seeds)
+        ]
+        console.print(_table(name, found))
+        rows += found
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+def _budget(workload: str) -> float:
+    return BUDGET_S["conv" if ":conv-" in workload else "gemm"]
+
+
+def _table(group: str, rows: list[Row]) -> Table:
+    """Medians over the seeds per workload, and the geometric means of the group."""
+    table = Table(title=f"Rewriter alone: {group} (medians of seeds, simulated cycles)")
+    for column in ("workload", "best", "over naive", "worst", "over library", "over tuned"):
+        table.add_column(column, justify="left" if column == "workload" else "right")
+    for column in ("utilisation", "evals", "wall", "failed checks"):
+        table.add_column(column, justify="right")
+    speedups, utilizations = [], []
+    for workload in dict.fromkeys(row.workload for row in rows):
+        runs = [row for row in rows if row.workload == workload]
+        speedups.append(statistics.median(r.speedup for r in runs))
+        utilizations.append(statistics.median(r.utilization for r in runs))
+        table.add_row(
+            workload,
+            f"{statistics.median(r.best_cycles for r in runs):,.0f}",
+            f"{speedups[-1]:.2f}x",
+            f"{min(r.speedup for r in runs):.2f}x",
+            *(_over(runs, name) for name in ("library", "tuned")),
+            f"{100 * utilizations[-1]:.1f} %",
+            f"{statistics.median(r.evaluations for r in runs):.0f}",
+            f"{statistics.median(r.wall_s for r in runs):.0f} s",
+            str(sum(r.failed_checks for r in runs)),
+        )
+    table.add_section()
+    table.add_row(
+        "geometric mean",
+        "",
+        f"{statistics.geometric_mean(speedups):.2f}x",
+        *("", "", ""),
+        f"{100 * statistics.geometric_mean(utilizations):.1f} %",
+    )
+    return table
+
+
+def _over(runs: list[Row], baseline: str) -> str:
+    known = [r.over[baseline] for r in runs if baseline in r.over]
+    return f"{statistics.median(known):.2f}x" if known else "-"
+
+
+if __name__ == "__main__":
+    main()
