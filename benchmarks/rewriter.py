@@ -42,6 +42,8 @@ CONVOLUTIONS = [
 ]
 BUDGET_S = {"gemm": 120.0, "conv": 300.0}
 """Wall seconds per run and kind of workload."""
+WIDTH = 140
+"""Characters of the tables, also where the output is not a terminal."""
 FIRST_FRESH_SEED = 1_000_000
 """Private inputs of the final check; a search never uses these seeds."""
 
@@ -124,7 +126,7 @@ def main() -> None:
         groups = {"given": options.workloads}
     elif options.group:
         groups = {options.group: groups[options.group]}
-    console = Console()
+    console = Console(width=WIDTH)
     console.print(f"random shapes drawn with --shapes-seed {drawn}")
     rows: list[Row] = []
     for name, workloads in groups.items():
