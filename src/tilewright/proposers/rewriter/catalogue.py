@@ -62,13 +62,22 @@ class Step:
     @property
     def sentence(self) -> str:
         """What the step does, in words."""
-        return CATALOGUE[self.technique].sentence.format(*self.arguments)
+        words = (_PLACES.get(argument, argument) for argument in self.arguments)
+        return CATALOGUE[self.technique].sentence.format(*words)
 
     def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
         """The rewritten, simplified kernel; `NotApplicable` where it does not fit."""
         if self.technique not in CATALOGUE:
             raise NotApplicable(f"there is no technique {self.technique}")
         return simplify(CATALOGUE[self.technique].apply(kernel, machine, *self.arguments))
+
+
+_PLACES = {
+    "before": "before the loop",
+    "at-first-use": "each part when first used",
+    "inside": "inside it, with the loop moved in",
+}
+"""Where a resident buffer is loaded, in words."""
 
 
 def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step]:
@@ -216,7 +225,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
         _resident_sites,
         _resident,
-        "keep {0} resident: load all that loop {1} uses of it once (place: {2})",
+        "keep {0} resident: load all that loop {1} uses of it once ({2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(
