@@ -69,6 +69,9 @@ class Caller:
         self._on_call = on_call
         self._mine = {call.key for call in store.calls(run_id) if call.state == "replied"}
         self._lock = threading.Lock()
+        for key in self._mine:
+            # A session killed right after recording a reply has left the call in the spool.
+            transport.settled(key)
 
     def ask(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Replies in the order of the requests, made concurrently; None where not afforded.

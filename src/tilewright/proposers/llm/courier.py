@@ -46,6 +46,7 @@ def main(folder: str) -> None:
         request = request_from_json(json.loads(line))
         key = request.key
         pool.submit(request).add_done_callback(partial(answer, key))
+    spool.stop()
     pool.stop()
     spool.leave()
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from tilewright.proposers.llm.failures import CallAbandonedError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, reply_to_json
 
 POLL_S = 0.02
@@ -27,6 +29,7 @@ class Spool:
         self._folder = folder
         self._name = f"{os.getpid()}-{time.monotonic_ns()}"
         self._alive: TextIO | None = None
+        self._stopped = threading.Event()
 
     def enter(self) -> None:
         """Announce this process as a courier: its lock is held until it ends, however it ends."""
@@ -40,10 +43,19 @@ class Spool:
             (self._folder / f"{self._name}.courier").unlink(missing_ok=True)
             self._alive.close()
 
+    def stop(self) -> None:
+        """Begin no call any more: what waits for another courier's call is dropped.
+
+        Its run is over; were it to go on once that call is settled, it would be paid for twice.
+        """
+        self._stopped.set()
+
     def around(self, request: Request, call: Callable[[], Reply]) -> Reply:
         """The reply of an earlier call with this key, or else that of `call`, kept."""
         key = request.key
         while not self._claim(key):
+            if self._stopped.is_set():
+                raise CallAbandonedError("the run was stopped while it waited for a call.")
             reply = self.find(key)
             if reply is not None:
                 return reply

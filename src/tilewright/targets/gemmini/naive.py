@@ -3,8 +3,8 @@
 16x64 tiles, every operand loaded again in the inner loops, the accumulator cleared by a move of
 zeros, nothing overlapped, all addresses computed in the loops. Sizes that do not divide by the
 tile are handled by minimums at the top of the loop they depend on. The operands lie in different
-scratchpad banks and a tile is stored by one command: 26.5 % utilisation on 12544x64x256, close to the
-28 % published for such code (from one bank it would be 22 %).
+scratchpad banks and a tile is stored by one command: 26.5 % utilisation on 12544x64x256, close to
+the 28 % published for such code (from one bank it would be 22 %).
 """
 
 from __future__ import annotations
