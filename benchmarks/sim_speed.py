@@ -33,7 +33,7 @@ def main() -> None:
         for argument in task.workload.arguments
     ]
     regions = [
-        Region(address, array, argument.role == "output", argument.name)
+        Region(address, array, argument.is_written, argument.name)
         for address, array, argument in zip(
             argument_addresses([a.nbytes for a in arrays]),
             arrays,

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-ArgumentRole = Literal["input", "output"]
+ArgumentRole = Literal["input", "output", "inout"]
+"""`inout`: given like an input, written by the kernel, and compared whole like an output."""
 Stage = Literal["build", "check", "measure"]
 FailureKind = Literal[
     "compile_error",  # the compiler rejected the source
@@ -44,6 +45,16 @@ class Argument:
     shape: tuple[int, ...]
     dtype: str
     role: ArgumentRole
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the kernel finds values there; an output holds nothing of use before."""
+        return self.role != "output"
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the kernel writes it and the result is compared."""
+        return self.role != "input"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,13 @@ class Case:
     @cached_property
     def expected(self) -> dict[str, Array]:
         """The reference's outputs; computed on first use and kept."""
-        given = {a.name: self.initial[a.name] for a in self.workload.arguments if a.role == "input"}
+        given = {a.name: self.initial[a.name] for a in self.workload.arguments if a.is_given}
         return self.problem.reference({name: array.copy() for name, array in given.items()})
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
         """What differs from the reference, as a sentence with the first mismatch, or None."""
         for argument in self.workload.arguments:
-            if argument.role != "output":
+            if not argument.is_written:
                 continue
             got = np.frombuffer(outputs[argument.name], argument.dtype).reshape(argument.shape)
             text = _difference(argument, got, self.expected[argument.name], self.workload.tolerance)

@@ -44,9 +44,7 @@ def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str
     the DMA's bus; core: one cycle per instruction.
     """
     fetched = sum(
-        math.prod(a.shape) * np.dtype(a.dtype).itemsize
-        for a in workload.arguments
-        if a.role == "input"
+        math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments if a.is_given
     )
     memory = max(
         fetched / config["dma_bus_bytes"],

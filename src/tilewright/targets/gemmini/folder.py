@@ -30,7 +30,7 @@ class _Argument(_Strict):
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
     shape: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
     dtype: Literal["int8", "uint8", "int16", "int32", "float32"]
-    role: Literal["input", "output"]
+    role: Literal["input", "output", "inout"]
 
 
 class _Tolerance(_Strict):
@@ -64,7 +64,7 @@ class FolderProblem:
         self.reduction = reduction
         self.fingerprint = fingerprint
         self._path = folder / "reference.py"
-        self._outputs = [a for a in workload.arguments if a.role == "output"]
+        self._outputs = [a for a in workload.arguments if a.is_written]
         self._function: Callable[..., Any] | None = None
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -151,8 +151,10 @@ def _arguments(path: Path, description: _WorkloadFile) -> tuple[Argument, ...]:
     names = [a.name for a in arguments]
     if len(set(names)) != len(names):
         raise WorkloadError(f"{path}: two arguments have the same name; names must be distinct.")
-    if not any(a.role == "output" for a in arguments):
-        raise WorkloadError(f"{path}: no argument has the role 'output'; add the kernel's result.")
+    if not any(a.is_written for a in arguments):
+        raise WorkloadError(
+            f"{path}: no argument has the role 'output' or 'inout'; add the kernel's result."
+        )
     size = sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments)
     if size > MAX_ARGUMENT_BYTES:
         raise WorkloadError(

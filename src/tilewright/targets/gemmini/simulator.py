@@ -95,7 +95,7 @@ class Simulator:
         arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
         addresses = argument_addresses([array.nbytes for array in arrays])
         return [
-            self._sim.Region(address, array, a.role == "output", a.name)
+            self._sim.Region(address, array, a.is_written, a.name)
             for a, array, address in zip(self._arguments, arrays, addresses, strict=True)
         ]
 

@@ -91,7 +91,7 @@ def _words(array: Array) -> Array:
 def _expected_hashes(case: Case) -> tuple[int, ...]:
     """Inputs unchanged, outputs as the reference has them."""
     return tuple(
-        _hash(case.expected[a.name] if a.role == "output" else case.initial[a.name])
+        _hash(case.expected[a.name] if a.is_written else case.initial[a.name])
         for a in case.workload.arguments
     )
 
