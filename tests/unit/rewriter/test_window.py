@@ -60,7 +60,7 @@ def loaded_rows(kernel: Kernel) -> int:
 
 
 @pytest.mark.parametrize(
-    ("pixels", "tile", "loads"), [(28, 14, 2), (28, 16, 6), (40, 16, 10), (5, 16, 2)]
+    ("pixels", "tile", "loads"), [(28, 14, 2), (28, 16, 3), (40, 16, 5), (5, 16, 1)]
 )
 @pytest.mark.parametrize("steps", ["block-load X t", "block-load X t; pipeline X x 2", ""])
 def test_every_pixel_is_loaded_once_per_tile(

@@ -143,6 +143,27 @@ def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
     )
 
 
+def settings_for(kernel: Kernel, machine: Machine, move: Command) -> list[Command]:
+    """Every setting in the kernel that the move works by."""
+    found = []
+    for stmt, _ in walk_paths(kernel.body):
+        if isinstance(stmt, Command) and stmt.name == machine.attribute(move.name, "configured_by"):
+            roles = machine.effects[stmt.name].operands
+            key = dict(zip(roles, stmt.operands, strict=False)).get("id")
+            wanted = machine.attribute(move.name, "id")
+            if key is None or wanted is None or key == Expr(int(wanted)):
+                found.append(stmt)
+    return found
+
+
+def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
+    """Whether two commands work by the same setting."""
+    return all(
+        machine.attribute(left.name, key) == machine.attribute(right.name, key)
+        for key in ("configured_by", "id")
+    )
+
+
 def default_stride(machine: Machine, name: str) -> int:
     """Rows of a block where the command's setting does not say otherwise."""
     return int(machine.attribute(name, "max_rows") or 1)

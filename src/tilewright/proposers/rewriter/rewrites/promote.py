@@ -35,7 +35,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.undo import plain
-from tilewright.proposers.rewriter.rewrites.window import find_window, load_windows
+from tilewright.proposers.rewriter.rewrites.window import find_box
 
 
 def promote(
@@ -58,26 +58,29 @@ def promote(
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(buffer, loop, machine)
     chains = {a: _chain(a, loop) for a in buffer.accesses}
-    needed = _needed_loops(buffer, chains)
-    for access in buffer.accesses:
-        if not set(needed) <= set(chains[access]):
-            raise NotApplicable(f"a use of {buffer_name} is outside a loop its loads depend on")
-    window = None if at_first_use else find_window(kernel, machine, buffer, needed)
-    offset, rows = _layout(buffer, needed, window)
-    shift = offset + (ELSEWHERE - buffer.base)
-    kernel, loop = _grown(kernel, loop, buffer, shift, rows)
-    writers = {a.command for a in find_buffer(kernel, machine, buffer_name).writers}
+    shared, private = _needed_loops(buffer, chains)
+    names = {n.var for n in (*shared, *private)}
+    box = None if at_first_use else find_box(kernel, machine, buffer, shared, private, ELSEWHERE)
+    note = f"{buffer_name} for all of loop {loop.var}"
+    if box:
+        kernel = _with_loads(kernel, loop, buffer, with_notes(box.loads, (note,)))
+        rows = {(a.command, a.operand): row for a, row in box.rows.items()}
+        return placed(readdressed(kernel, rows), machine)
+    offset = _layout(buffer, shared)
+    kernel, loop = _grown(kernel, loop, buffer, offset + (ELSEWHERE - buffer.base))
+    buffer = find_buffer(kernel, machine, buffer_name)
+    writers = {a.command for a in buffer.writers}
     if at_first_use:
-        return placed(_guarded(kernel, loop, writers, {n.var for n in needed}), machine)
-    loads = _only(loop, writers, {n.var for n in needed if not window or n is not window[0]})
-    if window:
-        loads = load_windows(kernel, machine, loads, *window)
-    loads = with_notes(loads, (f"{buffer_name} for all of loop {loop.var}",))
+        return placed(_guarded(kernel, loop, writers, names), machine)
+    loads = with_notes(_only(loop, writers, names), (note,))
+    return placed(_with_loads(kernel, loop, buffer, loads), machine)
+
+
+def _with_loads(kernel: Kernel, loop: Loop, buffer: Buffer, loads: Body) -> Kernel:
+    """The kernel with the loads of a buffer before a loop instead of inside it."""
+    writers = {a.command for a in buffer.writers}
     rest = rebuilt((loop,), lambda s: () if s in writers else None)
-    kernel = kernel.with_body(
-        rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None)
-    )
-    return placed(kernel, machine)
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (*loads, *rest) if s is loop else None))
 
 
 def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> bool:
@@ -85,7 +88,7 @@ def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(buffer, loop, machine)
-    return loop in _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})
+    return loop in _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})[0]
 
 
 def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
@@ -121,8 +124,13 @@ def _chain(access: Access, loop: Loop) -> list[Loop]:
     return around[around.index(loop) :]
 
 
-def _needed_loops(buffer: Buffer, chains: dict[Access, list[Loop]]) -> list[Loop]:
-    """Loops, outermost first, whose iterations load different data."""
+def _needed_loops(
+    buffer: Buffer, chains: dict[Access, list[Loop]]
+) -> tuple[list[Loop], list[Loop]]:
+    """Loops, outermost first, whose iterations load different data.
+
+    First those around every access, then those around loads alone, which fill parts of the buffer.
+    """
     needed: set[Loop] = set()
     for access in buffer.writers:
         names = set(names_in(access.command))
@@ -133,17 +141,20 @@ def _needed_loops(buffer: Buffer, chains: dict[Access, list[Loop]]) -> list[Loop
             elif stmt in chains[access] and isinstance(stmt, Loop) and stmt.var in names:
                 needed.add(stmt)
                 names |= stmt.lower.names() | stmt.upper.names()
-    order = chains[buffer.writers[0]]
-    return [n for n in order if n in needed]
+    around_all = set(chains[buffer.writers[0]]).intersection(*chains.values())
+    shared = [n for n in chains[buffer.writers[0]] if n in needed & around_all]
+    private = [n for a in buffer.writers for n in chains[a] if n in needed - around_all]
+    readers = {n for a in buffer.readers for n in chains[a]}
+    if any(n in readers for n in private):
+        raise NotApplicable(f"a use of {buffer.name} is outside a loop its loads depend on")
+    return shared, list(dict.fromkeys(private))
 
 
-def _layout(
-    buffer: Buffer, needed: list[Loop], window: tuple[Loop, int] | None
-) -> tuple[Expr, int]:
-    """Row offset of each iteration's block, and rows of the grown buffer.
+def _layout(buffer: Buffer, needed: list[Loop]) -> Expr:
+    """Row offset of each iteration's block in the grown buffer.
 
-    A window slides by one row per iteration of its loop, so many in all. The loop that walks along
-    a row of the array goes innermost, so that its blocks lie where one wide load would put them.
+    The loop that walks along a row of the array goes innermost, so that its blocks lie where one
+    wide load would put them.
     """
     along = {
         e.names()
@@ -155,10 +166,6 @@ def _layout(
     inner_last = sorted(needed, key=lambda n: any(names == {n.var} for names in along))
     offset, size = Expr(), buffer.intervals()[-1][1] - buffer.base
     env = env_of(buffer.writers[0].above)
-    if window:
-        sliding, more = window
-        inner_last.remove(sliding)
-        offset, size = var(sliding.var) - sliding.lower, size + more
     for loop in reversed(inner_last):
         count = trip_count(loop, env)
         if count is None or not loop.lower.is_const:
@@ -169,12 +176,10 @@ def _layout(
         else:
             offset = offset + quotient(distance, loop.step) * size
         size *= count
-    return offset, size
+    return offset
 
 
-def _grown(
-    kernel: Kernel, loop: Loop, buffer: Buffer, shift: Expr, rows: int
-) -> tuple[Kernel, Loop]:
+def _grown(kernel: Kernel, loop: Loop, buffer: Buffer, shift: Expr) -> tuple[Kernel, Loop]:
     """The kernel with the buffer's addresses shifted, and the same loop in it."""
     position = [s for s in walk(kernel.body) if isinstance(s, Loop)].index(loop)
     kernel = readdressed(kernel, shifted(buffer, shift))

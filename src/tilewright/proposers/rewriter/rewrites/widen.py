@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis import env_of, simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable, block_stride
+from tilewright.proposers.rewriter.buffers import (
+    NotApplicable,
+    block_stride,
+    by_same_setting,
+    settings_for,
+)
 from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -14,6 +20,7 @@ from tilewright.proposers.rewriter.ir import (
     Kernel,
     Local,
     Loop,
+    Stmt,
     rebuilt,
     walk_paths,
 )
@@ -27,13 +34,39 @@ def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     After:  `for (k = 0; k < 256; k += 64) load(&A[i][k], SPAD(k), 64, 16);`
 
     Legal for a loop around one load or store that walks along a row of the array, when each
-    iteration's local block lies where the next block of a wide move would.
+    iteration's local block lies where the next block of a wide move would. Where the blocks lie
+    further apart, the setting of the loads changes to that distance, if no other wide load uses
+    it. Loops between this one and the move go outside it.
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
-    wide = _merged(kernel, machine, loop, above)
-    return simplify(
-        kernel.with_body(rebuilt(kernel.body, lambda s: (wide,) if s is loop else None))
-    )
+    inner, move = _nest(loop)
+    wide, stride = _merged(kernel, machine, replace(loop, body=(move,)), (*above, *inner))
+    for around in reversed(inner):
+        wide = replace(around, body=(wide,))
+    if inner:
+        wide = replace(wide, notes=loop.notes)
+
+    def change(stmt: Stmt) -> Body | None:
+        return (wide,) if stmt is loop else None
+
+    kernel = kernel.with_body(rebuilt(kernel.body, change))
+    if stride is not None:
+        kernel = _with_stride(kernel, machine, move, stride)
+    return simplify(kernel)
+
+
+def _nest(loop: Loop) -> tuple[list[Loop], Command]:
+    """The loops between a loop and the one command in it, and that command."""
+    inner: list[Loop] = []
+    body = loop.body
+    while len(body) == 1 and isinstance(body[0], Loop):
+        inner.append(body[0])
+        body = body[0].body
+    if len(body) != 1 or not isinstance(body[0], Command):
+        raise NotApplicable(f"loop {loop.var} is not around one move")
+    if any(loop.var in s.lower.names() | s.upper.names() for s in inner):
+        raise NotApplicable(f"the loops inside loop {loop.var} depend on it")
+    return inner, body[0]
 
 
 def widened_everywhere(kernel: Kernel, machine: Machine) -> Kernel:
@@ -52,13 +85,10 @@ def widened_everywhere(kernel: Kernel, machine: Machine) -> Kernel:
     return kernel
 
 
-def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> Loop:
+def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[Loop, int | None]:
+    """The loop with wider moves, and the block stride to set for them if another one is set."""
     move = loop.body[0]
-    if (
-        len(loop.body) != 1
-        or not isinstance(move, Command)
-        or (machine.unit(move.name) not in ("load", "store"))
-    ):
+    if not isinstance(move, Command) or machine.unit(move.name) not in ("load", "store"):
         raise NotApplicable(f"loop {loop.var} is not around one move")
     at = {r: i for i, r in enumerate(machine.effects[move.name].operands)}
     dram = next((o for o in move.operands if isinstance(o, Dram)), None)
@@ -73,7 +103,7 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> Loop:
     columns = move.operands[at["columns"]]
     if columns not in (Expr(loop.step), minimum(Expr(loop.step), loop.upper - var(loop.var))):
         raise NotApplicable(f"the moves of loop {loop.var} leave gaps")
-    _check_layout(kernel, machine, loop, move, local)
+    stride = _stride(kernel, machine, loop, move, local, above)
     most = int(machine.attribute(move.name, "max_columns") or 0)
     span = bounds(loop.upper - loop.lower, env_of(above))[1]
     factor = int(min(most // loop.step, -(-span // loop.step)))
@@ -82,19 +112,55 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> Loop:
     width = loop.step * factor
     operands = list(move.operands)
     operands[at["columns"]] = minimum(Expr(width), loop.upper - var(loop.var))
-    return replace(loop, step=width, body=(replace(move, operands=tuple(operands)),))
+    return replace(loop, step=width, body=(replace(move, operands=tuple(operands)),)), stride
 
 
-def _check_layout(
-    kernel: Kernel, machine: Machine, loop: Loop, move: Command, local: Local
-) -> None:
+def _stride(
+    kernel: Kernel, machine: Machine, loop: Loop, move: Command, local: Local, above: Body
+) -> int | None:
+    """The block stride that the moves need, None where it is set already."""
     row_columns = machine.spaces[local.space].row_columns
-    stride = block_stride(kernel, machine, move)
-    per_iteration = local.row.coefficient(loop.var) * loop.step
-    plain = (local.row - var(loop.var) * local.row.coefficient(loop.var)).names()
-    if (
-        loop.step % row_columns
-        or loop.var in plain
-        or (per_iteration != loop.step // row_columns * stride)
-    ):
+    following = local.row.substituted({loop.var: var(loop.var) + loop.step}) - local.row
+    needed, rest = divmod(following.const * row_columns, loop.step)
+    if loop.step % row_columns or not following.is_const or rest:
         raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
+    if needed == block_stride(kernel, machine, move):
+        return None
+    rows = move.operands[machine.effects[move.name].operands.index("rows")]
+    most = bounds(rows, env_of(above))[1] if isinstance(rows, Expr) else math.inf
+    if needed < most or not _can_set_stride(kernel, machine, move):
+        raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
+    return needed
+
+
+def _can_set_stride(kernel: Kernel, machine: Machine, move: Command) -> bool:
+    """Whether this move's setting has a block stride and every other move by it is narrow."""
+    settings = settings_for(kernel, machine, move)
+    if not settings or any(
+        "block_stride" not in machine.effects[s.name].operands for s in settings
+    ):
+        return False
+    for command, above in walk_paths(kernel.body):
+        if isinstance(command, Command) and by_same_setting(command, move, machine):
+            roles = machine.effects[command.name].operands
+            columns = command.operands[roles.index("columns")]
+            local = next((o for o in command.operands if isinstance(o, Local)), None)
+            if local is None or not isinstance(columns, Expr):
+                return False
+            if bounds(columns, env_of(above))[1] > machine.spaces[local.space].row_columns:
+                return False
+    return True
+
+
+def _with_stride(kernel: Kernel, machine: Machine, move: Command, stride: int) -> Kernel:
+    """The kernel with another block stride in every setting for a move."""
+    settings = set(settings_for(kernel, machine, move))
+
+    def change(stmt: Stmt) -> Body | None:
+        if not isinstance(stmt, Command) or stmt not in settings:
+            return None
+        operands = list(stmt.operands)
+        operands[machine.effects[stmt.name].operands.index("block_stride")] = Expr(stride)
+        return (replace(stmt, operands=tuple(operands)),)
+
+    return kernel.with_body(rebuilt(kernel.body, change))

@@ -1,107 +1,316 @@
-"""Overlapping windows: neighbouring iterations that load nearly the same rows of an array."""
+"""Overlapping windows: iterations that load parts of an array which they share with others.
+
+What a load fetches over some loops is a box: planes, each of some column blocks of rows. Loops that
+step along the same dimension (an output row and a row of the filter, a pixel and a tap) walk over
+the same elements again; the box holds every element once.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.analysis import at_value
-from tilewright.proposers.rewriter.buffers import Access, Buffer
-from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, var
+from tilewright.proposers.rewriter.analysis import env_of, trip_count
+from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, settings_for
+from tilewright.proposers.rewriter.expr import Expr, Minimum, bounds, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
     Dram,
     Kernel,
-    Local,
     Loop,
-    commands,
     fresh_name,
-    names_in,
-    rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
 
 
-def find_window(
-    kernel: Kernel, machine: Machine, buffer: Buffer, loops: list[Loop]
-) -> tuple[Loop, int] | None:
-    """A loop whose iterations load rows one further each, and by how many rows in all.
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A buffer that holds the box: new rows for every reader, and the loads, from row `base` on."""
 
-    The rows of a move must be the array's rows: the move's setting steps by one of them.
+    rows: dict[Access, Expr]
+    loads: Body
+
+
+def find_box(
+    kernel: Kernel,
+    machine: Machine,
+    buffer: Buffer,
+    needed: list[Loop],
+    private: list[Loop],
+    base: int,
+) -> Box | None:
+    """The box of a buffer's one load over `needed` loops; None where nothing overlaps.
+
+    Before: `for t { load(&A[x + t][c], SPAD(0), 16, 14); use(SPAD(0)); }`
+    After:  `load(&A[x][c], SPAD(0), 16, 16);  for t { use(SPAD(t)); }`
+
+    `private` are loops around the load alone, whose iterations fill parts of the buffer. The load
+    must be affine, each loop in one dimension, and its rows those of the array.
     """
-    for loop in loops:
-        span = loop.upper - loop.lower
+    try:
+        return _box(_Load.of(kernel, machine, buffer, needed, private), base)
+    except NotApplicable:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """One dimension of the array before the last two, and the loops along it.
+
+    Positions count multiples of `unit` elements from the first one; `count` of them are laid out,
+    `upper` is how many there are for these values of the loops around.
+    """
+
+    dimension: int
+    loops: tuple[Loop, ...]
+    unit: int
+    count: int
+    upper: Expr
+
+    def position(self, loop: Loop, index: Expr, iteration: Expr) -> Expr:
+        """How far an iteration of one of the loops is from its first."""
+        return iteration * (index.coefficient(loop.var) * loop.step // self.unit)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """The load of a buffer, taken apart: which of its loops steps along which dimension."""
+
+    kernel: Kernel
+    machine: Machine
+    buffer: Buffer
+    access: Access
+    dram: Dram
+    rows: Expr
+    needed: tuple[Loop, ...]
+    private: tuple[Loop, ...]
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        machine: Machine,
+        buffer: Buffer,
+        needed: list[Loop],
+        private: list[Loop],
+    ) -> _Load:
+        """The parts of a buffer's load; `NotApplicable` unless it is one narrow affine load."""
+        if len(buffer.writers) != 1 or buffer.slots != 1:
+            raise NotApplicable("not one load into one slot")
+        access = buffer.writers[0]
+        roles = machine.effects[access.command.name].operands
+        given = dict(zip(roles, access.command.operands, strict=False))
+        dram, rows, columns = (given.get(r) for r in ("dram_read", "rows", "columns"))
+        if not (isinstance(dram, Dram) and isinstance(rows, Expr) and isinstance(columns, Expr)):
+            raise NotApplicable("the load is not modelled")
+        width = next(a.shape[-1:] for a in kernel.arrays if a.name == dram.array)
+        strides = [
+            dict(zip(machine.effects[c.name].operands, c.operands, strict=False))["dram_stride"]
+            for c in settings_for(kernel, machine, access.command)
+        ]
         if (
-            loop.step == 1
-            and loop.lower.is_const
-            and span.is_const
-            and buffer.slots == 1
-            and all(_slides(kernel, machine, buffer, a, loop) for a in buffer.writers)
+            len(dram.index) < 2
+            or not strides
+            or any((s,) != tuple(map(Expr, width)) for s in strides)
         ):
-            return loop, span.const - 1
-    return None
+            raise NotApplicable("the rows of the load are not those of the array")
+        if bounds(columns, access.env)[1] > machine.spaces[access.local.space].row_columns:
+            raise NotApplicable("the load is wider than a row")
+        names = {v.var for v in (*needed, *private)}
+        if columns.names() & names:
+            raise NotApplicable("the columns depend on a loop")
+        load = cls(kernel, machine, buffer, access, dram, rows, tuple(needed), tuple(private))
+        load.check()
+        return load
+
+    def check(self) -> None:
+        """Each loop steps along one dimension; only private ones move through the buffer."""
+        for loop in (*self.needed, *self.private):
+            if len([e for e in self.dram.index if loop.var in e.names()]) != 1:
+                raise NotApplicable(f"loop {loop.var} does not step along one dimension")
+            index = self.dram.index[self.dimension(loop)]
+            step = index.coefficient(loop.var)
+            if step < 1 or loop.var in (index - var(loop.var) * step).names():
+                raise NotApplicable(f"loop {loop.var} is not affine")
+            in_buffer = self.access.local.row.coefficient(loop.var)
+            if loop in self.needed and loop.var in self.access.local.row.names():
+                raise NotApplicable(f"loop {loop.var} moves through the buffer")
+            if loop in self.private and (
+                self.dimension(loop) == len(self.dram.index) - 1
+                or (self.dimension(loop) == self.row_dimension and in_buffer != step)
+                or in_buffer < 1
+            ):
+                raise NotApplicable(f"the parts of loop {loop.var} are not rows of the array")
+
+    @property
+    def row_dimension(self) -> int:
+        """The dimension along the rows of the move."""
+        return len(self.dram.index) - 2
+
+    def dimension(self, loop: Loop) -> int:
+        """The dimension a loop steps along."""
+        return next(d for d, e in enumerate(self.dram.index) if loop.var in e.names())
+
+    def along(self, dimension: int) -> list[Loop]:
+        """The loops along a dimension, outermost first."""
+        return [v for v in (*self.needed, *self.private) if self.dimension(v) == dimension]
+
+    def height(self, loops: list[Loop]) -> Expr:
+        """Rows from the first to the last that these loops and one move reach."""
+        index = self.dram.index[self.row_dimension]
+        distance = self.rows
+        for loop in loops:
+            distance = distance + (var(loop.var) - loop.lower) * index.coefficient(loop.var)
+        height = _largest(distance, loops)
+        if height.names() & {v.var for v in (*self.needed, *self.private)}:
+            raise NotApplicable("the rows depend on a loop that is left behind")
+        return height
+
+    def planes(self) -> list[_Plane]:
+        """The dimensions that loops step along before the rows, outermost first."""
+        return [
+            self._plane(d, loops) for d in range(self.row_dimension) if (loops := self.along(d))
+        ]
+
+    def _plane(self, dimension: int, loops: list[Loop]) -> _Plane:
+        index = self.dram.index[dimension]
+        unit = math.gcd(*(index.coefficient(v.var) * v.step for v in loops))
+        upper = Expr(1)
+        for loop in loops:
+            iterations = quotient(loop.upper - 1 - loop.lower, loop.step)
+            upper = upper + iterations * (index.coefficient(loop.var) * loop.step // unit)
+        if upper.names() & {v.var for v in (*self.needed, *self.private)}:
+            raise NotApplicable("the bounds of a loop depend on another")
+        return _Plane(dimension, tuple(loops), unit, self.most(upper), upper)
+
+    def most(self, expr: Expr) -> int:
+        """The largest value of an expression around the load."""
+        value = bounds(expr, self.access.env)[1]
+        if not math.isfinite(value):
+            raise NotApplicable("an extent has no bound")
+        return int(value)
+
+    def overlaps(self, planes: list[_Plane]) -> bool:
+        """Whether iterations share elements: along the rows, or in a dimension of planes."""
+        by_row = self.along(self.row_dimension)
+        index = self.dram.index[self.row_dimension]
+        one = self.most(self.height([v for v in by_row if v in self.private]))
+        return any(len(p.loops) > 1 for p in planes) or any(
+            index.coefficient(v.var) * v.step < one for v in by_row if v in self.needed
+        )
 
 
-def load_windows(kernel: Kernel, machine: Machine, loads: Body, loop: Loop, more: int) -> Body:
-    """The loads of one iteration, with the rows of all the others.
+def _box(load: _Load, base: int) -> Box:
+    planes = load.planes()
+    if not load.overlaps(planes):
+        raise NotApplicable("nothing overlaps")
+    _taken_apart(load, load.access)
+    tall = load.height(load.along(load.row_dimension))
+    height = load.most(tall)
+    offset, size = _column_offset(load, height)
+    scale: list[int] = []
+    for plane in reversed(planes):
+        scale.insert(0, size)
+        size *= plane.count
+    rows = {a: _new_row(load, a, planes, scale) + offset + base for a in load.buffer.readers}
+    return Box(rows, _loads(load, planes, scale, tall, offset + base))
 
-    Before: `for t { load(&A[x + t][c], SPAD(t), 16, 14); }`
-    After:  `load(&A[x][c], SPAD(0), 16, 16);`
-    """
-    piece = fresh_name(kernel, "rows")
-    loads = at_value(loads, loop.var, loop.lower)
-    new = {c: _in_pieces(c, piece, more, machine) for c in commands(loads)}
-    return rebuilt(loads, lambda s: (new[s],) if isinstance(s, Command) else None)
+
+def _column_offset(load: _Load, height: int) -> tuple[Expr, int]:
+    """Rows from the first column block to the one of this iteration, and of all of them."""
+    offset, size = Expr(), height
+    for loop in reversed(load.along(load.row_dimension + 1)):
+        count = trip_count(loop, env_of(load.access.above))
+        if count is None or not loop.lower.is_const:
+            raise NotApplicable(f"the trip count of loop {loop.var} is not known")
+        offset = offset + quotient(var(loop.var) - loop.lower, loop.step) * size
+        size *= count
+    return offset, size
 
 
-def _in_pieces(command: Command, name: str, more: int, machine: Machine) -> Loop:
-    """A load with more rows, in as many moves as it takes."""
-    most = int(machine.attribute(command.name, "max_rows") or 1)
-    at = machine.effects[command.name].operands.index("rows")
-    rows = command.operands[at]
-    assert isinstance(rows, Expr)
+def _new_row(load: _Load, access: Access, planes: list[_Plane], scale: list[int]) -> Expr:
+    """Where an access finds its row in the box, apart from the column block."""
+    row, parts = _taken_apart(load, access)
+    index = load.dram.index
+    for loop in load.along(load.row_dimension):
+        if loop in load.needed:
+            step = index[load.row_dimension].coefficient(loop.var)
+            row = row + (var(loop.var) - loop.lower) * step
+    for plane, size in zip(planes, scale, strict=True):
+        for loop in plane.loops:
+            iteration = parts.get(loop, quotient(var(loop.var) - loop.lower, loop.step))
+            row = row + plane.position(loop, index[plane.dimension], iteration) * size
+    return row
+
+
+def _taken_apart(load: _Load, access: Access) -> tuple[Expr, dict[Loop, Expr]]:
+    """A row of the buffer as it was: the row within a part, and each private loop's part of it."""
+    rest, limit = access.local.row - load.buffer.base, load.buffer.rows
+    parts: dict[Loop, Expr] = {}
+    own = [v for v in load.private if load.dimension(v) < load.row_dimension]
+    stride = {v: load.access.local.row.coefficient(v.var) * v.step for v in own}
+    for loop in sorted(own, key=lambda v: -stride[v]):
+        size = stride[loop]
+        number = Expr(
+            rest.const // size, tuple((a, c // size) for a, c in rest.terms if c % size == 0)
+        )
+        low, high = bounds(number, access.env)
+        if low < 0 or high * size >= limit:
+            raise NotApplicable("an address leaves its part of the buffer")
+        parts[loop], rest, limit = number, rest - number * size, size
+    low, high = bounds(rest, access.env)
+    if own and (low < 0 or high + access.rows > limit):
+        raise NotApplicable("an address leaves its part of the buffer")
+    return rest, parts
+
+
+def _loads(load: _Load, planes: list[_Plane], scale: list[int], tall: Expr, offset: Expr) -> Body:
+    """The nest that loads the box: planes, column blocks, rows in as many moves as it takes."""
+    command = load.access.command
+    most = int(load.machine.attribute(command.name, "max_rows") or 1)
+    by_column = load.along(load.row_dimension + 1)
+    start = {v.var: v.lower for v in (*load.private, *load.needed) if v not in by_column}
+    index = [e.substituted(start) for e in load.dram.index]
+    row, nest = offset, []
+    for plane, size in zip(planes, scale, strict=True):
+        loop = plane.loops[0]
+        if len(plane.loops) == 1 and loop in load.needed:
+            position = quotient(var(loop.var) - loop.lower, loop.step)
+        else:
+            loop = Loop(fresh_name(load.kernel, loop.var), Expr(), plane.upper, 1, ())
+            position = var(loop.var)
+        nest.append(loop)
+        index[plane.dimension] = index[plane.dimension] + position * plane.unit
+        row = row + position * size
+    nest.extend(by_column)
+    piece = fresh_name(load.kernel, "rows")
+    nest.append(Loop(piece, Expr(), tall, most, ()))
+    index[-2], row = index[-2] + var(piece), row + var(piece)
     operands = list(command.operands)
-    for position, operand in enumerate(operands):
-        if isinstance(operand, Local):
-            operands[position] = replace(operand, row=operand.row + var(name))
-        elif isinstance(operand, Dram):
-            index = list(operand.index)
-            index[-2] = index[-2] + var(name)
-            operands[position] = replace(operand, index=tuple(index))
-    operands[at] = minimum(Expr(most), rows + more - var(name))
-    return Loop(name, Expr(), rows + more, most, (replace(command, operands=tuple(operands)),))
+    operands[operands.index(load.dram)] = Dram(load.dram.array, tuple(index))
+    operands[load.access.operand] = replace(load.access.local, row=row)
+    at = load.machine.effects[command.name].operands.index("rows")
+    operands[at] = minimum(Expr(most), tall - var(piece))
+    stmt: Command | Loop = replace(command, operands=tuple(operands))
+    for loop in reversed(nest):
+        stmt = replace(loop, body=(stmt,), notes=())
+    return (stmt,)
 
 
-def _slides(kernel: Kernel, machine: Machine, buffer: Buffer, load: Access, loop: Loop) -> bool:
-    """Whether a load moves along the rows of its array with a loop, and only by that."""
-    command = load.command
-    roles = machine.effects[command.name].operands
-    dram = next((o for o in command.operands if isinstance(o, Dram)), None)
-    if dram is None or len(dram.index) < 2 or "rows" not in roles:
-        return False
-    rows = command.operands[roles.index("rows")]
-    along = dram.index[-2] - var(loop.var)
-    index = (*dram.index[:-2], along, dram.index[-1])
-    others = replace(
-        command,
-        operands=tuple(replace(dram, index=index) if o is dram else o for o in command.operands),
-    )
-    return (
-        loop.var not in names_in(others)
-        and isinstance(rows, Expr)
-        and bounds(rows, load.env)[1] == buffer.rows
-        and _steps_by_rows(kernel, machine, command, dram)
-    )
-
-
-def _steps_by_rows(kernel: Kernel, machine: Machine, command: Command, dram: Dram) -> bool:
-    """Whether every setting for this load steps by one row of the array."""
-    width = next(a.shape[-1:] for a in kernel.arrays if a.name == dram.array)
-    found = []
-    for setting in commands(kernel.body):
-        if setting.name == machine.attribute(command.name, "configured_by"):
-            roles = machine.effects[setting.name].operands
-            given = dict(zip(roles, setting.operands, strict=False))
-            if given.get("id") == Expr(int(machine.attribute(command.name, "id") or 0)):
-                found.append(given.get("dram_stride"))
-    return bool(found and width) and all(stride == Expr(width[0]) for stride in found)
+def _largest(expr: Expr, loops: list[Loop]) -> Expr:
+    """The largest value over some loops, or more; minimums are taken apart first."""
+    minimums = [(a, c) for a, c in expr.terms if isinstance(a, Minimum)]
+    if len(minimums) == 1 and minimums[0][1] == 1:
+        atom = minimums[0][0]
+        assert isinstance(atom, Minimum)
+        rest = expr - Expr(0, ((atom, 1),))
+        return minimum(_largest(rest + atom.left, loops), _largest(rest + atom.right, loops))
+    for loop in loops:
+        step = expr.coefficient(loop.var)
+        last = loop.lower + quotient(loop.upper - 1 - loop.lower, loop.step) * loop.step
+        rest = expr - var(loop.var) * step
+        if loop.var in rest.names():
+            raise NotApplicable(f"the rows are not affine in {loop.var}")
+        expr = rest + (last if step > 0 else loop.lower) * step
+    return expr
