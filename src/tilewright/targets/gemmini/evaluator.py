@@ -17,7 +17,12 @@ from tilewright.targets.gemmini.simulator import (
     versions,
 )
 from tilewright.targets.gemmini.source_rules import check_source
-from tilewright.targets.gemmini.toolchain import Toolchain, compile_kernel, find_toolchain
+from tilewright.targets.gemmini.toolchain import (
+    Toolchain,
+    compile_kernel,
+    compiler_sandbox,
+    find_toolchain,
+)
 
 
 def create_evaluator(
@@ -40,6 +45,11 @@ class GemminiBuilder:
     def __init__(self, toolchain: Toolchain, timeout_s: float) -> None:
         self._toolchain = toolchain
         self._timeout_s = timeout_s
+
+    @property
+    def sandbox(self) -> str:
+        """What the compiler runs in."""
+        return compiler_sandbox(self._toolchain).name
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """An ELF file, or the compiler's complaint with its line."""
