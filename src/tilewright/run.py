@@ -63,6 +63,9 @@ from tilewright.search.proposing import Batches
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
 
+CLOCK_EVERY_S = 1.0
+"""How often the wall time of a run is made durable: what a kill may leave uncounted."""
+
 BASELINES_EVENT = "Baselines"
 """Entry of a run's event log that holds the outcomes of the target's baselines."""
 
@@ -252,7 +255,7 @@ class _Session:
         self._storage = storage
         self._run = run
         self._on_event = on_event
-        self._started = monotonic()
+        self._started = self._clocked = monotonic()
 
     def work(self, workers: int | None) -> Summary:
         """Search until it is over; the run's status says afterwards how it ended."""
@@ -336,7 +339,8 @@ class _Session:
 
     def _append(self, trial: Trial) -> None:
         self._storage.append_trial(self._run.id, trial)
-        self._set("running", "")
+        if monotonic() - self._clocked >= CLOCK_EVERY_S:
+            self._set("running", "")
 
     def _hear(self, event: Event) -> None:
         """Keep the event log, then tell the listener."""
@@ -358,6 +362,7 @@ class _Session:
         return self._run.wall_s + monotonic() - self._started
 
     def _set(self, status: str, reason: str) -> None:
+        self._clocked = monotonic()
         self._storage.update_run(
             self._run.id, status=status, stop_reason=reason, wall_s=self._wall_s()
         )

@@ -7,6 +7,7 @@ from importlib.resources import as_file, files
 from sqlalchemy import Connection, inspect, text
 
 from tilewright.core.errors import StorageError
+from tilewright.storage.schema import metadata
 
 HEAD = "0002"
 """Newest revision. Known here so that an up-to-date database is opened without alembic."""
@@ -37,6 +38,13 @@ def migrate(connection: Connection, target: str = HEAD) -> None:
             f"{current}, this version knows up to {HEAD}): upgrade tilewright or choose another "
             "--project folder."
         )
+    if current is None and target == HEAD:  # the tables the migrations lead to, without alembic
+        metadata.create_all(connection)
+        connection.execute(
+            text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+        )
+        connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
+        return
     # Imported late: alembic takes longer to import than everything else here together.
     from alembic import command
     from alembic.config import Config

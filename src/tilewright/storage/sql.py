@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from tilewright.core.codec import from_json, to_json
@@ -18,6 +18,30 @@ from tilewright.core.errors import InternalError, StorageError, UnknownNameError
 from tilewright.core.records import Candidate, Failed, History, Outcome, RunRecord, Trial
 from tilewright.storage.database import Database
 from tilewright.storage.schema import artifacts, events, outcomes, runs, trials
+
+# What every evaluation does. Built once: making a statement takes longer than running it.
+_FOLLOWING = select(func.count()).select_from(trials).where(trials.c.run_id == bindparam("of_run"))
+_CACHED = select(outcomes.c.outcome).where(outcomes.c.key == bindparam("wanted"))
+_NEW_OUTCOME = upsert(outcomes).values(
+    {name: bindparam(name) for name in ("key", "outcome", "bound")}
+)
+_STORE = _NEW_OUTCOME.on_conflict_do_update(
+    index_elements=[outcomes.c.key],
+    set_={"outcome": _NEW_OUTCOME.excluded.outcome, "bound": _NEW_OUTCOME.excluded.bound},
+    where=outcomes.c.bound.is_not(None)
+    & (_NEW_OUTCOME.excluded.bound.is_(None) | (_NEW_OUTCOME.excluded.bound > outcomes.c.bound)),
+)
+_PUT = (
+    upsert(artifacts)
+    .values({name: bindparam(name) for name in ("digest", "kind", "size", "data")})
+    .on_conflict_do_nothing()
+)
+_ADD_TRIAL = insert(trials)
+_UPDATE_RUN = (
+    update(runs)
+    .where(runs.c.id == bindparam("of_run"))
+    .values({name: bindparam(name) for name in ("status", "stop_reason", "wall_s")})
+)
 
 
 class SqlStorage:
@@ -50,11 +74,9 @@ class SqlStorage:
 
     def update_run(self, run_id: str, *, status: str, stop_reason: str, wall_s: float) -> None:
         """Set a run's status, stop reason and wall seconds."""
-        statement = update(runs).where(runs.c.id == run_id)
+        values = {"status": status, "stop_reason": stop_reason, "wall_s": wall_s}
         with self._database.write() as connection:
-            connection.execute(
-                statement.values(status=status, stop_reason=stop_reason, wall_s=wall_s)
-            )
+            connection.execute(_UPDATE_RUN, {**values, "of_run": run_id})
 
     def run(self, run_id: str) -> RunRecord:
         """A run by id, unique prefix or "latest"; `UnknownNameError` if there is none."""
@@ -96,9 +118,8 @@ class SqlStorage:
     def append_trial(self, run_id: str, trial: Trial) -> None:
         """Append one trial; `InternalError` unless its index is the next one."""
         candidate = trial.candidate
-        count = select(func.count()).select_from(trials).where(trials.c.run_id == run_id)
         with self._database.write() as connection:
-            following = connection.execute(count).scalar_one()
+            following = connection.execute(_FOLLOWING, {"of_run": run_id}).scalar_one()
             if trial.index != following:
                 raise InternalError(
                     f"trial {trial.index} of run {run_id} was appended where {following} is next."
@@ -118,7 +139,7 @@ class SqlStorage:
                 "wall_s": trial.wall_s,
                 "cached": trial.cached,
             }
-            connection.execute(insert(trials).values(values))
+            connection.execute(_ADD_TRIAL, values)
 
     def history(self, run_id: str) -> History:
         """All trials of a run, in the order of their indices."""
@@ -133,9 +154,8 @@ class SqlStorage:
 
     def cached_outcome(self, key: str) -> Outcome | None:
         """Outcome stored under a content key, if any."""
-        wanted = select(outcomes.c.outcome).where(outcomes.c.key == key)
         with self._database.read() as connection:
-            found = connection.execute(wanted).scalar()
+            found = connection.execute(_CACHED, {"wanted": key}).scalar()
         outcome: Outcome | None = None if found is None else _load(found)
         return outcome
 
@@ -146,16 +166,9 @@ class SqlStorage:
         to a higher bound or to a full outcome.
         """
         bound = outcome.bound if isinstance(outcome, Failed) else None
-        statement = upsert(outcomes).values(key=key, outcome=_dump(outcome), bound=bound)
-        new = statement.excluded
-        statement = statement.on_conflict_do_update(
-            index_elements=[outcomes.c.key],
-            set_={"outcome": new.outcome, "bound": new.bound},
-            where=outcomes.c.bound.is_not(None)
-            & (new.bound.is_(None) | (new.bound > outcomes.c.bound)),
-        )
+        values = {"key": key, "outcome": _dump(outcome), "bound": bound}
         with self._database.write() as connection:
-            connection.execute(statement)
+            connection.execute(_STORE, values)
 
     def put_artifact(self, data: bytes, kind: str) -> str:
         """Store bytes by content (compressed); returns their SHA-256."""
@@ -196,7 +209,7 @@ def now() -> str:
 def _put(connection: Connection, data: bytes, kind: str) -> str:
     digest = sha256(data).hexdigest()
     values = {"digest": digest, "kind": kind, "size": len(data), "data": zlib.compress(data)}
-    connection.execute(upsert(artifacts).values(values).on_conflict_do_nothing())
+    connection.execute(_PUT, values)
     return digest
 
 

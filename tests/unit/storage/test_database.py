@@ -41,11 +41,16 @@ def test_the_database_uses_a_write_ahead_log(file: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_the_migrations_lead_to_the_schema(tmp_path: Path) -> None:
+def test_a_new_database_has_the_schema_without_migrations(tmp_path: Path) -> None:
     opened = Database(tmp_path / "a.db")
+    assert migrated(opened) == (migrate.HEAD, [])
+
+
+def migrated(opened: Database) -> tuple[str | None, list[object]]:
+    """The revision a database is at, and in what it differs from the newest schema."""
     with opened.read() as connection:
         difference = compare_metadata(MigrationContext.configure(connection), metadata)
-    assert difference == []
+        return migrate.schema_version(connection), list(difference)
 
 
 def test_the_newest_revision_is_the_one_the_code_names() -> None:
@@ -61,9 +66,7 @@ def test_every_earlier_schema_is_upgraded(
         upgrade = migrate.migrate
         patch.setattr(database, "migrate", lambda connection: upgrade(connection, revision))
         Database(tmp_path / "a.db").close()
-    opened = Database(tmp_path / "a.db")
-    with opened.read() as connection:
-        assert migrate.schema_version(connection) == migrate.HEAD
+    assert migrated(Database(tmp_path / "a.db")) == (migrate.HEAD, [])
 
 
 @pytest.mark.parametrize("dump", sorted(Path(__file__).parent.glob("databases/*.sql")))

@@ -33,6 +33,12 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 LOCAL = ("command", "mailbox")
 
+ASSUMED_REPLY_TOKENS = 16000
+"""Reserved for a reply where the model's options set no `max_tokens`."""
+
+DEFAULT_LIMITS: Mapping[str, int] = {"anthropic": 32000}
+"""Providers whose protocol demands a limit, and the one they are given then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -78,6 +84,18 @@ class Model:
         if self.options.key_env:
             return (self.options.key_env,)
         return () if self.base_url else KEY_VARIABLES.get(self.provider, ())
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether its address is this machine's own, where no provider's prices hold."""
+        host = urlsplit(self.base_url or "").hostname or ""
+        return host in ("localhost", "::1") or host.startswith("127.")
+
+    @property
+    def reply_tokens(self) -> int:
+        """Most tokens a reply is expected to have: the limit sent, else an assumption."""
+        limit = DEFAULT_LIMITS.get(self.provider, ASSUMED_REPLY_TOKENS)
+        return self.options.max_tokens or limit
 
 
 def is_model_name(name: str) -> bool:

@@ -18,9 +18,6 @@ PER_TOKEN = 1e-6
 CHARACTERS_PER_TOKEN = 3.0
 """Low on purpose: reservations should rather be too large."""
 
-ASSUMED_OUTPUT_TOKENS = 16000
-"""Reserved for a reply where the model's options set no `max_tokens`."""
-
 _TABLE_NAMES = {"openai": "openai", "anthropic": "anthropic", "google": "google", "bedrock": "aws"}
 
 
@@ -50,7 +47,7 @@ def price_of(model: Model) -> Price | None:
     """The model's price: its `price` option, else the table's; None when neither knows it."""
     if model.options.price is not None:
         return _own_price(model)
-    if model.provider in LOCAL:
+    if model.provider in LOCAL or model.on_this_machine:
         return None
     from genai_prices import Usage as TableUsage
     from genai_prices import calc_price
@@ -86,9 +83,8 @@ def from_snapshot(stored: Mapping[str, Any]) -> dict[str, Price | None]:
 
 def reserved_usage(request: Request) -> Usage:
     """What a call may use at most, as far as that can be said before."""
-    options = parse_model(request.model).options
     inputs = int(request.characters / CHARACTERS_PER_TOKEN) + 1
-    return Usage(input=inputs, output=options.max_tokens or ASSUMED_OUTPUT_TOKENS)
+    return Usage(input=inputs, output=parse_model(request.model).reply_tokens)
 
 
 def _own_price(model: Model) -> Price:

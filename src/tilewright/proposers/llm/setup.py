@@ -21,7 +21,7 @@ from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.providers.base import find_key
 
-SDKS = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
+SDKS = {"anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
 
 
 def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:

@@ -1,4 +1,7 @@
-"""OpenAI and every endpoint that speaks its chat completions protocol."""
+"""OpenAI and every endpoint that speaks its chat completions protocol.
+
+Spoken over plain HTTP: the service's SDK takes longer to import than everything else here together.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.proposers.llm.failures import TransientError
+import httpx2
+
+from tilewright.proposers.llm.failures import TransientError, redacted
 from tilewright.proposers.llm.messages import Reply, Request, Stop, Usage
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import (
     alternating,
     find_key,
     joined,
-    load_sdk,
-    sdk_error,
+    secret_values,
+    status_error,
 )
 
 OFFICIAL_URL = "https://api.openai.com/v1"
@@ -25,31 +30,32 @@ class OpenAIProvider:
     """Chat completions, one sample per call. Prompts are cached by the service itself."""
 
     def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
-        self._sdk = load_sdk("openai", model, "openai")
         self._model = model
-        self._client = self._sdk.OpenAI(
-            api_key=find_key(model, environment) or "none",
-            base_url=model.base_url or OFFICIAL_URL,
+        self._url = f"{(model.base_url or OFFICIAL_URL).rstrip('/')}/chat/completions"
+        key = find_key(model, environment)
+        self._client = httpx2.Client(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=model.options.timeout_s,
-            max_retries=0,
         )
 
     def complete(self, request: Request) -> Reply:
         """One attempt."""
         try:
-            answer = self._client.chat.completions.create(
-                extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)
+            answer = self._client.post(
+                self._url,
+                json=self._arguments(request),
+                headers={"Idempotency-Key": request.key},
             )
-        except (self._sdk.OpenAIError, ValueError) as error:
-            raise sdk_error(self._sdk, error, self._model) from None
-        choices = getattr(answer, "choices", None)
-        if not choices or choices[0].message is None:
-            raise TransientError("the answer holds no choices")
-        choice = choices[0]
-        text = choice.message.content or ""
-        refusal = getattr(choice.message, "refusal", None)
-        stop = "refused" if refusal else _STOPS.get(choice.finish_reason or "", "end")
-        return Reply(text or refusal or "", stop, _usage(answer.usage), answer.model or "")
+        except httpx2.TimeoutException:
+            raise TransientError(f"no answer within {self._model.options.timeout_s:g} s") from None
+        except httpx2.HTTPError as error:
+            cause = redacted(str(error) or type(error).__name__, secret_values())
+            raise TransientError(f"connection failed: {cause}") from None
+        if not answer.is_success:
+            text = redacted(answer.text, secret_values())
+            retry_after = answer.headers.get("retry-after")
+            raise status_error(self._model, answer.status_code, text, retry_after)
+        return _reply(answer)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         options = self._model.options
@@ -73,15 +79,38 @@ class OpenAIProvider:
         }
 
 
-def _usage(usage: Any) -> Usage:
+def _reply(answer: httpx2.Response) -> Reply:
+    """The reply in a successful answer; `TransientError` where there is none to be read."""
+    try:
+        document = answer.json()
+        choice = document["choices"][0]
+        message = choice["message"]
+        text, refusal = message.get("content") or "", message.get("refusal") or ""
+        if not isinstance(text, str):
+            raise TypeError(f"content is a {type(text).__name__}")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        reason = redacted(f"{type(error).__name__}: {error}", secret_values())
+        raise TransientError(f"unreadable answer ({reason})") from None
+    stop = "refused" if refusal else _STOPS.get(choice.get("finish_reason") or "", "end")
+    return Reply(text or str(refusal), stop, _usage(document), str(document.get("model") or ""))
+
+
+def _usage(document: Mapping[str, Any]) -> Usage:
     """Tokens; endpoints leave out any of the fields."""
-    if usage is None:
-        return Usage()
-    inputs = getattr(usage, "prompt_tokens_details", None)
-    outputs = getattr(usage, "completion_tokens_details", None)
+    usage = _fields(document, "usage")
     return Usage(
-        input=getattr(usage, "prompt_tokens", None),
-        cached=getattr(inputs, "cached_tokens", None),
-        output=getattr(usage, "completion_tokens", None),
-        reasoning=getattr(outputs, "reasoning_tokens", None),
+        input=_count(usage, "prompt_tokens"),
+        cached=_count(_fields(usage, "prompt_tokens_details"), "cached_tokens"),
+        output=_count(usage, "completion_tokens"),
+        reasoning=_count(_fields(usage, "completion_tokens_details"), "reasoning_tokens"),
     )
+
+
+def _fields(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _count(document: Mapping[str, Any], name: str) -> int | None:
+    found = document.get(name)
+    return found if isinstance(found, int) else None
