@@ -38,12 +38,11 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def answer(prompt: str, key: str) -> str:
-    """A plan, or the kernel with further fences at its end: correct, new and hardly slower."""
+    """A plan, or the kernel with one more statement at its end: correct, new and hardly slower."""
     if "OPTION:" in prompt:
-        return f"OPTION: other\n\nEnd with more fences ({key})."
-    source = _CODE.findall(prompt)[0]
-    fences = "  fence();\n" * (1 + int(key, 16) % 997)
-    return f"```c\n{source.rstrip().removesuffix('}')}{fences}}}\n```"
+        return f"OPTION: other\n\nEnd with another fence ({key})."
+    source = _CODE.findall(prompt)[0].rstrip().removesuffix("}")
+    return f"```c\n{source}  fence();\n  (void)0x{key};\n}}\n```"
 
 
 def serve(connection: Connection) -> None:
