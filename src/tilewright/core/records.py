@@ -232,8 +232,7 @@ class Measured:
     ("simulated", "measured" or "modelled"). `utilization` is useful operations over the array's
     peak, 0..1. `breakdown` says where cycles went; `details` holds further numbers (instructions,
     kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
-    says in words what costs most and where, for whoever proposes the next step. `sandbox` names
-    what contained whatever was built or run natively, empty where the target names none.
+    says in words what costs most and where, for whoever proposes the next step.
     """
 
     latency: float
@@ -246,15 +245,13 @@ class Measured:
     versions: Mapping[str, str] = field(default_factory=dict)
     artifact_digest: str = ""
     feedback: str = ""
-    sandbox: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A candidate that did not make it: which stage, what kind, the log, the source line.
 
-    `bound` is set for "slower_than_limit": the latency it is known to exceed. `sandbox` is that of
-    `Measured`.
+    `bound` is set for "slower_than_limit": the latency it is known to exceed.
     """
 
     stage: Stage
@@ -262,7 +259,6 @@ class Failed:
     log: str
     line: int | None = None
     bound: float | None = None
-    sandbox: str = ""
 
 
 Outcome: TypeAlias = Measured | Failed
@@ -285,7 +281,7 @@ class ExternalResult:
 class Baseline:
     """A kernel that results are compared with: evaluated like a candidate, but not one of a run.
 
-    `name` is the target's ("naive", "library", "tuned"), `candidate_id` the source's content id.
+    `name` is the target's ("naive", "library", "tuned", "fsm"), `candidate_id` the content id.
     """
 
     name: str

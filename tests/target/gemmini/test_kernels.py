@@ -47,7 +47,7 @@ pytestmark = [
 
 
 def checked(source: str, workload: Workload, problem: Problem) -> Verdict | Failed:
-    built = GemminiBuilder(find_toolchain(), 20.0).build(Candidate(source))
+    built = GemminiBuilder(find_toolchain(), 20.0, [source]).build(Candidate(source))
     assert isinstance(built, Artifact), built
     chosen = EvaluationSettings(input_seed=2, checks=4)
     cases = Cases(workload, problem, chosen.input_seed)
@@ -81,7 +81,7 @@ def test_naive_convolutions_equal_numpy(
 
 
 @settings(max_examples=15, deadline=None)
-@given(sizes, sizes, sizes, st.sampled_from(["library", "tuned"]))
+@given(sizes, sizes, sizes, st.sampled_from(["library", "tuned", "fsm"]))
 def test_gemm_baselines_equal_numpy(m: int, n: int, k: int, name: str) -> None:
     gemm = Gemm(m, n, k)
     verdict = checked(gemm_baselines(gemm)[name], gemm.workload("gemmini"), GemmProblem(gemm))
@@ -91,11 +91,12 @@ def test_gemm_baselines_equal_numpy(m: int, n: int, k: int, name: str) -> None:
 @settings(max_examples=15, deadline=None)
 @example((2, 9, 9), (20, 70), (1, 3, 0), "tuned")  # more rows between outputs than are read
 @example((1, 8, 35), (20, 16), (2, 3, 1), "library")
+@example((2, 9, 33), (80, 70), (3, 2, 1), "fsm")  # the unroller takes rows that are not there
 @given(
     st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 35)),
     st.sampled_from([(3, 5), (16, 64), (20, 70), (80, 16)]),
     st.sampled_from([(1, 1, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0), (3, 3, 0), (1, 2, 0)]),
-    st.sampled_from(["library", "tuned"]),
+    st.sampled_from(["library", "tuned", "fsm"]),
 )
 def test_convolution_baselines_equal_numpy(
     image: tuple[int, int, int],

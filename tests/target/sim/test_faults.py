@@ -93,7 +93,7 @@ COMMANDS = [
     ),
     ("illegal_instruction", "weight-stationary", [(0, 1 << 16, 1 << 48)]),
     ("illegal_instruction", "transposed", [m.config_ex(at=1, bt=1)]),
-    ("illegal_instruction", "no command 9", [(9, 0, 0)]),
+    ("illegal_instruction", "no command 22", [(22, 0, 0)]),
     ("illegal_address", "mvin reads 16 bytes", [m.mvin(0, INPUT + BYTES - 15, 0, 16, 1)]),
     ("illegal_address", "mvin reads 16 bytes at 0xfffffffffffffff8", [m.mvin(0, -8, 0, 16, 1)]),
     ("illegal_address", "mvout writes", [m.mvout(OUTPUT + BYTES, 0, 16, 1)]),

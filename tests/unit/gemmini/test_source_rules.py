@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.targets.gemmini.naive import naive_gemm
-from tilewright.targets.gemmini.source_rules import MAX_SOURCE_BYTES, check_source
+from tilewright.targets.gemmini.source_rules import LOOP_HEADERS, MAX_SOURCE_BYTES, check_source
 
 REFUSED = {
     '#include "/etc/passwd"': 1,
@@ -18,6 +18,7 @@ REFUSED = {
     '\n/* a\n comment */ #include "x.h"': 3,
     "/* a */ /* b */\n#define H <stdio.h>\n#include H": 3,
     '#include_next "gemmini.h"': 1,
+    '#include "gemmini_loops.h"': 1,  # the baselines' alone
     '#import "gemmini.h"': 1,
     '#embed "/etc/passwd"': 1,
     'int x;\nvoid kernel(void) { asm("nop"); }': 2,
@@ -85,3 +86,8 @@ def test_an_include_on_a_line_of_its_own_is_found_behind_closed_comments(
         return
     failed = check_source(f"{before}\n#include <stdio.h>\n{after}")
     assert failed is not None
+
+
+def test_baselines_may_use_the_hardware_loops() -> None:
+    assert check_source('#include "gemmini_loops.h"\n', LOOP_HEADERS) is None
+    assert check_source("#include <stdio.h>\n", LOOP_HEADERS) is not None

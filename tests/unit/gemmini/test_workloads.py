@@ -143,15 +143,15 @@ void kernel(const int8_t A[32][32], const int8_t B[32][64], int8_t C[32][64]) {
 def test_a_task_begins_with_its_naive_baseline() -> None:
     for name in ("gemm-16x16x16", "conv-1x8x8x16x16-k3s1"):
         task = create_target().open(name, {})
-        assert list(task.baselines) == ["naive", "library", "tuned"]
+        assert list(task.baselines) == ["naive", "library", "tuned", "fsm"]
         assert task.start == task.baselines["naive"]
 
 
 def test_a_tuned_schedule_that_does_not_fit_is_left_out() -> None:
     target = create_target()
-    assert list(target.open("gemm-16x16x5000", {}).baselines) == ["naive", "library"]
+    assert list(target.open("gemm-16x16x5000", {}).baselines) == ["naive", "library", "fsm"]
     # 49 positions of 256 channels: the weights of one filter block take more than two banks
-    assert list(target.open("conv-1x9x9x256x16-k7s1", {}).baselines) == ["naive", "library"]
+    assert list(target.open("conv-1x9x9x256x16-k7s1", {}).baselines) == ["naive", "library", "fsm"]
 
 
 @pytest.mark.parametrize(

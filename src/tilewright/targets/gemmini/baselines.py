@@ -4,6 +4,7 @@ naive:   the static loop nest that a first version by hand would have (the start
 library: one routine for all sizes, as a vendor's library has it: fixed loop order, tiles chosen by
          a heuristic that fills the local memories, bounds and addresses computed at run time.
 tuned:   a static schedule written by hand for these sizes; missing where they do not fit it.
+fsm:     a library routine that hands each tile to the hardware loop unrollers.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ def gemm_baselines(gemm: Gemm) -> Mapping[str, str]:
     m, n, k = gemm.m, gemm.n, gemm.k
     return _present({
         "naive": naive_gemm(m, n, k),
-        "library": _library_gemm(gemm),
+        "library": _library_gemm(gemm, "gemm.c"),
         "tuned": tuned_gemm(m, n, k),
+        "fsm": _library_gemm(gemm, "fsm_gemm.c"),
     })  # fmt: skip
 
 
@@ -33,8 +35,9 @@ def convolution_baselines(conv: Convolution) -> Mapping[str, str]:
     """Sources by name, slowest first."""
     return _present({
         "naive": naive_convolution(conv),
-        "library": _library_convolution(conv),
+        "library": _library_convolution(conv, "convolution.c"),
         "tuned": tuned_convolution(conv),
+        "fsm": _library_convolution(conv, "fsm_convolution.c"),
     })  # fmt: skip
 
 
@@ -42,10 +45,10 @@ def _present(sources: Mapping[str, str | None]) -> Mapping[str, str]:
     return {name: source for name, source in sources.items() if source is not None}
 
 
-def _library_gemm(gemm: Gemm) -> str:
+def _library_gemm(gemm: Gemm, file: str) -> str:
     """The routine, called with sizes that the compiler cannot see through."""
     return (
-        _read("gemm.c")
+        _read(file)
         + f"""
 static const volatile int sizes[3] = {{{gemm.m}, {gemm.n}, {gemm.k}}};
 
@@ -57,13 +60,14 @@ int8_t C[{gemm.m}][{gemm.n}]) {{
     )
 
 
-def _library_convolution(conv: Convolution) -> str:
+def _library_convolution(conv: Convolution, file: str) -> str:
+    """As `_library_gemm`."""
     batch, height, width, channels = conv.input_shape
     _, rows, columns, filters = conv.output_shape
     fields = (batch, height, width, channels, rows, columns, filters, conv.size, conv.stride)
     values = ", ".join(map(str, fields))
     return (
-        _read("convolution.c")
+        _read(file)
         + f"""
 static const volatile int sizes[{len(fields)}] = {{{values}}};
 

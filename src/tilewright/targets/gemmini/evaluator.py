@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
 from tilewright.targets.gemmini.brief import LIMITS
@@ -16,24 +17,25 @@ from tilewright.targets.gemmini.simulator import (
     utilization,
     versions,
 )
-from tilewright.targets.gemmini.source_rules import check_source
-from tilewright.targets.gemmini.toolchain import (
-    Toolchain,
-    compile_kernel,
-    compiler_sandbox,
-    find_toolchain,
-)
+from tilewright.targets.gemmini.source_rules import HEADERS, LOOP_HEADERS, check_source
+from tilewright.targets.gemmini.toolchain import Toolchain, compile_kernel, find_toolchain
 
 
 def create_evaluator(
-    workload: Workload, problem: Problem, settings: EvaluationSettings
+    workload: Workload,
+    problem: Problem,
+    settings: EvaluationSettings,
+    baselines: Collection[str] = (),
 ) -> tuple[GemminiBuilder, GemminiChecker, GemminiRunner]:
-    """The three roles, sharing one simulator and one set of cases."""
+    """The three roles, sharing one simulator and one set of cases.
+
+    `baselines` are the sources that may use the hardware loop unrollers.
+    """
     cases = Cases(workload, problem, settings.input_seed)
     simulator = Simulator(workload, settings)
     toolchain = find_toolchain()
     return (
-        GemminiBuilder(toolchain, settings.compile_timeout_s),
+        GemminiBuilder(toolchain, settings.compile_timeout_s, baselines),
         GemminiChecker(simulator, cases, settings.checks),
         GemminiRunner(simulator, cases, settings.checks, workload, toolchain.build),
     )
@@ -42,18 +44,17 @@ def create_evaluator(
 class GemminiBuilder:
     """Compiles a source after refusing what reaches beyond it."""
 
-    def __init__(self, toolchain: Toolchain, timeout_s: float) -> None:
+    def __init__(
+        self, toolchain: Toolchain, timeout_s: float, baselines: Collection[str] = ()
+    ) -> None:
         self._toolchain = toolchain
         self._timeout_s = timeout_s
-
-    @property
-    def sandbox(self) -> str:
-        """What the compiler runs in."""
-        return compiler_sandbox(self._toolchain).name
+        self._baselines = baselines
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """An ELF file, or the compiler's complaint with its line."""
-        built = check_source(candidate.source) or compile_kernel(
+        headers = LOOP_HEADERS if candidate.source in self._baselines else HEADERS
+        built = check_source(candidate.source, headers) or compile_kernel(
             self._toolchain, candidate.source, self._timeout_s
         )
         if isinstance(built, Failed):

@@ -8,11 +8,16 @@ the compiler is a second wall, not a replacement.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tilewright.core.records import Failed
 
 HEADERS = ("gemmini.h", "stdint.h")
-"""The only headers a kernel may include."""
+"""The only headers a candidate may include."""
+
+LOOP_HEADERS = (*HEADERS, "gemmini_loops.h")
+"""Those a baseline may include: the hardware loop unrollers are there to be compared with. As in
+the published experiments, candidates issue their commands themselves."""
 
 MAX_SOURCE_BYTES = 1 << 20
 """Far over any kernel a person or model writes; keeps a flood of text away from the compiler."""
@@ -30,7 +35,7 @@ _TOKENS = re.compile(
 )
 
 
-def check_source(source: str) -> Failed | None:
+def check_source(source: str, headers: Sequence[str] = HEADERS) -> Failed | None:
     """A `compile_error` that names the line of the first forbidden construct, or None."""
     if len(source.encode()) > MAX_SOURCE_BYTES:
         return _refused(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB", None)
@@ -46,7 +51,7 @@ def check_source(source: str) -> Failed | None:
     code = _TOKENS.sub(_without_comments, text).split("\n")
     bare = _TOKENS.sub(_line_ends, text).split("\n")
     for (number, _), code_line, bare_line in zip(lines, code, bare, strict=True):
-        reason = _forbidden(code_line) or _ambiguous(bare_line)
+        reason = _forbidden(code_line, headers) or _ambiguous(bare_line)
         if reason:
             return _refused(reason, number)
     return None
@@ -91,7 +96,7 @@ def _ambiguous(line: str) -> str | None:
     return None
 
 
-def _forbidden(line: str) -> str | None:
+def _forbidden(line: str, headers: Sequence[str]) -> str | None:
     assembler = _ASSEMBLER.search(line)
     if assembler:
         return f"{assembler.group(1)} is not allowed in a kernel: use the command macros"
@@ -108,8 +113,8 @@ def _forbidden(line: str) -> str | None:
     if name == "include":
         included = _INCLUDE.fullmatch(rest)
         header = (included.group(1) or included.group(2)) if included else rest.strip()
-        if header not in HEADERS:
-            return f"#include {header} is not allowed: only {' and '.join(HEADERS)} are"
+        if header not in headers:
+            return f"#include {header} is not allowed: only {' and '.join(headers)} are"
     if name == "pragma" and not _UNROLL.fullmatch(rest):
         return f"#pragma{rest} is not allowed: only `#pragma GCC unroll N` is"
     return None

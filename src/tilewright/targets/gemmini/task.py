@@ -45,6 +45,7 @@ class KernelTask:
         """Runs on Spike, Verilator or FireSim with the inputs of the timed run."""
         from tilewright.targets.gemmini.external.run import run_source
         from tilewright.targets.gemmini.external.tools import find_tool
+        from tilewright.targets.gemmini.source_rules import HEADERS, LOOP_HEADERS
 
         tool = find_tool(simulator)
         cases = Cases(self.workload, self._problem, self._settings.input_seed)
@@ -52,7 +53,8 @@ class KernelTask:
 
         def run(source: str, timeout_s: float) -> ExternalResult | Failed:
             case = cases[self._settings.checks]
-            return run_source(tool, source, case, timeout_s, compile_timeout_s)
+            headers = LOOP_HEADERS if source in self.baselines.values() else HEADERS
+            return run_source(tool, source, case, timeout_s, compile_timeout_s, headers)
 
         return run
 
@@ -61,4 +63,6 @@ class KernelTask:
         """Builder, Checker and Runner, sharing inputs and expected outputs."""
         from tilewright.targets.gemmini.evaluator import create_evaluator
 
-        return create_evaluator(self.workload, self._problem, self._settings)
+        return create_evaluator(
+            self.workload, self._problem, self._settings, tuple(self.baselines.values())
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 from tilewright.core.records import Failed
 from tilewright.targets.gemmini.cases import Case
 from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.source_rules import check_source
+from tilewright.targets.gemmini.source_rules import HEADERS, check_source
 from tilewright.targets.gemmini.toolchain import RUNTIME, Toolchain, failure_of, run_compiler
 
 _BAREMETAL = Path(__file__).parent / "baremetal"
@@ -28,13 +29,18 @@ class Program:
 
 
 def build_program(
-    toolchain: Toolchain, source: str, case: Case, folder: Path, timeout_s: float
+    toolchain: Toolchain,
+    source: str,
+    case: Case,
+    folder: Path,
+    timeout_s: float,
+    headers: Sequence[str] = HEADERS,
 ) -> Program | Failed:
     """Build `source` with the inputs of `case` in `folder`, which should be empty.
 
     Names and nonce are random, so that no two builds are alike.
     """
-    refused = check_source(source)
+    refused = check_source(source, headers)
     if refused is not None:
         return refused
     arrays = [np.ascontiguousarray(case.initial[a.name]) for a in case.workload.arguments]

@@ -11,8 +11,10 @@
 
 /* Geometry of the default configuration. */
 #define DIM 16              /* rows and columns of the array; elements of a local row */
-#define SPAD_BANK_ROWS 4096 /* scratchpad: 4 banks of rows of 16 int8 */
-#define ACC_BANK_ROWS 512   /* accumulator: 2 banks of rows of 16 int32 */
+#define SPAD_BANKS 4        /* scratchpad */
+#define SPAD_BANK_ROWS 4096 /* of 16 int8 each */
+#define ACC_BANKS 2         /* accumulator */
+#define ACC_BANK_ROWS 512   /* of 16 int32 each */
 
 /* Local addresses: a row of the scratchpad or of the accumulator, and what to do there. */
 #define SPAD(row) ((uint32_t)(row))

@@ -41,7 +41,8 @@ Accelerator::Accelerator(const Config& config, Memory& memory, bool checks_writt
       scratchpad_(static_cast<std::size_t>(config.scratchpad_rows() * dim_)),
       accumulator_(static_cast<std::size_t>(config.accumulator_rows() * dim_)),
       scratchpad_written_(static_cast<std::size_t>(config.scratchpad_rows()), 0),
-      accumulator_written_(static_cast<std::size_t>(config.accumulator_rows()), 0) {
+      accumulator_written_(static_cast<std::size_t>(config.accumulator_rows()), 0),
+      loop_registers_(config) {
   // Power-on contents are arbitrary: a pattern shows what zeros would hide.
   for (std::size_t i = 0; i < scratchpad_.size(); i++) scratchpad_[i] = static_cast<i8>(i * 37 + 91);
   for (std::size_t i = 0; i < accumulator_.size(); i++) {
@@ -59,7 +60,22 @@ void Accelerator::execute(u8 funct, u64 rs1, u64 rs2, u64 pc) {
     case kComputePreloaded: case kComputeAccumulated: compute(funct, rs1, rs2); break;
     case kFlush: break;  // empties the address translation cache
     default:
-      throw_fault(FaultKind::illegal_instruction, "the accelerator has no command %d", funct);
+      if (!is_loop_command(funct)) {
+        throw_fault(FaultKind::illegal_instruction, "the accelerator has no command %d", funct);
+      }
+      run_loop(funct, rs1, rs2, pc);
+  }
+}
+
+// A loop's commands part by part: an order that its own dependencies allow.
+void Accelerator::run_loop(u8 funct, u64 rs1, u64 rs2, u64 pc) {
+  const std::unique_ptr<Loop> loop = loop_registers_.take(funct, rs1, rs2);
+  if (!loop) return;
+  for (const LoopRole role : {kLoadD, kLoadA, kLoadB, kExecute, kStore}) {
+    for (const auto stream = loop->stream(role); !stream->is_done; stream->advance()) {
+      const CommandWords words = stream->command();
+      execute(words.funct, words.rs1, words.rs2, pc);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "config.hpp"
+#include "loop_registers.hpp"
 #include "memory.hpp"
 #include "types.hpp"
 
@@ -36,6 +37,7 @@ class Accelerator {
     int rows;
   };
 
+  void run_loop(u8 funct, u64 rs1, u64 rs2, u64 pc);
   void configure(u64 rs1, u64 rs2);
   void move_in(u8 funct, u64 rs1, u64 rs2);
   void move_out(u64 rs1, u64 rs2, u64 pc);
@@ -65,6 +67,7 @@ class Accelerator {
   LoadConfig load_configs_[3];
   StoreConfig store_config_;
   ExecuteConfig execute_config_;
+  LoopRegisters loop_registers_;
 
   i16 weights_[kMaxDim][kMaxDim] = {};  // [k][column]: the tile that stays in the array
   Tile weights_tile_;

@@ -11,7 +11,8 @@ FrontEnd::FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuC
       source_(source),
       cache_(cache),
       station_(station),
-      breakdown_(breakdown) {}
+      breakdown_(breakdown),
+      unroller_(config, clock, station) {}
 
 void FrontEnd::skip_to_mark() {
   while (const Event* event = source_.peek()) {
@@ -26,17 +27,31 @@ void FrontEnd::skip_to_mark() {
 }
 
 void FrontEnd::allocate() {
-  if (queue_.empty() || queue_.front().ready > clock_.now) return;
-  const TimedCommand& command = queue_.front().command;
-  if (command.funct != kFlush && !station_.allocate(command)) {
-    // Full load and store entries count where they leave the array idle: see `idle_cause`.
-    if (ReservationStation::unit_of(command) == kExecuteUnit) {
-      breakdown_.add(Cause::rs_full_execute, command.pc);
-    }
-    return;
+  allocate_unrolled();
+  if (!queue_.empty() && queue_.front().ready <= clock_.now &&
+      allocate_queued(queue_.front().command)) {
+    queue_.pop();
+    clock_.changed = true;
   }
-  queue_.pop();
-  clock_.changed = true;
+  unroller_.tick();
+}
+
+void FrontEnd::allocate_unrolled() {
+  Fifo<LoopUnroller::Sent>& sent = unroller_.output;
+  if (sent.empty() || sent.front().ready > clock_.now) return;
+  if (station_.allocate(sent.front().command)) sent.pop();
+}
+
+// False while the command must wait.
+bool FrontEnd::allocate_queued(const TimedCommand& command) {
+  if (is_loop_command(command.funct)) return unroller_.take(command);
+  if (unroller_.is_busy()) return false;
+  if (command.funct == kFlush || station_.allocate(command)) return true;
+  // Full load and store entries count where they leave the array idle: see `idle_cause`.
+  if (ReservationStation::unit_of(command) == kExecuteUnit) {
+    breakdown_.add(Cause::rs_full_execute, command.pc);
+  }
+  return false;
 }
 
 CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
@@ -48,7 +63,7 @@ CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
       clock_.changed = true;
     }
     if (cpu_time_ > clock_.now) return CpuStatus::running;
-    const bool is_busy = accelerator_is_busy || !queue_.empty();
+    const bool is_busy = accelerator_is_busy || !queue_.empty() || unroller_.is_busy();
     switch (event->kind) {
       case EventKind::command:
         if (!send(*event)) return CpuStatus::running;
@@ -119,7 +134,8 @@ Cause FrontEnd::idle_cause(u64& pc) const {
     pc = waiting->pc;
     return Cause::dependency;
   }
-  if (!queue_.empty() && queue_.front().ready <= clock_.now) {
+  if (unroller_.waits_for_loads(pc)) return Cause::rs_full_load;
+  if (!queue_.empty() && queue_.front().ready <= clock_.now && !unroller_.is_busy()) {
     const TimedCommand& head = queue_.front().command;
     pc = head.pc;
     const Unit unit = ReservationStation::unit_of(head);
@@ -133,6 +149,7 @@ Cause FrontEnd::idle_cause(u64& pc) const {
 void FrontEnd::add_wakeups(Wakeup& wakeup) const {
   if (!queue_.empty()) wakeup.at(queue_.front().ready);
   wakeup.at(cpu_time_);
+  unroller_.add_wakeups(wakeup);
 }
 
 }  // namespace cosim

@@ -8,6 +8,7 @@
 #include "../cpu_cache.hpp"
 #include "event_source.hpp"
 #include "fifo.hpp"
+#include "loop_unroller.hpp"
 #include "reservation_station.hpp"
 
 namespace cosim {
@@ -22,7 +23,8 @@ class FrontEnd {
   // Drops events up to and including the first mark, keeping what they leave in the cache.
   void skip_to_mark();
 
-  // Hands the oldest queued command to the reservation station.
+  // Hands the oldest queued command to the reservation station or to the loop unroller, and what
+  // that sends to the reservation station.
   void allocate();
 
   // Lets the CPU do what it can in this cycle. `accelerator_is_busy` is what a fence looks at,
@@ -42,6 +44,8 @@ class FrontEnd {
 
   bool wait_at_fence(const Event& event, bool is_busy);
   bool send(const Event& event);
+  void allocate_unrolled();
+  bool allocate_queued(const TimedCommand& command);
   void finish_event();
 
   const Config config_;
@@ -52,6 +56,7 @@ class FrontEnd {
   Breakdown& breakdown_;
 
   Fifo<Queued> queue_;
+  LoopUnroller unroller_;
   Cycle cpu_time_ = 0;         // when the CPU is done with what it last did
   bool is_timed_ = false;      // whether `cpu_time_` includes the next event
   bool is_at_fence_ = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <vector>
 
 #include "../config.hpp"
@@ -29,6 +30,9 @@ class ReservationStation {
 
   // Busy as a fence sees it: a lone preload without its compute does not count.
   bool is_busy() const;
+
+  int entries(Unit unit) const { return std::popcount(valid_[unit]); }
+  int capacity(Unit unit) const { return static_cast<int>(entries_[unit].size()); }
 
   // The commands each controller may take, oldest first.
   std::array<Fifo<IssuedCommand>, kUnits> issued;
