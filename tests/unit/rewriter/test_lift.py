@@ -43,6 +43,18 @@ def opaque_reasons(machine: Machine, body: str) -> list[str]:
         "if (1 < 2 && 3) { preload(SPAD(0), (uint32_t)ACC(0) | ACCUMULATE, 16, 16, 16, 16); }",
         "for (int k = 0; k < 4; k++)"
         " preload(NONE, ACC(0) | (k == 0 ? 0 : ACCUMULATE), 16, 16, 16, 16);",
+        "const int8_t *p = &A[0][0]; for (int i = 0; i < 4; i++, p += 64) mvin(p, SPAD(0), 16, 1);",
+        "int i = 4; while (i > 0) { i--; mvin(&A[i][0], SPAD(i), 16, 1); }",
+        "for (int i = 64; i > 0; i -= 16) mvin(&A[i - 16][0], SPAD(i), 16, 16);",
+        "int s = 0; for (int i = 0; i < 9; i++) { s = (s + 1) % 3; mvin(A[i], SPAD(s), 16, 1); }",
+        "int s = 0; for (int i = 0; i < 9; i++) {"
+        " mvin(A[i], SPAD(s), 16, 1); s = s == 2 ? 0 : s + 1; }",
+        "uint32_t a = SPAD(0), b = SPAD(64), t; for (int i = 0; i < 8; i++) {"
+        " mvin(A[i], a, 16, 1); t = a; a = b; b = t; }",
+        "const uint32_t at[] = {SPAD(0), SPAD(32), SPAD(64)};"
+        " for (int i = 0; i < 9; i++) mvin(A[i], at[i % 3], 16, 1);",
+        "_Bool first = 1; for (int i = 0; i < 4; i++) {"
+        " preload(NONE, ACC(0) | (first ? 0 : ACCUMULATE), 16, 16, 16, 16); first = 0; }",
     ],
 )
 def test_modelled(machine: Machine, body: str) -> None:
@@ -59,16 +71,21 @@ def test_modelled(machine: Machine, body: str) -> None:
         ("int i = 0; again: mvin(&A[0][0], SPAD(0), 16, 16); if (i++ < 3) goto again;", "goto"),
         ("helper(A);", "helper"),
         ("kernel(A, B, C);", "kernel"),
-        ("const int8_t *p = &A[0][0]; mvin(p, SPAD(0), 16, 16);", "declaration"),
-        ("int i = 0; while (i < 4) i++;", "while"),
+        ("const int8_t *p = A[A[0][0]]; mvin(p, SPAD(0), 16, 16);", "memory"),
+        ("const int32_t *p = (const int32_t *)A; mvin(p + 1, SPAD(0), 16, 16);", "pointer"),
+        ("int i = 0; while (A[i][0] < 4) i++;", "memory"),
+        ("int i = 1; while (i < 4) { mvin(A[i], SPAD(0), 16, 16); i *= 2; }", "constant"),
+        ("int i = 5; while (i != 4) { mvin(A[i], SPAD(0), 16, 16); i += 2; }", "count"),
+        ("int i = 9; do { mvin(A[i], SPAD(0), 16, 16); i++; } while (i < 4);", "last"),
+        ("switch (3) { case 3: mvin(A[0], SPAD(0), 16, 16); }", "switch"),
         (
             "for (int i = 0; i < 64; i += 16) { mvin(A[i], SPAD(i), 16, 16); if (i == 32) break; }",
             "end early",
         ),
-        ("for (int i = 64; i > 0; i -= 16) mvin(&A[i][0], SPAD(i), 16, 16);", "count"),
+        ("for (int i = 64; i < 99; i -= 16) mvin(&A[i][0], SPAD(i), 16, 16);", "end"),
         ("for (int i = 0; i < 64; i += 16) { mvin(&A[i][0], SPAD(i * i), 16, 16); }", "affine"),
         ("if (A[0][0]) mvin(&A[0][0], SPAD(0), 16, 16);", "memory"),
-        ("mvin((int8_t *)A + 3, SPAD(0), 16, 16);", "pointer"),
+        ("mvin((int32_t *)A + 3, SPAD(0), 16, 16);", "pointer"),
         ("mvin(&A[0][0], SPAD(0));", "operands"),
         ("int n = 3; int v[n]; v[0] = 1;", "integer"),
     ],
@@ -79,6 +96,18 @@ def test_odd_code_stays_text_with_a_reason(machine: Machine, body: str, reason: 
     again = emit(lift(source, machine))
     assert body.split()[0] in again
     assert canonical_text(again, machine) == canonical_text(source, machine)
+
+
+def test_a_function_that_calls_itself_is_not_inlined(machine: Machine) -> None:
+    source = "static void f(int n) { if (n) f(n - 1); }\n" + HEAD + "f(3);\nfence();\n}\n"
+    reasons = [s.reason for s in walk(lift(source, machine).body) if isinstance(s, Opaque)]
+    assert len(reasons) == 1
+    assert "calls itself" in reasons[0]
+
+
+def test_text_says_where_it_stood(machine: Machine) -> None:
+    stmts = lifted(machine, "fence();\n#define N 3\n\nhelper(N);")
+    assert [s.line for s in stmts if isinstance(s, Opaque)] == [5]
 
 
 def test_locals_that_text_uses_stay_declared(machine: Machine) -> None:

@@ -53,14 +53,11 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
 
 def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
     """The parts of a kernel that are not modelled, in textual order."""
-    found, start = [], 0
-    for stmt in walk(lift(source, machine).body):
-        if isinstance(stmt, Opaque):
-            start = max(source.find(stmt.text, start), start)
-            first = stmt.text.strip().partition("\n")[0]
-            found.append(LeftAlone(source.count("\n", 0, start) + 1, first, stmt.reason))
-            start += len(stmt.text)
-    return found
+    return [
+        LeftAlone(stmt.line, stmt.text.strip().partition("\n")[0], stmt.reason)
+        for stmt in walk(lift(source, machine).body)
+        if isinstance(stmt, Opaque)
+    ]
 
 
 def carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Kernel, list[Step]]:

@@ -97,13 +97,15 @@ class Guard:
 class Opaque:
     """Code the IR does not model, kept as written; nothing moves across it.
 
-    `names` are the identifiers it mentions, `reason` says why it was left alone.
+    `names` are the identifiers it mentions, `reason` says why it was left alone, `line` where it
+    stood in the source.
     """
 
     text: str
     names: frozenset[str]
     reason: str
     notes: tuple[str, ...] = ()
+    line: int = 0
 
 
 Stmt: TypeAlias = Command | Loop | Guard | Opaque
@@ -112,10 +114,14 @@ Body: TypeAlias = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A parameter of the kernel: an array with literal sizes, empty where they are not known."""
+    """A parameter of the kernel: an array with literal sizes, empty where they are not known.
+
+    The first size is 0 where only that is not known: a pointer, or an array without it.
+    """
 
     name: str
     shape: tuple[int, ...]
+    element: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
-"""Reads C expressions as IR values: integers, local addresses, array elements, conditions."""
+"""Reads C expressions as symbolic values: integers, local addresses, array elements, conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 from tree_sitter import Node
 
-from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, remainder
+from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds, quotient, remainder
 from tilewright.proposers.rewriter.ir import (
     Array,
     Compare,
@@ -19,28 +20,34 @@ from tilewright.proposers.rewriter.ir import (
     Operand,
     Text,
 )
+from tilewright.proposers.rewriter.lift_scope import (
+    Flags,
+    NotModelled,
+    Pointer,
+    Scope,
+    Table,
+    Truth,
+    Value,
+    choice,
+    decided,
+    is_marked,
+    negated,
+)
+from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.machine import Machine
 
-Value: TypeAlias = "Expr | Local | Dram | Flag"
+SIZES: Mapping[str, int] = {
+    **dict.fromkeys(("char", "int8_t", "uint8_t", "bool", "_Bool"), 1),
+    **dict.fromkeys(("short", "int16_t", "uint16_t"), 2),
+    **dict.fromkeys(("int", "unsigned", "int32_t", "uint32_t", "float"), 4),
+    **dict.fromkeys(("long", "size_t", "int64_t", "uint64_t", "uintptr_t", "double"), 8),
+}
+"""Bytes of the C types a kernel may name, on a 64-bit core."""
+INTEGER_TYPES = frozenset(SIZES) - {"float", "double"} | {"signed"}
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
-
-class NotModelled(Exception):
-    """This code stays text; the message says why."""
-
-
-@dataclass
-class Scope:
-    """Names in scope: constants and folded locals, arrays, and loop variables in use."""
-
-    values: dict[str, Value]
-    arrays: dict[str, Array]
-    loops: set[str] = field(default_factory=set)
-
-    def inner(self) -> Scope:
-        """A nested scope; what is declared there does not leave it."""
-        return Scope(dict(self.values), self.arrays, set(self.loops))
+Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
+"""Evaluates a call of one of the file's own functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +56,21 @@ class Reader:
 
     machine: Machine
     scope: Scope
+    inlined: Inlined | None = None
 
     def operand(self, node: Node, *, keep_names: bool) -> Operand:
         """An operand of a command; with `keep_names`, constants of the target stay as written."""
-        if node.type == "identifier" and text_of(node) not in self.scope.values:
-            absent = self.machine.flags.get(text_of(node)) == "absent"
-            if absent or (keep_names and text_of(node) in self.machine.constants):
-                return Text(text_of(node))
-        try:
-            value = self.value(node)
-        except NotModelled:
-            if node.type == "number_literal":
-                return Text(text_of(node))
-            raise
-        if isinstance(value, Flag):
-            raise NotModelled("flag without an address")
-        return value
+        name = text_of(node)
+        if keep_names and name in self.machine.constants and name not in self.scope.slots:
+            return Text(name)
+        match value := self.value(node):
+            case Pointer(array, index):
+                return Dram(array, index)
+            case Expr() | Local() | Text():
+                return value
+            case Flags(()):
+                return Expr(0)
+        raise NotModelled(f"{_KINDS.get(type(value), 'value')} as an operand")
 
     def integer(self, node: Node) -> Expr:
         """An affine integer."""
@@ -78,138 +84,243 @@ class Reader:
         match node.type:
             case "number_literal":
                 return _literal(text_of(node))
-            case "identifier":
+            case "identifier" | "true" | "false":
                 return self._identifier(text_of(node))
             case "parenthesized_expression":
                 return self.value(node.named_children[0])
             case "cast_expression":
                 return self._cast(node)
+            case "unary_expression":
+                return self._unary(node)
             case "binary_expression":
                 return self._binary(node)
             case "conditional_expression":
-                return self._conditional(node)
+                test, yes, no = (_field(node, n) for n in _CONDITIONAL)
+                return self._chosen(self.condition(test), yes, no)
             case "call_expression":
-                return self._address(node)
-            case "pointer_expression" | "subscript_expression":
-                return self._element(node)
+                return self._call(node)
+            case "sizeof_expression":
+                return self._size(node)
+            case "pointer_expression":
+                return self._addressed(node)
+            case "subscript_expression":
+                return self._element(self._subscripted(node))
         raise NotModelled(node.type.replace("_", " "))
 
     def condition(self, node: Node) -> Condition:
         """A conjunction of comparisons; a bare integer means it is not zero."""
-        if node.type == "parenthesized_expression":
-            return self.condition(node.named_children[0])
-        if node.type == "binary_expression":
-            left, operator, right = _binary_parts(node)
-            if operator == "&&":
-                return self.condition(left) + self.condition(right)
-            if operator in _COMPARISONS:
-                return (Compare(operator, self.integer(left), self.integer(right)),)
-        return (Compare("!=", self.integer(node), Expr(0)),)
+        value = self.value(node)
+        if isinstance(value, Truth):
+            return value.condition
+        if isinstance(value, Expr):
+            return (Compare("!=", value, Expr(0)),)
+        raise NotModelled("condition that compares no integers")
+
+    def pointee(self, node: Node) -> Pointer:
+        """A pointer."""
+        value = self.value(node)
+        if not isinstance(value, Pointer):
+            raise NotModelled("pointer that is no array element")
+        return value
+
+    def _chosen(self, condition: Condition, yes: Node, no: Node) -> Value:
+        holds = decided(condition)
+        if holds is not None:
+            return self.value(yes if holds else no)
+        return choice(condition, self.value(yes), self.value(no))
 
     def _identifier(self, name: str) -> Value:
-        if name in self.scope.values:
-            return self.scope.values[name]
+        if name in self.scope.slots:
+            value = self.scope.get(name)
+            if value is None:
+                raise NotModelled(f"variable {name} whose value is not an expression of loops")
+            return value
+        if name in ("true", "false"):
+            return Expr(int(name == "true"))
         if name in self.machine.flags:
-            return Flag(name)
+            if self.machine.flags[name] == "absent":
+                return Text(name)
+            return Flags((Flag(name),))
         if name in self.machine.constants and name not in self.machine.spaces:
             return Expr(self.machine.constants[name])
         if name in self.scope.arrays:
-            return Dram(name, ())
+            dims = len(self.scope.arrays[name].shape)
+            if not dims:
+                raise NotModelled(f"array {name} of a size that is not known")
+            return Pointer(name, (Expr(),) * dims, 0)
         raise NotModelled(f"variable {name}")
 
     def _cast(self, node: Node) -> Value:
-        kind, inner = node.child_by_field_name("type"), node.child_by_field_name("value")
-        if kind is None or inner is None or "*" in text_of(kind):
+        kind, value = text_of(_field(node, "type")), self.value(_field(node, "value"))
+        if "*" not in kind:
+            if isinstance(value, Pointer):
+                raise NotModelled("pointer cast to a number")
+            return value
+        if not isinstance(value, Pointer):
             raise NotModelled("pointer cast")
-        return self.value(inner)
+        element = _element_of(kind)
+        same = kind.count("*") == 1 and element == self.scope.arrays[value.array].element
+        return Pointer(value.array, value.index, len(value.index) - 1 if same else None)
+
+    def _unary(self, node: Node) -> Value:
+        operator, inner = text_of(_field(node, "operator")), _field(node, "argument")
+        if operator == "!":
+            bit = self.value(inner)
+            if isinstance(bit, Expr) and _is_bit(bit):
+                return _flipped(bit)
+            return Truth(negated(self.condition(inner)))
+        if operator == "-":
+            value = self.value(inner)
+            return Text("-" + value.text) if isinstance(value, Text) else self.integer(inner) * -1
+        if operator == "+":
+            return self.integer(inner)
+        raise NotModelled(f"operator {operator} that is not affine")
 
     def _binary(self, node: Node) -> Value:
-        left_node, operator, right_node = _binary_parts(node)
-        left, right = self.value(left_node), self.value(right_node)
+        left_node, right_node = _field(node, "left"), _field(node, "right")
+        operator = text_of(_field(node, "operator"))
+        if operator == "&&":
+            return Truth(self.condition(left_node) + self.condition(right_node))
+        return self.combined(operator, self.value(left_node), self.value(right_node))
+
+    def combined(self, operator: str, left: Value, right: Value) -> Value:
+        """`left operator right`."""
+        if operator in _COMPARISONS:
+            return self._compared(operator, left, right)
         if isinstance(left, Expr) and isinstance(right, Expr):
             return _arithmetic(operator, left, right)
-        if isinstance(right, Local) and operator in ("+", "|"):
+        if isinstance(right, Local | Pointer) and operator in ("+", "|"):
             left, right = right, left
+        if isinstance(left, Flags | Expr) and isinstance(right, Flags | Expr) and operator == "|":
+            flags = [v.flags for v in (left, right) if isinstance(v, Flags)]
+            if all(isinstance(v, Flags) or v == Expr(0) for v in (left, right)):
+                return Flags(tuple(f for some in flags for f in some))
         if isinstance(left, Local):
             if isinstance(right, Expr) and operator in ("+", "-"):
                 row = left.row + right if operator == "+" else left.row - right
                 return Local(left.space, row, left.flags)
-            if isinstance(right, Flag) and operator == "|":
-                return Local(left.space, left.row, (*left.flags, right))
+            if isinstance(right, Flags) and operator in ("|", "+"):
+                new = tuple(f for f in right.flags if f not in left.flags)
+                return Local(left.space, left.row, left.flags + new)
             if operator == "|" and right == Expr(0):
                 return left
-        if isinstance(left, Dram) and isinstance(right, Expr) and operator == "+":
-            return self._advanced(left, right)
+        if isinstance(left, Pointer) and isinstance(right, Expr) and operator in ("+", "-"):
+            return self.advanced(left, right if operator == "+" else right * -1)
+        if isinstance(left, Pointer) and isinstance(right, Pointer) and operator == "-":
+            return self._distance(left, right)
         raise NotModelled(f"operator {operator} on addresses")
 
-    def _advanced(self, base: Dram, offset: Expr) -> Dram:
-        """A row pointer plus a number of elements of the next dimension."""
-        shape = self.scope.arrays[base.array].shape
-        if not shape or len(base.index) >= len(shape):
-            raise NotModelled("pointer arithmetic")
-        return Dram(base.array, (*base.index, offset))
+    def _compared(self, operator: str, left: Value, right: Value) -> Truth:
+        if isinstance(left, Pointer) and isinstance(right, Pointer):
+            left, right = self._distance(left, right), Expr(0)
+        if isinstance(left, Truth) and isinstance(right, Expr) and right.is_const:
+            if (operator, right.const) in (("!=", 0), ("==", 1)):
+                return left
+            if (operator, right.const) in (("==", 0), ("!=", 1)):
+                return Truth(negated(left.condition))
+        if not (isinstance(left, Expr) and isinstance(right, Expr)):
+            raise NotModelled("condition that compares no integers")
+        return Truth((Compare(operator, left, right),))
 
-    def _conditional(self, node: Node) -> Value:
-        test, yes, no = (_field(node, n) for n in ("condition", "consequence", "alternative"))
-        condition, first, second = self.condition(test), self.value(yes), self.value(no)
-        if isinstance(first, Flag) and second == Expr(0):
-            return Flag(first.name, condition + first.when)
-        if isinstance(second, Flag) and first == Expr(0) and len(condition) == 1:
-            compare = condition[0]
-            opposite = Compare(_NEGATED[compare.op], compare.left, compare.right)
-            return Flag(second.name, (opposite, *second.when))
-        if isinstance(first, Expr) and isinstance(second, Expr) and len(condition) == 1:
-            compare = condition[0]
-            pair = {(compare.left - compare.right) * s for s in (1, -1)}
-            smaller = first if compare.op in ("<", "<=") else second
-            if (
-                first - second in pair
-                and smaller - (second if smaller is first else first)
-                == compare.left - compare.right
-            ):
-                return minimum(first, second)
-        raise NotModelled("conditional expression that is no minimum")
+    def advanced(self, base: Pointer, offset: Expr) -> Pointer:
+        """A pointer moved by so many of what it points to; whole rows move the row's index."""
+        if base.axis is None:
+            raise NotModelled("arithmetic on a pointer of another type")
+        index, shape = list(base.index), self.scope.arrays[base.array].shape
+        for axis in range(base.axis, 0, -1):
+            size = shape[axis]
+            rows = Expr(
+                offset.const // size if offset.const % size == 0 else 0,
+                tuple((a, c // size) for a, c in offset.terms if c % size == 0),
+            )
+            index[axis] = index[axis] + offset - rows * size
+            offset = rows
+        index[0] = index[0] + offset
+        return Pointer(base.array, tuple(index), base.axis)
 
-    def _address(self, node: Node) -> Value:
-        name = node.child_by_field_name("function")
-        arguments = node.child_by_field_name("arguments")
-        if name is None or arguments is None or text_of(name) not in self.machine.spaces:
-            raise NotModelled(f"call of {text_of(name) if name else '?'}")
-        if len(arguments.named_children) != 1:
-            raise NotModelled(f"{text_of(name)} without one row")
-        return Local(text_of(name), self.integer(arguments.named_children[0]))
+    def _distance(self, left: Pointer, right: Pointer) -> Expr:
+        """Elements between two pointers into one array."""
+        if left.array != right.array or left.axis != right.axis or left.axis is None:
+            raise NotModelled("comparison of different pointers")
+        shape, result = self.scope.arrays[left.array].shape, Expr()
+        for axis, (a, b) in enumerate(zip(left.index, right.index, strict=True)):
+            result = result * (shape[axis] if axis else 1) + (a - b)
+        for size in shape[left.axis + 1 :]:
+            result = quotient(result, size)
+        return result
 
-    def _element(self, node: Node) -> Dram:
-        """`&A[i][j]`, or `A[i]` for the start of row i."""
-        target = node
-        if node.type == "pointer_expression":
-            argument = node.child_by_field_name("argument")
-            if argument is None or not text_of(node).startswith("&"):
-                raise NotModelled("pointer dereference")
-            target = argument
-        index: list[Expr] = []
-        while target.type == "subscript_expression":
-            index.insert(0, self.integer(_field(target, "index")))
-            target = _field(target, "argument")
-        array = self.scope.arrays.get(text_of(target)) if target.type == "identifier" else None
-        if array is None or len(index) > len(array.shape):
+    def _call(self, node: Node) -> Value:
+        name = text_of(_field(node, "function"))
+        given = [a for a in _field(node, "arguments").named_children if a.type != "comment"]
+        if name in self.machine.spaces:
+            if len(given) != 1:
+                raise NotModelled(f"{name} without one row")
+            return Local(name, self.integer(given[0]))
+        if self.inlined is None or name not in self.scope.functions:
+            raise NotModelled(f"call of {name}")
+        return self.inlined(node, self.scope)
+
+    def _size(self, node: Node) -> Expr:
+        kind = node.child_by_field_name("type")
+        if kind is not None:
+            words = set(text_of(kind).split()) - {"const"}
+            sizes = {SIZES[w] for w in words if w in SIZES}
+            if len(sizes) == 1:
+                return Expr(sizes.pop())
+        inner = node.child_by_field_name("value")
+        while inner is not None and inner.type == "parenthesized_expression":
+            inner = inner.named_children[0]
+        base, depth = inner, 0
+        while base is not None and base.type in ("subscript_expression", "pointer_expression"):
+            base, depth = base.child_by_field_name("argument"), depth + 1
+        array = self.scope.arrays.get(text_of(base)) if base is not None else None
+        if array is not None and depth == len(array.shape) and array.element in SIZES:
+            return Expr(SIZES[array.element])
+        raise NotModelled("sizeof of something else")
+
+    def _addressed(self, node: Node) -> Value:
+        """`&p[i]` and `*p`."""
+        inner = _field(node, "argument")
+        if not text_of(node).startswith("&"):
+            return self._element(self._subscript(self.pointee(inner), Expr()))
+        while inner.type == "parenthesized_expression":
+            inner = inner.named_children[0]
+        if inner.type == "subscript_expression":
+            return self._subscripted(inner, inside=False)
+        raise NotModelled("address of something other than an array element")
+
+    def _subscripted(self, node: Node, *, inside: bool = True) -> Value:
+        """`p[i]`: the element at i, or the pointer to it where it is not looked inside."""
+        base, index = self.value(_field(node, "argument")), self.integer(_field(node, "index"))
+        if isinstance(base, Table):
+            return _looked_up(base, index)
+        if not isinstance(base, Pointer):
             raise NotModelled("pointer that is no array element")
-        if node.type == "subscript_expression" and len(index) == len(array.shape):
+        return self._subscript(base, index) if inside else self.advanced(base, index)
+
+    def _subscript(self, base: Pointer, index: Expr) -> Pointer:
+        at = self.advanced(base, index)
+        assert at.axis is not None
+        return Pointer(at.array, at.index, at.axis + 1)
+
+    def _element(self, value: Value) -> Value:
+        if isinstance(value, Pointer) and value.axis == len(value.index):
             raise NotModelled("value loaded from memory")
-        return Dram(array.name, tuple(index))
+        return value
 
 
-def text_of(node: Node) -> str:
-    """Source text of a node."""
-    return node.text.decode() if node.text is not None else ""
+_CONDITIONAL = ("condition", "consequence", "alternative")
+_KINDS = {Flags: "flag without an address", Truth: "condition", Table: "table"}
 
 
-def identifiers(node: Node) -> Iterator[str]:
-    """Every identifier a node mentions."""
-    if node.type == "identifier":
-        yield text_of(node)
-    for child in node.named_children:
-        yield from identifiers(child)
+def array_of(name: str, sizes: list[int | None], kind: str) -> Array:
+    """An array parameter; its first size may be unknown (0), as a pointer's is."""
+    shape = (sizes[0] or 0, *(s for s in sizes[1:] if s)) if sizes else ()
+    return Array(name, shape if len(shape) == len(sizes) else (), _element_of(kind))
+
+
+def _element_of(kind: str) -> str:
+    return " ".join(w for w in kind.replace("*", " ").split() if w not in ("const", "restrict"))
 
 
 def _field(node: Node, name: str) -> Node:
@@ -219,22 +330,37 @@ def _field(node: Node, name: str) -> Node:
     return child
 
 
-def _literal(text: str) -> Expr:
+def _literal(text: str) -> Value:
     try:
-        return Expr(int(text.rstrip("uUlL"), 0))
+        return Expr(int(text.rstrip("uUlL"), 8 if text.isdigit() and text[0] == "0" else 0))
     except ValueError:
-        raise NotModelled(f"literal {text}") from None
+        return Text(text)
 
 
-def _binary_parts(node: Node) -> tuple[Node, str, Node]:
-    left, operator, right = (_field(node, n) for n in ("left", "operator", "right"))
-    return left, text_of(operator), right
+def _looked_up(table: Table, index: Expr) -> Value:
+    """An entry of a constant array; entries at equal distances are one expression."""
+    values = table.values
+    if index.is_const and 0 <= index.const < len(values):
+        return values[index.const]
+    first = values[0]
+    rows = [v.row if isinstance(v, Local) else v for v in values]
+    apart = {b - a for a, b in pairwise(r for r in rows if isinstance(r, Expr))}
+    if len(apart) == 1 and all(isinstance(r, Expr) for r in rows):
+        offset = _arithmetic("*", index, apart.pop())
+        if isinstance(first, Expr):
+            return first + offset
+        kinds = {(v.space, v.flags) for v in values if isinstance(v, Local)}
+        if isinstance(first, Local) and len(kinds) == 1:
+            return Local(first.space, first.row + offset, first.flags)
+    raise NotModelled("entry of a table whose entries are not evenly spaced")
 
 
 def _arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
     match operator:
         case "+":
             return left + right
+        case "-" if left == Expr(1) and _is_bit(right):
+            return _flipped(right)
         case "-":
             return left - right
         case "*" if right.is_const:
@@ -245,10 +371,27 @@ def _arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
             return quotient(left, right.const)
         case "%" if right.is_const and right.const > 0:
             return remainder(left, right.const)
-        case "<<" if right.is_const:
+        case "<<" if right.is_const and right.const >= 0:
             return left * (1 << right.const)
-        case ">>" if right.is_const:
+        case ">>" if right.is_const and right.const >= 0:
             return quotient(left, 1 << right.const)
         case "&" if right.is_const and right.const > 0 and (right.const + 1) & right.const == 0:
             return remainder(left, right.const + 1)
+        case "^" if right == Expr(1) and _is_bit(left):
+            return _flipped(left)
     raise NotModelled(f"operator {operator} that is not affine")
+
+
+def _is_bit(expr: Expr) -> bool:
+    """Whether a value is 0 or 1; one at the head of an unknown iteration may turn out to be."""
+    if expr in (Expr(0), Expr(1)):
+        return True
+    low, high = bounds(expr, {})
+    return (low >= 0 and high <= 1) or is_marked(expr)
+
+
+def _flipped(bit: Expr) -> Expr:
+    atom = bit.terms[0][0] if bit.terms else None
+    if isinstance(atom, Remainder) and bit == remainder(atom.of, 2):
+        return remainder(atom.of + 1, 2)
+    return Expr(1) - bit

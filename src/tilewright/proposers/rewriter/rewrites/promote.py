@@ -156,14 +156,13 @@ def _layout(buffer: Buffer, needed: list[Loop]) -> Expr:
     The loop that walks along a row of the array goes innermost, so that its blocks lie where one
     wide load would put them.
     """
-    along = {
-        e.names()
+    last = [
+        o.index[-1]
         for a in buffer.writers
         for o in a.command.operands
         if isinstance(o, Dram) and o.index
-        for e in o.index[-1:]
-    }
-    inner_last = sorted(needed, key=lambda n: any(names == {n.var} for names in along))
+    ]
+    inner_last = sorted(needed, key=lambda n: any(e.coefficient(n.var) == 1 for e in last))
     offset, size = Expr(), buffer.intervals()[-1][1] - buffer.base
     env = env_of(buffer.writers[0].above)
     for loop in reversed(inner_last):

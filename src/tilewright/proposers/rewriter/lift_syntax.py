@@ -1,0 +1,108 @@
+"""Questions about C syntax trees that need no values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+
+def pointer_levels(node: Node) -> tuple[str, list[Node | None]]:
+    """A declarator's name, and the sizes of what it points to; None where a size is not given."""
+    sizes: list[Node | None] = []
+    current: Node | None = node
+    while current is not None:
+        if current.type == "array_declarator":
+            sizes.insert(0, current.child_by_field_name("size"))
+        elif current.type == "pointer_declarator":
+            sizes.insert(0, None)
+        elif current.type == "identifier":
+            return text_of(current), sizes
+        inner = current.child_by_field_name("declarator")
+        if inner is None and current.type == "parenthesized_declarator":
+            inner = current.named_children[0]
+        current = inner
+    return "", sizes
+
+
+def declared_name(item: Node) -> str:
+    """The name a declarator declares."""
+    return pointer_levels(item)[0]
+
+
+def parameters(function: Node) -> Iterator[tuple[str, list[Node | None]]]:
+    """A function's parameters as `pointer_levels` gives them."""
+    for node in descendants(function):
+        if node.type == "parameter_list":
+            for parameter in node.named_children:
+                declarator = parameter.child_by_field_name("declarator")
+                if declarator is not None:
+                    yield pointer_levels(declarator)
+            return
+
+
+def descendants(node: Node) -> Iterator[Node]:
+    """A node and every named one below it, in textual order."""
+    yield node
+    for child in node.named_children:
+        yield from descendants(child)
+
+
+def comma_separated(node: Node) -> Iterator[Node]:
+    """The parts of `a, b, c`."""
+    if node.type == "comma_expression":
+        for child in node.named_children:
+            yield from comma_separated(child)
+    elif node.type != "comment":
+        yield node
+
+
+def assigned(node: Node) -> Iterator[str]:
+    """Variables that a statement or expression changes, or whose address it takes.
+
+    The head of a `for` may change the variable it declares.
+    """
+    own = set()
+    if node.type == "for_statement":
+        first = node.child_by_field_name("initializer")
+        if first is not None and first.type == "declaration":
+            own = {declared_name(i) for i in first.children_by_field_name("declarator")}
+    for found in (*_targets(node), *(n for c in node.named_children for n in assigned(c))):
+        if found not in own:
+            yield found
+
+
+def _targets(node: Node) -> Iterator[str]:
+    target = None
+    if node.type == "assignment_expression":
+        target = node.child_by_field_name("left")
+    elif node.type in ("update_expression", "pointer_expression"):
+        target = node.child_by_field_name("argument")
+    if target is not None and target.type == "identifier":
+        yield text_of(target)
+
+
+def leaves_early(node: Node) -> bool:
+    """Whether a statement may leave what is around it."""
+    leaving = ("break_statement", "continue_statement", "return_statement")
+    return any(n.type in leaving for n in descendants(node))
+
+
+def comment_lines(node: Node) -> list[str]:
+    """The lines of a comment without its marks."""
+    text = text_of(node)
+    text = text[2:-2] if text.startswith("/*") else text[2:]
+    return [line for line in (raw.strip().lstrip("*").strip() for raw in text.splitlines()) if line]
+
+
+def identifiers(node: Node) -> Iterator[str]:
+    """Every identifier a node mentions."""
+    if node.type == "identifier":
+        yield text_of(node)
+    for child in node.named_children:
+        yield from identifiers(child)
+
+
+def text_of(node: Node) -> str:
+    """Source text of a node."""
+    return node.text.decode() if node.text is not None else ""
