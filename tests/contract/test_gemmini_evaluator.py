@@ -8,7 +8,6 @@ import pytest
 
 from tilewright.core.roles import Task
 from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.naive import naive_gemm
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 from tilewright.testing.evaluator import EvaluatorContract, OpenTask
 
@@ -25,4 +24,8 @@ class TestGemminiEvaluator(EvaluatorContract):
 
     @pytest.fixture
     def wrong(self) -> str:
-        return naive_gemm(40, 72, 24).replace("NO_ACTIVATION, 1, 0, 0", "NO_ACTIVATION, 1, 0, 1")
+        return (
+            create_target()
+            .open("gemm-40x72x24", {})
+            .start.replace("NO_ACTIVATION, 1, 0, 0", "NO_ACTIVATION, 1, 0, 1")
+        )

@@ -9,7 +9,6 @@ import pytest
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.naive import naive_gemm
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 
 from .kernels import GOOD, with_line
@@ -38,7 +37,7 @@ def executor(kept: dict[str, Outcome]) -> Iterator[LocalExecutor]:
 
 def test_kernels_good_and_bad(executor: LocalExecutor, kept: dict[str, Outcome]) -> None:
     sources = [
-        naive_gemm(16, 16, 16),
+        create_target().open("gemm-16x16x16", {}).start,
         with_line(5, "  mvin(A, SPAD(0), 80, 16);"),
         GOOD,
         with_line(5, "  oops;"),

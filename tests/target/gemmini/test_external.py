@@ -30,10 +30,10 @@ pytestmark = [
 
 HONEST = """
 from pathlib import Path
-from tilewright.targets.gemmini.sim import load_config, run_program
-from tilewright.targets.gemmini.simulator import CONFIGURATION
+from tilewright.targets.gemmini.sim import CONFIGURATIONS, load_config, run_program
 program = Path(sys.argv[-1]).read_bytes()
-ran = run_program(load_config(CONFIGURATION), program, read=[(0x80001100, 512)])
+config = load_config(CONFIGURATIONS["gemmini-int8-16x16"])
+ran = run_program(config, program, read=[(0x80001100, 512)])
 words = ran.outputs[0].rstrip(b"\\0").decode().split()
 words[2] = f"{ran.cycles:x}"
 line = " ".join(words)
@@ -51,7 +51,7 @@ STAND_INS = {
     "repeating": (HONEST + "print(line); print(line)", "no_result", "more than one result"),
     "cut short": (HONEST + "print(line[:60])", "no_result", "an incomplete result"),
     "miscomputing": (
-        HONEST + "words[-1] = '0'; print(*words)", "wrong_result", "not those of the reference"),
+        HONEST + "words[-1] = '0'; print(*words)", "wrong_result", "not those of the embedded"),
     "flooding": ("while True: print('x' * 10000)", "no_result", "printed no result"),
 }  # fmt: skip
 

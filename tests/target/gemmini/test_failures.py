@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outcome
+from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker, GemminiRunner
 from tilewright.targets.gemmini.gemm import Gemm
@@ -17,6 +18,7 @@ from tilewright.targets.gemmini.toolchain import Toolchain, find_gcc, find_zig
 
 from .kernels import GOOD, with_line
 
+INT8 = create_target().instance
 SETTINGS = EvaluationSettings(input_seed=3, simulation_timeout_s=5.0)
 pytestmark = pytest.mark.toolchain
 
@@ -37,16 +39,18 @@ def evaluate(
     settings: EvaluationSettings = SETTINGS,
 ) -> Outcome:
     gemm = Gemm(16, 16, 16)
-    workload, problem = gemm.workload("gemmini"), GemmProblem(gemm)
-    built = GemminiBuilder(toolchain, settings.compile_timeout_s).build(Candidate(source))
+    workload, problem = gemm.workload(INT8), GemmProblem(gemm)
+    built = GemminiBuilder(toolchain, INT8.header, settings.compile_timeout_s).build(
+        Candidate(source)
+    )
     if not isinstance(built, Artifact):
         return built
-    simulator = Simulator(workload, settings)
+    simulator = Simulator(INT8, workload, settings)
     cases = Cases(workload, problem, settings.input_seed)
     verdict = GemminiChecker(simulator, cases, settings.checks).check(built)
     if isinstance(verdict, Failed):
         return verdict
-    runner = GemminiRunner(simulator, cases, settings.checks, workload, toolchain.build)
+    runner = GemminiRunner(simulator, cases, settings.checks, INT8, workload, toolchain.build)
     return runner.measure(built, verdict, limit)
 
 
@@ -151,9 +155,11 @@ def test_huge_static_data_does_not_link(toolchain: Toolchain, size: str) -> None
 
 def test_a_binary_that_cannot_be_loaded_is_the_candidates_failure() -> None:
     gemm = Gemm(16, 16, 16)
-    workload = gemm.workload("gemmini")
+    workload = gemm.workload(INT8)
     case = Cases(workload, GemmProblem(gemm), 1)[0]
-    result = Simulator(workload, SETTINGS).run(Artifact("x", b"no ELF", "none"), case, "check")
+    result = Simulator(INT8, workload, SETTINGS).run(
+        Artifact("x", b"no ELF", "none"), case, "check"
+    )
     assert isinstance(result, Failed)
     assert result.kind == "link_error"
 

@@ -21,15 +21,18 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
 from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm
 from tilewright.targets.gemmini.problem import (
     ConvolutionProblem,
+    FloatConvolutionProblem,
+    FloatGemmProblem,
     GemmProblem,
     Problem,
     exact_product,
@@ -45,13 +48,18 @@ pytestmark = [
     ),
 ]
 
+INT8 = create_target().instance
+FP32 = create_fp32_target().instance
 
-def checked(source: str, workload: Workload, problem: Problem) -> Verdict | Failed:
-    built = GemminiBuilder(find_toolchain(), 20.0, [source]).build(Candidate(source))
+def checked(
+    source: str, workload: Workload, problem: Problem, instance: Instance = INT8
+) -> Verdict | Failed:
+    builder = GemminiBuilder(find_toolchain(), instance.header, 20.0, [source])
+    built = builder.build(Candidate(source))
     assert isinstance(built, Artifact), built
     chosen = EvaluationSettings(input_seed=2, checks=4)
     cases = Cases(workload, problem, chosen.input_seed)
-    return GemminiChecker(Simulator(workload, chosen), cases, chosen.checks).check(built)
+    return GemminiChecker(Simulator(instance, workload, chosen), cases, chosen.checks).check(built)
 
 
 # Sizes around the tile and move widths, where ragged edges appear and disappear.
@@ -62,7 +70,7 @@ sizes = st.one_of(st.integers(1, 40), st.sampled_from([16, 48, 63, 64, 65, 80, 9
 @given(sizes, sizes, sizes)
 def test_naive_kernels_equal_numpy(m: int, n: int, k: int) -> None:
     gemm = Gemm(m, n, k)
-    verdict = checked(naive_gemm(m, n, k), gemm.workload("gemmini"), GemmProblem(gemm))
+    verdict = checked(naive_gemm(gemm, INT8), gemm.workload(INT8), GemmProblem(gemm))
     assert isinstance(verdict, Verdict), verdict
 
 
@@ -76,7 +84,7 @@ def test_naive_convolutions_equal_numpy(
     image: tuple[int, int, int], channels: tuple[int, int], window: tuple[int, int, int]
 ) -> None:
     conv = Convolution(*image, *channels, *window)
-    verdict = checked(naive_convolution(conv), conv.workload("gemmini"), ConvolutionProblem(conv))
+    verdict = checked(naive_convolution(conv, INT8), conv.workload(INT8), ConvolutionProblem(conv))
     assert isinstance(verdict, Verdict), verdict
 
 
@@ -84,7 +92,7 @@ def test_naive_convolutions_equal_numpy(
 @given(sizes, sizes, sizes, st.sampled_from(["library", "tuned", "fsm"]))
 def test_gemm_baselines_equal_numpy(m: int, n: int, k: int, name: str) -> None:
     gemm = Gemm(m, n, k)
-    verdict = checked(gemm_baselines(gemm)[name], gemm.workload("gemmini"), GemmProblem(gemm))
+    verdict = checked(gemm_baselines(gemm, INT8)[name], gemm.workload(INT8), GemmProblem(gemm))
     assert isinstance(verdict, Verdict), verdict
 
 
@@ -105,16 +113,52 @@ def test_convolution_baselines_equal_numpy(
     name: str,
 ) -> None:
     conv = Convolution(*image, *channels, *window)
-    source = convolution_baselines(conv)[name]
-    verdict = checked(source, conv.workload("gemmini"), ConvolutionProblem(conv))
+    source = convolution_baselines(conv, INT8)[name]
+    verdict = checked(source, conv.workload(INT8), ConvolutionProblem(conv))
     assert isinstance(verdict, Verdict), verdict
+
+
+@settings(max_examples=12, deadline=None)
+@given(sizes, sizes, sizes, st.sampled_from(["naive", "library", "tuned"]))
+def test_float_gemm_baselines_are_within_float_error(m: int, n: int, k: int, name: str) -> None:
+    gemm = Gemm(m, n, k)
+    source, problem = gemm_baselines(gemm, FP32)[name], FloatGemmProblem(gemm)
+    verdict = checked(source, gemm.workload(FP32), problem, FP32)
+    assert isinstance(verdict, Verdict), verdict
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 12)),
+    st.sampled_from([(3, 5), (4, 16), (9, 18)]),
+    st.sampled_from([(1, 1, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0)]),
+    st.sampled_from(["naive", "library", "tuned"]),
+)
+def test_float_convolution_baselines_are_within_float_error(
+    image: tuple[int, int, int],
+    channels: tuple[int, int],
+    window: tuple[int, int, int],
+    name: str,
+) -> None:
+    conv = Convolution(*image, *channels, *window)
+    source, problem = convolution_baselines(conv, FP32)[name], FloatConvolutionProblem(conv)
+    verdict = checked(source, conv.workload(FP32), problem, FP32)
+    assert isinstance(verdict, Verdict), verdict
+
+
+def test_a_float_kernel_that_forgets_a_product_is_wrong() -> None:
+    gemm = Gemm(8, 8, 64)
+    source = naive_gemm(gemm, FP32).replace("k < 64", "k < 60")
+    verdict = checked(source, gemm.workload(FP32), FloatGemmProblem(gemm), FP32)
+    assert isinstance(verdict, Failed)
+    assert verdict.kind == "wrong_result"
 
 
 def test_large_depths_and_panels_are_split() -> None:
     """More columns than a panel, more blocks than a tile of the library."""
     for gemm in (Gemm(40, 600, 300), Gemm(20, 100, 2100), Gemm(300, 300, 300)):
-        for name, source in gemm_baselines(gemm).items():
-            verdict = checked(source, gemm.workload("gemmini"), GemmProblem(gemm))
+        for name, source in gemm_baselines(gemm, INT8).items():
+            verdict = checked(source, gemm.workload(INT8), GemmProblem(gemm))
             assert isinstance(verdict, Verdict), (gemm, name, verdict)
 
 

@@ -17,6 +17,7 @@ from tilewright.targets.gemmini.sim import (
     Region,
     SimConfig,
     SimResult,
+    _cosim,
     load_config,
     run_kernel,
 )
@@ -91,7 +92,29 @@ COMMANDS = [
         "preload without a compute",
         [m.preload(0, m.ACC, 16, 16, 16, 16), m.preload(0, m.ACC, 16, 16, 16, 16)],
     ),
-    ("illegal_instruction", "weight-stationary", [(0, 1 << 16, 1 << 48)]),
+    ("illegal_instruction", "B can be transposed only if A is too", [m.config_ex(os=1, bt=1)]),
+    (
+        "illegal_instruction",
+        "give NONE as C of all but the last",
+        [
+            m.config_ex(os=1),
+            m.preload(0, m.ACC, 16, 16, 16, 16),
+            m.compute(0, 0, 16, 16, 16, 16),
+            m.preload(0, m.ACC, 16, 16, 16, 16),
+            m.compute(0, 0, 16, 16, 16, 16, keep=True),
+        ],
+    ),
+    (
+        "illegal_instruction",
+        "what the other dataflow left in the array",
+        [
+            m.preload(0, m.ACC, 16, 16, 16, 16),
+            m.compute(0, m.NONE, 16, 16, 16, 16),
+            m.config_ex(os=1),
+            m.preload(0, m.ACC, 16, 16, 16, 16),
+            m.compute(0, 0, 16, 16, 16, 16, keep=True),
+        ],
+    ),
     ("illegal_instruction", "transposed", [m.config_ex(at=1, bt=1)]),
     ("illegal_instruction", "no command 22", [(22, 0, 0)]),
     ("illegal_address", "mvin reads 16 bytes", [m.mvin(0, INPUT + BYTES - 15, 0, 16, 1)]),
@@ -205,6 +228,10 @@ def test_overlapping_regions_are_refused(config: SimConfig) -> None:
         run_kernel(config, asm.link([asm.RETURN]), regions)
 
 
+def test_the_simulator_takes_the_documented_parameters(config: SimConfig) -> None:
+    assert set(config.parameters) == set(_cosim.config_fields())
+
+
 GOOD_TOML = (Path(tilewright.targets.gemmini.__file__).parent / "target.toml").read_text("utf-8")
 
 
@@ -213,8 +240,8 @@ GOOD_TOML = (Path(tilewright.targets.gemmini.__file__).parent / "target.toml").r
     [
         ("dim = 16 ", "dims = 16 ", "unknown parameter simulator.array.dims"),
         ("dim = 16 ", "", "simulator.array.dim is missing"),
-        ("dim = 16 ", "dim = 12 ", "power of two"),
-        ("dim = 16 ", "dim = 32 ", "at most 16"),
+        ("dim = 16 ", "dim = 12 ", "one of 2"),
+        ("dim = 16 ", "dim = 64 ", "one of 2, 4, 8, 16, 32"),
         ("dim = 16 ", "dim = 1.5 ", "whole number"),
         ("ways = 8 ", "ways = 0 ", "between 1"),
         ("load_entries = 8 ", "load_entries = 33 ", "at most 32"),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.targets.gemmini import brief as brief_module
-from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.brief import CONSTANTS, LIMITS, load_commands, load_menu
+from tilewright.targets.gemmini import create_fp32_target, create_target
+from tilewright.targets.gemmini.brief import load_brief, load_commands, load_menu
 
 FOLDER = Path(brief_module.__file__).parent
 HEADER = (FOLDER / "runtime" / "gemmini.h").read_text()
-BRIEF = create_target().brief()
+INSTANCES = {t.name: t.instance for t in (create_target(), create_fp32_target())}
+INT8 = INSTANCES["gemmini"]
+CONSTANTS = INT8.constants
+BRIEF = load_brief(INT8)
 COMMANDS = {c.name: c for c in BRIEF.commands if c.unit not in ("space", "flag")}
 
 
@@ -39,34 +41,51 @@ def test_the_isa_text_explains_every_name(name: str) -> None:
         assert re.search(rf"`[^`]*\b{name}\b", BRIEF.isa), name
 
 
+@pytest.mark.parametrize("target", INSTANCES)
 @pytest.mark.parametrize("name", CONSTANTS)
-def test_constants_are_those_of_the_header(name: str) -> None:
-    match = re.search(rf"^#define {name}(?:\(row\))? (.*?)(?: /\*.*)?$", HEADER, re.MULTILINE)
+def test_constants_are_those_of_the_header(name: str, target: str) -> None:
+    instance = INSTANCES[target]
+    pattern = rf"^#define {name}(?:\(row\))? (.*?)(?: /\*.*)?$"
+    match = re.search(pattern, HEADER + instance.header, re.MULTILINE)
     assert match
     text = match.group(1).strip()
     base = re.match(r"\((0x[0-9a-f]+)u \|", text)
     if "row" in text:
-        assert CONSTANTS[name] == (int(base.group(1), 16) if base else 0)
+        assert instance.constants[name] == (int(base.group(1), 16) if base else 0)
     else:
-        assert int(text.rstrip("u"), 0) == CONSTANTS[name]
+        assert int(text.rstrip("u"), 0) == instance.constants[name]
 
 
-def test_limits_are_those_of_the_simulated_machine() -> None:
-    machine = tomllib.loads((FOLDER / "target.toml").read_text())["simulator"]
-    dim = machine["array"]["dim"]
-    assert {
-        "tile_rows": dim,
-        "tile_columns": dim,
-        "move_rows": dim,
-        "move_columns": dim * machine["commands"]["max_blocks"],
-        "scratchpad_banks": machine["scratchpad"]["banks"],
-        "scratchpad_bank_rows": machine["scratchpad"]["bank_rows"],
-        "accumulator_banks": machine["accumulator"]["banks"],
-        "accumulator_bank_rows": machine["accumulator"]["bank_rows"],
-    } == LIMITS
-    assert CONSTANTS["DIM"] == dim
-    assert CONSTANTS["SPAD_BANK_ROWS"] == LIMITS["scratchpad_bank_rows"]
-    assert CONSTANTS["ACC_BANK_ROWS"] == LIMITS["accumulator_bank_rows"]
+def test_the_header_has_the_types_of_the_configuration() -> None:
+    assert "typedef int8_t elem_t;\ntypedef int32_t acc_t;" in INT8.header
+    assert "typedef float elem_t;\ntypedef float acc_t;" in INSTANCES["gemmini-fp32-4x4"].header
+
+
+@pytest.mark.parametrize("target", INSTANCES)
+def test_limits_are_those_of_the_simulated_machine(target: str) -> None:
+    config, limits = INSTANCES[target].config, INSTANCES[target].limits
+    assert limits["tile_rows"] == limits["move_rows"] == config["array_dim"]
+    assert limits["move_columns"] == config["array_dim"] * config["commands_max_blocks"]
+    assert limits["scratchpad_bank_rows"] == config["scratchpad_bank_rows"]
+
+
+@pytest.mark.parametrize("target", INSTANCES)
+def test_every_text_follows_the_instance(target: str) -> None:
+    """Numbers of the geometry appear, those of the other configuration do not."""
+    instance = INSTANCES[target]
+    brief = load_brief(instance)
+    attributes = {c.name: c.attributes for c in brief.commands}
+    assert attributes["mvin"]["max_columns"] == str(instance.move_columns)
+    assert attributes["preload"]["max_rows"] == str(instance.dim)
+    assert attributes["SPAD"]["row_columns"] == str(instance.dim)
+    assert f"rows <= {instance.dim}, cols <= {instance.move_columns}" in brief.isa
+    assert f"At most {instance.move_columns} columns" in brief.rules
+    for text in (brief.isa, brief.rules, *(option.text for option in brief.menu)):
+        assert "{{" not in text
+        assert "{%" not in text
+    if not instance.is_integer:
+        assert "int8" not in brief.isa + brief.rules
+        assert "saturated" not in brief.isa + brief.rules
 
 
 def test_the_menu_has_distinct_options_in_sentences() -> None:
@@ -88,13 +107,13 @@ def test_a_malformed_menu_is_named(tmp_path: Path, text: str, message: str) -> N
     path = tmp_path / "menu.toml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
-        load_menu(path)
+        load_menu(path, INT8)
 
 
 def test_a_missing_or_malformed_command_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "commands.toml"
     with pytest.raises(ConfigurationError, match=r"commands\.toml cannot be read"):
-        load_commands(path)
+        load_commands(path, INT8)
     path.write_text('[[command]]\nname = "x"\n')
     with pytest.raises(ConfigurationError, match="does not fit CommandEffect"):
-        load_commands(path)
+        load_commands(path, INT8)

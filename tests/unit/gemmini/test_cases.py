@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core.records import Argument, Tolerance, Workload
+from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.convolution import parse_convolution
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.inputs import DISTRIBUTIONS, VERSION, draw
 from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem, exact_product
 
+INT8 = create_target().instance
 SIZES = [1, 16, 64, 256, 1024, 4096]
 
 
 def outputs(k: int, distribution: str) -> np.ndarray:
     gemm = Gemm(64, 64, k)
     rng = np.random.default_rng(k)
-    a, b = (
-        draw(argument, distribution, k, rng) for argument in gemm.workload("gemmini").arguments[:2]
-    )
+    a, b = (draw(argument, distribution, k, rng) for argument in gemm.workload(INT8).arguments[:2])
     return GemmProblem(gemm).reference({"A": a, "B": b})["C"]
 
 
@@ -127,7 +127,7 @@ def test_cases_differ_and_repeat() -> None:
     gemm = Gemm(8, 8, 8)
 
     def made(seed: int) -> list[bytes]:
-        cases = Cases(gemm.workload("gemmini"), GemmProblem(gemm), seed)
+        cases = Cases(gemm.workload(INT8), GemmProblem(gemm), seed)
         return [cases[i].initial[name].tobytes() for i in range(4) for name in "ABC"]
 
     assert made(1) == made(1)
@@ -137,7 +137,7 @@ def test_cases_differ_and_repeat() -> None:
 
 def test_the_values_drawn_belong_to_the_version() -> None:
     """If this fails because other values are drawn, raise `inputs.VERSION`."""
-    cases = Cases(Gemm(20, 20, 100).workload("gemmini"), GemmProblem(Gemm(20, 20, 100)), 1)
+    cases = Cases(Gemm(20, 20, 100).workload(INT8), GemmProblem(Gemm(20, 20, 100)), 1)
     drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
     assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("1", "12c4166640a4cbb7")
 
@@ -152,7 +152,7 @@ def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
             return {"C": np.zeros((2, 2), np.int8)}
 
     gemm = Gemm(2, 2, 2)
-    made = Cases(gemm.workload("gemmini"), Vandal(), 0)[0]
+    made = Cases(gemm.workload(INT8), Vandal(), 0)[0]
     before = made.initial["A"].copy()
     assert made.expected["C"].shape == (2, 2)
     assert (made.initial["A"] == before).all()
@@ -160,9 +160,9 @@ def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
 
 def test_convolution_reference_equals_its_definition() -> None:
     """Against the sum written out, with a stride, a border and a bias."""
-    conv = parse_convolution("conv-2x5x6x3x4-k3s2p1")
+    conv = parse_convolution("conv-2x5x6x3x4-k3s2p1", INT8)
     problem = ConvolutionProblem(conv)
-    case = Cases(conv.workload("gemmini"), problem, 1)[0]
+    case = Cases(conv.workload(INT8), problem, 1)[0]
     pixels, weights, bias = (case.initial[n].astype(int) for n in ("input", "weights", "bias"))
     for (n, y, x, o), got in np.ndenumerate(case.expected["output"]):
         window = pixels[n, 2 * y : 2 * y + 3, 2 * x : 2 * x + 3]

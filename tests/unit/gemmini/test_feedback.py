@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tilewright.targets.gemmini import create_target, feedback
 from tilewright.targets.gemmini.feedback import bounds, describe
-from tilewright.targets.gemmini.sim import BREAKDOWN, Hotspot, SimResult, load_config
-from tilewright.targets.gemmini.simulator import CONFIGURATION
+from tilewright.targets.gemmini.sim import BREAKDOWN, Hotspot, SimResult
 
-CONFIG = load_config(Path(CONFIGURATION))
+CONFIG = create_target().instance.config
 WORKLOAD = create_target().open("gemm-64x64x64", {}).workload  # 1,024 cycles of the array
 
 

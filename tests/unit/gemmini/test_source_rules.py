@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.targets.gemmini.naive import naive_gemm
+from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.source_rules import LOOP_HEADERS, MAX_SOURCE_BYTES, check_source
 
 REFUSED = {
@@ -60,7 +60,7 @@ def test_reaching_out_is_refused_with_its_line(source: str) -> None:
         "",
         "\\",
         "int a;\r\nint b; /* \\\r\n */\r\n",
-        naive_gemm(200, 80, 30),
+        create_target().open("gemm-200x80x30", {}).start,
     ],
 )
 def test_ordinary_c_is_accepted(source: str) -> None:

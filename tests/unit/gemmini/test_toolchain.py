@@ -65,7 +65,7 @@ def test_a_broken_compiler_says_so(empty_path: Path) -> None:
     found = toolchain.find_gcc()
     assert found is not None
     with pytest.raises(ToolchainMissingError, match="cannot compile RISC-V code"):
-        toolchain.compile_kernel(found, "void kernel(void) {}", 5.0)
+        toolchain.compile_kernel(found, "void kernel(void) {}", "", 5.0)
 
 
 @pytest.mark.usefixtures("empty_path")

@@ -15,6 +15,8 @@ from tilewright.targets.gemmini.gemm import Gemm, parse_gemm
 from tilewright.targets.gemmini.naive import naive_gemm
 from tilewright.targets.gemmini.workloads import REGISTERED, parse_workload
 
+INT8 = create_target().instance
+
 
 @pytest.mark.parametrize("name", REGISTERED)
 def test_registered_names_open(name: str) -> None:
@@ -60,7 +62,7 @@ def test_arguments_and_operations() -> None:
 )
 def test_a_malformed_shape_is_one_sentence(spec: str, message: str) -> None:
     with pytest.raises(WorkloadError, match=message) as raised:
-        parse_workload(spec)
+        parse_workload(spec, INT8)
     assert str(raised.value).endswith(".")
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 6000
@@ -68,7 +70,7 @@ def test_a_malformed_shape_is_one_sentence(spec: str, message: str) -> None:
 
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'gemm-512x512x512'"):
-        parse_workload("gem-512x512x512")
+        parse_workload("gem-512x512x512", INT8)
 
 
 sizes = st.integers(1, 300)
@@ -76,7 +78,7 @@ sizes = st.integers(1, 300)
 
 @given(sizes, sizes, sizes)
 def test_names_round_trip(m: int, n: int, k: int) -> None:
-    assert parse_gemm(Gemm(m, n, k).name) == Gemm(m, n, k)
+    assert parse_gemm(Gemm(m, n, k).name, INT8) == Gemm(m, n, k)
 
 
 small = st.integers(1, 12)
@@ -88,21 +90,21 @@ def test_convolution_names_round_trip(
 ) -> None:
     assume(min(h, w) + 2 * padding >= size)
     conv = Convolution(n, h, w, c, k, size, stride, padding)
-    assert parse_convolution(conv.name) == conv
+    assert parse_convolution(conv.name, INT8) == conv
 
 
 def test_padding_left_out_keeps_the_size_at_stride_1() -> None:
-    conv = parse_convolution("conv-4x56x56x64x128-k3s1")
+    conv = parse_convolution("conv-4x56x56x64x128-k3s1", INT8)
     assert conv.input_shape == (4, 58, 58, 64)
     assert conv.output_shape == (4, 56, 56, 128)
-    assert parse_convolution("conv-4x56x56x64x128-k3s1p1") == conv
-    assert parse_convolution("conv-1x9x8x3x4-k3s2p0").output_shape == (1, 4, 3, 4)
+    assert parse_convolution("conv-4x56x56x64x128-k3s1p1", INT8) == conv
+    assert parse_convolution("conv-1x9x8x3x4-k3s2p0", INT8).output_shape == (1, 4, 3, 4)
 
 
 @given(sizes, sizes, sizes)
 def test_naive_declares_what_it_uses(m: int, n: int, k: int) -> None:
     """A ragged size has its minimum declared once, an even one is a literal."""
-    source = naive_gemm(m, n, k)
+    source = naive_gemm(Gemm(m, n, k), INT8)
     for name, size, tile in (("rows", m, 16), ("cols", n, 64), ("depth", k, 16), ("jcols", n, 16)):
         ragged = size > tile and size % tile != 0
         assert len(re.findall(rf"const int {name} =", source)) == ragged
@@ -137,7 +139,7 @@ void kernel(const int8_t A[32][32], const int8_t B[32][64], int8_t C[32][64]) {
   fence();
 }
 """
-    assert naive_gemm(32, 64, 32) == expected
+    assert naive_gemm(Gemm(32, 64, 32), INT8) == expected
 
 
 def test_a_task_begins_with_its_naive_baseline() -> None:

@@ -1,15 +1,25 @@
-"""The Gemmini target: int8 16x16 systolic array behind a Rocket core, on an embedded simulator."""
+"""The Gemmini targets: systolic arrays behind a Rocket core, on an embedded simulator."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.targets.gemmini.target import GemminiTarget
 
+_FOLDER = Path(__file__).parent
+
 
 def create_target() -> GemminiTarget:
-    """The entry point; the implementation is imported only when it is called."""
+    """The entry point of `gemmini`, int8 16x16; the implementation is imported only now."""
     from tilewright.targets.gemmini.target import GemminiTarget
 
-    return GemminiTarget()
+    return GemminiTarget("gemmini", _FOLDER / "target.toml")
+
+
+def create_fp32_target() -> GemminiTarget:
+    """The entry point of `gemmini-fp32-4x4`."""
+    from tilewright.targets.gemmini.target import GemminiTarget
+
+    return GemminiTarget("gemmini-fp32-4x4", _FOLDER / "fp32-4x4.toml")

@@ -14,30 +14,30 @@ from pathlib import Path
 
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm, parameters
 from tilewright.targets.gemmini.tuned import tuned_convolution, tuned_gemm
 
 _LIBRARY = Path(__file__).parent / "library"
 
 
-def gemm_baselines(gemm: Gemm) -> Mapping[str, str]:
+def gemm_baselines(gemm: Gemm, instance: Instance) -> Mapping[str, str]:
     """Sources by name, slowest first."""
-    m, n, k = gemm.m, gemm.n, gemm.k
     return _present({
-        "naive": naive_gemm(m, n, k),
-        "library": _library_gemm(gemm, "gemm.c"),
-        "tuned": tuned_gemm(m, n, k),
-        "fsm": _library_gemm(gemm, "fsm_gemm.c"),
+        "naive": naive_gemm(gemm, instance),
+        "library": _library_gemm(gemm, instance, "gemm.c"),
+        "tuned": tuned_gemm(gemm, instance),
+        "fsm": _library_gemm(gemm, instance, "fsm_gemm.c"),
     })  # fmt: skip
 
 
-def convolution_baselines(conv: Convolution) -> Mapping[str, str]:
+def convolution_baselines(conv: Convolution, instance: Instance) -> Mapping[str, str]:
     """Sources by name, slowest first."""
     return _present({
-        "naive": naive_convolution(conv),
-        "library": _library_convolution(conv, "convolution.c"),
-        "tuned": tuned_convolution(conv),
-        "fsm": _library_convolution(conv, "fsm_convolution.c"),
+        "naive": naive_convolution(conv, instance),
+        "library": _library_convolution(conv, instance, "convolution.c"),
+        "tuned": tuned_convolution(conv, instance),
+        "fsm": _library_convolution(conv, instance, "fsm_convolution.c"),
     })  # fmt: skip
 
 
@@ -45,22 +45,23 @@ def _present(sources: Mapping[str, str | None]) -> Mapping[str, str]:
     return {name: source for name, source in sources.items() if source is not None}
 
 
-def _library_gemm(gemm: Gemm, file: str) -> str:
+def _library_gemm(gemm: Gemm, instance: Instance, file: str) -> str:
     """The routine, called with sizes that the compiler cannot see through."""
+    elem = instance.element.c
     return (
         _read(file)
         + f"""
 static const volatile int sizes[3] = {{{gemm.m}, {gemm.n}, {gemm.k}}};
 
-void kernel(const int8_t A[{gemm.m}][{gemm.k}], const int8_t B[{gemm.k}][{gemm.n}], \
-int8_t C[{gemm.m}][{gemm.n}]) {{
+void kernel(const {elem} A[{gemm.m}][{gemm.k}], const {elem} B[{gemm.k}][{gemm.n}], \
+{elem} C[{gemm.m}][{gemm.n}]) {{
   matmul(&A[0][0], &B[0][0], &C[0][0], sizes[0], sizes[1], sizes[2]);
 }}
 """
     )
 
 
-def _library_convolution(conv: Convolution, file: str) -> str:
+def _library_convolution(conv: Convolution, instance: Instance, file: str) -> str:
     """As `_library_gemm`."""
     batch, height, width, channels = conv.input_shape
     _, rows, columns, filters = conv.output_shape
@@ -71,7 +72,7 @@ def _library_convolution(conv: Convolution, file: str) -> str:
         + f"""
 static const volatile int sizes[{len(fields)}] = {{{values}}};
 
-void kernel({parameters(conv)}) {{
+void kernel({parameters(conv, instance)}) {{
   const Shape shape = {{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],
                        sizes[5], sizes[6], sizes[7], sizes[8]}};
   convolve(&shape, &input[0][0][0][0], &weights[0][0][0][0], bias, &output[0][0][0][0]);

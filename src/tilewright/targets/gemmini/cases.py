@@ -10,8 +10,9 @@ import numpy as np
 
 from tilewright.core.records import Argument, Check, Tolerance, Workload
 from tilewright.targets.gemmini import inputs
+from tilewright.targets.gemmini.float_error import Bounded
 from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.problem import Problem
+from tilewright.targets.gemmini.problem import Expected, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Case:
     problem: Problem
 
     @cached_property
-    def expected(self) -> dict[str, Array]:
+    def expected(self) -> Mapping[str, Expected]:
         """The reference's outputs; computed on first use and kept."""
         given = {a.name: self.initial[a.name] for a in self.workload.arguments if a.is_given}
         return self.problem.reference({name: array.copy() for name, array in given.items()})
@@ -73,9 +74,13 @@ class Cases:
 
 
 def _difference(
-    argument: Argument, got: Array, expected: Array, tolerance: Tolerance
+    argument: Argument, got: Array, expected: Expected, tolerance: Tolerance
 ) -> str | None:
-    wrong = _wrong(got, expected, tolerance)
+    if isinstance(expected, Bounded):
+        wrong = _beyond(got, expected.value, expected.error)
+        expected = expected.value
+    else:
+        wrong = _wrong(got, expected, tolerance)
     count = int(np.count_nonzero(wrong))
     if count == 0:
         return None
@@ -88,12 +93,16 @@ def _difference(
 
 
 def _wrong(got: Array, expected: Array, tolerance: Tolerance) -> Array:
-    """Where |got - expected| > absolute + relative * |expected|; not-a-number is always wrong."""
+    """Where |got - expected| > absolute + relative * |expected|."""
     if tolerance == Tolerance():
         different: Array = got != expected
         return different
     exact = expected.astype(np.float64)
-    allowed = tolerance.absolute + tolerance.relative * np.abs(exact)
+    return _beyond(got, exact, tolerance.absolute + tolerance.relative * np.abs(exact))
+
+
+def _beyond(got: Array, exact: Array, allowed: Array) -> Array:
+    """Where |got - exact| > allowed; not-a-number is always wrong."""
     with np.errstate(invalid="ignore"):
         close: Array = np.abs(got.astype(np.float64) - exact) <= allowed
     return ~close

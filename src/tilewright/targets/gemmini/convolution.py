@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Workload
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.sizes import check_memory, check_reduction, parse_size
 
 PATTERN = "conv-NxHxWxCxK-kRsSpP"
@@ -22,10 +23,10 @@ PATTERN = "conv-NxHxWxCxK-kRsSpP"
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """output[n][y][x][o] = sat8(bias[o] + sum over r, t, c of input * weights[r][t][c][o]).
+    """output[n][y][x][o] = bias[o] + sum over r, t, c of input * weights[r][t][c][o].
 
-    The input element is input[n][y * stride + r][x * stride + t][c], border included; `height` and
-    `width` are those of the input without its border.
+    int8 results are saturated. The input element is input[n][y * stride + r][x * stride + t][c],
+    border included; `height` and `width` are those of the input without its border.
     """
 
     batch: int
@@ -77,23 +78,24 @@ class Convolution:
         """Kernel rows and columns, channels, filters."""
         return (self.size, self.size, self.channels, self.filters)
 
-    def workload(self, target: str) -> Workload:
-        """The workload record of these sizes."""
+    def workload(self, instance: Instance) -> Workload:
+        """The workload record of these sizes, in the instance's types."""
+        dtype = instance.element.dtype
         return Workload(
-            name=f"{target}:{self.name}",
-            target=target,
+            name=f"{instance.name}:{self.name}",
+            target=instance.name,
             arguments=(
-                Argument("input", self.input_shape, "int8", "input"),
-                Argument("weights", self.weights_shape, "int8", "input"),
-                Argument("bias", (self.filters,), "int32", "input"),
-                Argument("output", self.output_shape, "int8", "output"),
+                Argument("input", self.input_shape, dtype, "input"),
+                Argument("weights", self.weights_shape, dtype, "input"),
+                Argument("bias", (self.filters,), instance.sum.dtype, "input"),
+                Argument("output", self.output_shape, dtype, "output"),
             ),
             operations=self.operations,
             source=self.name,
         )
 
 
-def parse_convolution(spec: str) -> Convolution:
+def parse_convolution(spec: str, instance: Instance) -> Convolution:
     """Sizes from a name like `conv-4x56x56x64x64-k3s1` or `conv-1x32x32x16x24-k5s2p0`.
 
     Raises `WorkloadError` when it is malformed or its sizes are impossible or too large.
@@ -116,8 +118,8 @@ def parse_convolution(spec: str) -> Convolution:
             f"workload {spec!r} has a kernel of {size} over an input of {height + 2 * border} x "
             f"{width + 2 * border} with its border: choose a kernel that fits into it."
         )
-    check_reduction(spec, conv.reduction, "kernel size squared times C")
-    check_memory(spec, _array_bytes(conv))
+    check_reduction(spec, conv.reduction, "kernel size squared times C", instance)
+    check_memory(spec, _array_bytes(conv, instance))
     return conv
 
 
@@ -125,8 +127,8 @@ def _default_padding(size: int) -> int:
     return (size - 1) // 2
 
 
-def _array_bytes(conv: Convolution) -> int:
-    total = 4 * conv.filters
+def _array_bytes(conv: Convolution, instance: Instance) -> int:
+    total = instance.config.sum_bytes * conv.filters
     for batch, rows, columns, depth in (conv.input_shape, conv.weights_shape, conv.output_shape):
-        total += batch * rows * columns * depth
+        total += batch * rows * columns * depth * instance.config.element_bytes
     return total

@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection
 
 from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
-from tilewright.targets.gemmini.brief import LIMITS
 from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
@@ -22,6 +22,7 @@ from tilewright.targets.gemmini.toolchain import Toolchain, compile_kernel, find
 
 
 def create_evaluator(
+    instance: Instance,
     workload: Workload,
     problem: Problem,
     settings: EvaluationSettings,
@@ -32,12 +33,12 @@ def create_evaluator(
     `baselines` are the sources that may use the hardware loop unrollers.
     """
     cases = Cases(workload, problem, settings.input_seed)
-    simulator = Simulator(workload, settings)
+    simulator = Simulator(instance, workload, settings)
     toolchain = find_toolchain()
     return (
-        GemminiBuilder(toolchain, settings.compile_timeout_s, baselines),
+        GemminiBuilder(toolchain, instance.header, settings.compile_timeout_s, baselines),
         GemminiChecker(simulator, cases, settings.checks),
-        GemminiRunner(simulator, cases, settings.checks, workload, toolchain.build),
+        GemminiRunner(simulator, cases, settings.checks, instance, workload, toolchain.build),
     )
 
 
@@ -45,9 +46,10 @@ class GemminiBuilder:
     """Compiles a source after refusing what reaches beyond it."""
 
     def __init__(
-        self, toolchain: Toolchain, timeout_s: float, baselines: Collection[str] = ()
+        self, toolchain: Toolchain, header: str, timeout_s: float, baselines: Collection[str] = ()
     ) -> None:
         self._toolchain = toolchain
+        self._header = header
         self._timeout_s = timeout_s
         self._baselines = baselines
 
@@ -55,7 +57,7 @@ class GemminiBuilder:
         """An ELF file, or the compiler's complaint with its line."""
         headers = LOOP_HEADERS if candidate.source in self._baselines else HEADERS
         built = check_source(candidate.source, headers) or compile_kernel(
-            self._toolchain, candidate.source, self._timeout_s
+            self._toolchain, candidate.source, self._header, self._timeout_s
         )
         if isinstance(built, Failed):
             return built
@@ -86,11 +88,18 @@ class GemminiRunner:
     """Simulates one further case in time; its output is compared too."""
 
     def __init__(
-        self, simulator: Simulator, cases: Cases, checks: int, workload: Workload, build: str
+        self,
+        simulator: Simulator,
+        cases: Cases,
+        checks: int,
+        instance: Instance,
+        workload: Workload,
+        build: str,
     ) -> None:
         self._simulator = simulator
         self._cases = cases
         self._index = checks
+        self._instance = instance
         self._workload = workload
         self._build = build
 
@@ -103,16 +112,19 @@ class GemminiRunner:
         result = self._simulator.run(artifact, case, "measure", limit)
         if isinstance(result, Failed):
             return result
-        units = LIMITS["tile_rows"] * LIMITS["tile_columns"]
         return Measured(
             latency=float(result.cycles),
             unit="cycles",
             quantity="simulated",
-            utilization=utilization(self._workload, result.cycles, units),
+            utilization=utilization(self._workload, result.cycles, self._instance.dim**2),
             verdict=Verdict((*verdict.checks, case.check)),
             breakdown=cycles_by_cause(result),
             details=measurements(result),
-            versions={"compiler": artifact.toolchain, "build": self._build, **versions()},
+            versions={
+                "compiler": artifact.toolchain,
+                "build": self._build,
+                **versions(self._instance),
+            },
             artifact_digest=artifact.digest,
             feedback=self._simulator.feedback(artifact, result),
         )

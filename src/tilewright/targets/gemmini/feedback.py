@@ -15,9 +15,10 @@ import numpy as np
 
 from tilewright.core.records import Workload
 from tilewright.targets.gemmini.debug_lines import source_lines
+from tilewright.targets.gemmini.parameters import SimConfig
 
 if TYPE_CHECKING:
-    from tilewright.targets.gemmini.sim import Hotspot, SimConfig, SimResult
+    from tilewright.targets.gemmini.sim import Hotspot, SimResult
 
 LOSSES: Mapping[str, str] = {
     "bank_conflict": "the two operands of a product share a scratchpad bank",
@@ -132,10 +133,9 @@ def _fill(used_kb: float, size_kb: float) -> str:
 
 def _scratchpad_kb(config: SimConfig) -> float:
     rows = config["scratchpad_banks"] * config["scratchpad_bank_rows"]
-    return rows * config["array_dim"] / 1024
+    return rows * config["array_dim"] * config.element_bytes / 1024
 
 
 def _accumulator_kb(config: SimConfig) -> float:
-    """Rows hold 32-bit sums."""
     rows = config["accumulator_banks"] * config["accumulator_bank_rows"]
-    return rows * config["array_dim"] * 4 / 1024
+    return rows * config["array_dim"] * config.sum_bytes / 1024

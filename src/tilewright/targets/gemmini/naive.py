@@ -1,10 +1,11 @@
 """The generated starting kernels: static loop nests that a first version by hand would have.
 
-16x64 tiles, every operand loaded again in the inner loops, the accumulator cleared by a move of
-zeros, nothing overlapped, all addresses computed in the loops. Sizes that do not divide by the
-tile are handled by minimums at the top of the loop they depend on. The operands lie in different
-scratchpad banks and a tile is stored by one command: 26.5 % utilisation on 12544x64x256, close to
-the 28 % published for such code (from one bank it would be 22 %).
+Tiles of the array's rows by the widest move's columns (16x64 on int8 16x16), every operand loaded
+again in the inner loops, the accumulator cleared by a move of zeros, nothing overlapped, all
+addresses computed in the loops. Sizes that do not divide by the tile are handled by minimums at the
+top of the loop they depend on. The operands lie in different scratchpad banks and a tile is stored
+by one command: 26.5 % utilisation on 12544x64x256 of int8 16x16, close to the 28 % published for
+such code (from one bank it would be 22 %).
 """
 
 from __future__ import annotations
@@ -12,50 +13,49 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.targets.gemmini.convolution import Convolution
-
-TILE = 16
-"""Rows and columns of the array: one tile of A, and the rows of every move."""
-
-TILE_COLUMNS = 64
-"""Columns of a tile of B and C: the widest move."""
+from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.instance import Instance
 
 
-def naive_gemm(m: int, n: int, k: int) -> str:
-    """C source of `C[m][n] = sat8(A[m][k] * B[k][n])` for any positive sizes.
+def naive_gemm(gemm: Gemm, instance: Instance) -> str:
+    """C source of `C[m][n] = A[m][k] * B[k][n]` for any positive sizes, saturated if int8.
 
     Every transfer stays inside its array. A loop that runs once is kept: its bounds document
     the tile.
     """
-    rows = _Extent("rows", "i", m, TILE)
-    columns = _Extent("cols", "j", n, TILE_COLUMNS)
-    depth = _Extent("depth", "k", k, TILE)
-    block = _Extent("jcols", "jj", n, TILE, end=str(columns))
+    m, n, k = gemm.m, gemm.n, gemm.k
+    tile, wide, elem = instance.dim, instance.move_columns, instance.element.c
+    size = instance.config.element_bytes
+    rows = _Extent("rows", "i", m, tile)
+    columns = _Extent("cols", "j", n, wide)
+    depth = _Extent("depth", "k", k, tile)
+    block = _Extent("jcols", "jj", n, tile, end=str(columns))
     body = [
-        f"void kernel(const int8_t A[{m}][{k}], const int8_t B[{k}][{n}], int8_t C[{m}][{n}]) {{",
+        f"void kernel(const {elem} A[{m}][{k}], const {elem} B[{k}][{n}], {elem} C[{m}][{n}]) {{",
         "  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);",
-        f"  config_st({n});",
-        f"  config_ld({k}, 1.0f, 16, 0);  // A",
-        f"  config_ld({n}, 1.0f, 16, 1);  // B",
-        "  config_ld(0, 1.0f, 16, 2);  // zeros",
-        f"  for (int i = 0; i < {m}; i += {TILE}) {{",
+        f"  config_st({n * size});",
+        f"  config_ld({k * size}, 1.0f, {tile}, 0);  // A",
+        f"  config_ld({n * size}, 1.0f, {tile}, 1);  // B",
+        f"  config_ld(0, 1.0f, {tile}, 2);  // zeros",
+        f"  for (int i = 0; i < {m}; i += {tile}) {{",
         *_indent(2, rows.declaration),
-        f"    for (int j = 0; j < {n}; j += {TILE_COLUMNS}) {{",
+        f"    for (int j = 0; j < {n}; j += {wide}) {{",
         *_indent(3, columns.declaration),
         "      // clear the accumulator tile",
         f"      mvin3(0, ACC(0), {columns}, {rows});",
-        f"      for (int k = 0; k < {k}; k += {TILE}) {{",
+        f"      for (int k = 0; k < {k}; k += {tile}) {{",
         *_indent(4, depth.declaration),
         "        // operands of this step",
         f"        mvin(&A[i][k], SPAD(0), {depth}, {rows});",
         f"        mvin2(&B[k][j], SPAD(SPAD_BANK_ROWS), {columns}, {depth});",
-        f"        for (int jj = 0; jj < {columns}; jj += {TILE}) {{",
+        f"        for (int jj = 0; jj < {columns}; jj += {tile}) {{",
         *_indent(5, block.declaration),
         "          preload(SPAD(SPAD_BANK_ROWS + jj), ACC(jj) | ACCUMULATE, "
         f"{block}, {depth}, {block}, {rows});",
         f"          compute_preloaded(SPAD(0), NONE, {depth}, {rows}, {block}, {rows});",
         "        }",
         "      }",
-        "      // store the tile, saturated to int8",
+        f"      // store the tile{_saturated(instance)}",
         f"      mvout(&C[i][j], ACC(0), {columns}, {rows});",
         "    }",
         "  }",
@@ -65,43 +65,44 @@ def naive_gemm(m: int, n: int, k: int) -> str:
     return "\n".join(body) + "\n"
 
 
-def naive_convolution(conv: Convolution) -> str:
-    """C source of a convolution: up to 16 pixels of one output row by 64 filters at a time.
+def naive_convolution(conv: Convolution, instance: Instance) -> str:
+    """C source of a convolution: a tile of pixels of one output row by the columns of a wide move.
 
     The tile begins as the bias, repeated in every row by a stride of 0; then each position of the
-    kernel and each 16 channels load their pixels and weights again.
+    kernel and each block of channels load their pixels and weights again.
     """
+    tile, wide, bytes_ = instance.dim, instance.move_columns, instance.config.element_bytes
     batch, height, width, filters = conv.output_shape
     size, channels = conv.size, conv.channels
-    pixels = _Extent("pixels", "x", width, TILE)
-    columns = _Extent("cols", "o", filters, TILE_COLUMNS)
-    depth = _Extent("depth", "c", channels, TILE)
-    block = _Extent("ocols", "oo", filters, TILE, end=str(columns))
+    pixels = _Extent("pixels", "x", width, tile)
+    columns = _Extent("cols", "o", filters, wide)
+    depth = _Extent("depth", "c", channels, tile)
+    block = _Extent("ocols", "oo", filters, tile, end=str(columns))
     row = "y + r" if conv.stride == 1 else f"{conv.stride} * y + r"
     column = "x + t" if conv.stride == 1 else f"{conv.stride} * x + t"
     body = [
-        f"void kernel({parameters(conv)}) {{",
+        f"void kernel({parameters(conv, instance)}) {{",
         "  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);",
-        f"  config_st({filters});",
-        f"  config_ld({conv.stride * channels}, 1.0f, 16, 0);  // pixels",
-        f"  config_ld({filters}, 1.0f, 16, 1);  // weights",
-        "  config_ld(0, 1.0f, 16, 2);  // bias, the same for every pixel",
+        f"  config_st({filters * bytes_});",
+        f"  config_ld({conv.stride * channels * bytes_}, 1.0f, {tile}, 0);  // pixels",
+        f"  config_ld({filters * bytes_}, 1.0f, {tile}, 1);  // weights",
+        f"  config_ld(0, 1.0f, {tile}, 2);  // bias, the same for every pixel",
         f"  for (int n = 0; n < {batch}; n++) {{",
         f"    for (int y = 0; y < {height}; y++) {{",
-        f"      for (int x = 0; x < {width}; x += {TILE}) {{",
+        f"      for (int x = 0; x < {width}; x += {tile}) {{",
         *_indent(4, pixels.declaration),
-        f"        for (int o = 0; o < {filters}; o += {TILE_COLUMNS}) {{",
+        f"        for (int o = 0; o < {filters}; o += {wide}) {{",
         *_indent(5, columns.declaration),
         "          // the tile begins as the bias",
         f"          mvin3(&bias[o], ACC(0), {columns}, {pixels});",
         f"          for (int r = 0; r < {size}; r++) {{",
         f"            for (int t = 0; t < {size}; t++) {{",
-        f"              for (int c = 0; c < {channels}; c += {TILE}) {{",
+        f"              for (int c = 0; c < {channels}; c += {tile}) {{",
         *_indent(8, depth.declaration),
         "                // operands of this step",
         f"                mvin(&input[n][{row}][{column}][c], SPAD(0), {depth}, {pixels});",
         f"                mvin2(&weights[r][t][c][o], SPAD(SPAD_BANK_ROWS), {columns}, {depth});",
-        f"                for (int oo = 0; oo < {columns}; oo += {TILE}) {{",
+        f"                for (int oo = 0; oo < {columns}; oo += {tile}) {{",
         *_indent(9, block.declaration),
         "                  preload(SPAD(SPAD_BANK_ROWS + oo), ACC(oo) | ACCUMULATE, "
         f"{block}, {depth}, {block}, {pixels});",
@@ -111,7 +112,7 @@ def naive_convolution(conv: Convolution) -> str:
         "              }",
         "            }",
         "          }",
-        "          // store the tile, saturated to int8",
+        f"          // store the tile{_saturated(instance)}",
         f"          mvout(&output[n][y][x][o], ACC(0), {columns}, {pixels});",
         "        }",
         "      }",
@@ -123,20 +124,25 @@ def naive_convolution(conv: Convolution) -> str:
     return "\n".join(body) + "\n"
 
 
-def parameters(conv: Convolution) -> str:
+def parameters(conv: Convolution, instance: Instance) -> str:
     """The kernel's parameters, one array per argument of the workload."""
 
     def array(dtype: str, name: str, shape: tuple[int, ...]) -> str:
         return f"{dtype} {name}" + "".join(f"[{extent}]" for extent in shape)
 
+    element, total = instance.element.c, instance.sum.c
     return ", ".join(
         [
-            array("const int8_t", "input", conv.input_shape),
-            array("const int8_t", "weights", conv.weights_shape),
-            array("const int32_t", "bias", (conv.filters,)),
-            array("int8_t", "output", conv.output_shape),
+            array(f"const {element}", "input", conv.input_shape),
+            array(f"const {element}", "weights", conv.weights_shape),
+            array(f"const {total}", "bias", (conv.filters,)),
+            array(element, "output", conv.output_shape),
         ]
     )
+
+
+def _saturated(instance: Instance) -> str:
+    return f", saturated to {instance.element.dtype}" if instance.is_integer else ""
 
 
 class _Extent:

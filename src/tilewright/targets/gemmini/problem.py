@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from tilewright.targets.gemmini.convolution import Convolution
+from tilewright.targets.gemmini.float_error import Bounded
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.inputs import Array
+
+Expected: TypeAlias = Array | Bounded
 
 
 class Problem(Protocol):
@@ -23,8 +26,12 @@ class Problem(Protocol):
     fingerprint: str
     """Content hash of the reference's own code where a user wrote it, else its version."""
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Expected outputs by argument name, with the arguments' dtypes and shapes."""
+    def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+        """Expected outputs by argument name, with the arguments' shapes.
+
+        An array has the argument's dtype, and the workload's tolerance holds for it; float32
+        outputs may be given as `Bounded`, which says how far each element may be off.
+        """
         ...
 
 
@@ -42,6 +49,19 @@ class GemmProblem:
         return {"C": np.clip(exact, -128, 127).astype(np.int8)}
 
 
+class FloatGemmProblem:
+    """C = A * B in float64, with the error that float32 sums may have."""
+
+    fingerprint = "float gemm reference 1"
+
+    def __init__(self, gemm: Gemm) -> None:
+        self.reduction = gemm.k
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
+        """The product; `A` is float32[M][K], `B` is float32[K][N]."""
+        return {"C": Bounded.exact(inputs["A"]) @ Bounded.exact(inputs["B"])}
+
+
 class ConvolutionProblem:
     """output = sat8(bias + convolution), computed exactly as one matrix product."""
 
@@ -54,13 +74,41 @@ class ConvolutionProblem:
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The saturated sums; argument shapes are those of `Convolution.workload`."""
         conv = self._conv
-        windows = sliding_window_view(inputs["input"], (conv.size, conv.size), (1, 2))
-        windows = windows[:, :: conv.stride, :: conv.stride]
-        # From [n][y][x][c][r][t] to one row per output pixel, in the order of the weights.
-        rows = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, conv.reduction)
-        exact = exact_product(rows, inputs["weights"].reshape(conv.reduction, conv.filters))
+        exact = exact_product(_windows(conv, inputs["input"]), _weights(conv, inputs["weights"]))
         total = exact.astype(np.int64) + inputs["bias"]
         return {"output": np.clip(total, -128, 127).astype(np.int8).reshape(conv.output_shape)}
+
+
+class FloatConvolutionProblem:
+    """output = bias + convolution in float64, with the error that float32 sums may have."""
+
+    fingerprint = "float convolution reference 1"
+
+    def __init__(self, conv: Convolution) -> None:
+        self.reduction = conv.reduction
+        self._conv = conv
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
+        """The sums; the bias may be added anywhere among the products."""
+        conv = self._conv
+        windows, weights = _windows(conv, inputs["input"]), _weights(conv, inputs["weights"])
+        # The bias is one more product, with a one.
+        rows = np.concatenate([windows, np.ones((len(windows), 1), windows.dtype)], axis=1)
+        columns = np.concatenate([weights, inputs["bias"][None]])
+        total = Bounded.exact(rows) @ Bounded.exact(columns)
+        return {"output": total.reshape(*conv.output_shape)}
+
+
+def _windows(conv: Convolution, pixels: Array) -> Array:
+    """One row per output pixel, its products in the order of the weights."""
+    windows = sliding_window_view(pixels, (conv.size, conv.size), (1, 2))
+    windows = windows[:, :: conv.stride, :: conv.stride]
+    # From [n][y][x][c][r][t]:
+    return windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, conv.reduction)
+
+
+def _weights(conv: Convolution, weights: Array) -> Array:
+    return weights.reshape(conv.reduction, conv.filters)
 
 
 def exact_product(a: NDArray[np.int8], b: NDArray[np.int8]) -> Array:

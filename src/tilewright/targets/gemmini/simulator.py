@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -15,13 +13,13 @@ from tilewright.core.records import Artifact, Failed, Stage, Workload
 from tilewright.targets.gemmini.cases import Case
 from tilewright.targets.gemmini.debug_lines import source_line
 from tilewright.targets.gemmini.feedback import describe
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.settings import EvaluationSettings
 
 if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import Fault, SimResult
 
-CONFIGURATION = Path(__file__).parent / "target.toml"
 REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
 """Counters of the simulator that count memory requests, not cycles."""
 
@@ -38,18 +36,24 @@ def load_sim() -> ModuleType:
     return sim
 
 
-def versions() -> dict[str, str]:
+def model_version() -> str:
+    """Version of the simulator's model."""
+    return str(load_sim().MODEL_VERSION)
+
+
+def versions(instance: Instance) -> dict[str, str]:
     """Simulator model and configuration, as they go into every result."""
-    digest = hashlib.sha256(CONFIGURATION.read_bytes()).hexdigest()[:16]
-    return {"simulator": str(load_sim().MODEL_VERSION), "configuration": digest}
+    return {"simulator": model_version(), "configuration": instance.config.digest}
 
 
 class Simulator:
     """Simulates one task's kernels; holds the configuration and the arguments' addresses."""
 
-    def __init__(self, workload: Workload, settings: EvaluationSettings) -> None:
+    def __init__(
+        self, instance: Instance, workload: Workload, settings: EvaluationSettings
+    ) -> None:
         self._sim = load_sim()
-        self._config = self._sim.load_config(CONFIGURATION)
+        self._config = instance.config
         self._workload = workload
         self._arguments = workload.arguments
         self._settings = settings

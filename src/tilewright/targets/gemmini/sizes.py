@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core.errors import WorkloadError
+from tilewright.targets.gemmini.instance import Instance
 
 MAX_ARGUMENT_BYTES = 128 << 20
 """All arrays together; the simulated memory holds them beside code and guard pages."""
@@ -24,9 +25,9 @@ def parse_size(spec: str, text: str, names: str, smallest: int = 1) -> int:
     return value
 
 
-def check_reduction(spec: str, products: int, formula: str) -> None:
-    """Raise unless a sum of this many products fits; `formula` names them (`K`, `RxSxC`)."""
-    if products > MAX_REDUCTION:
+def check_reduction(spec: str, products: int, formula: str, instance: Instance) -> None:
+    """Raise unless a sum of so many int8 products fits; `formula` names them (`K`, `RxSxC`)."""
+    if instance.is_integer and products > MAX_REDUCTION:
         raise WorkloadError(
             f"workload {spec!r} has {formula} = {products}: sums of more than {MAX_REDUCTION} int8 "
             f"products may overflow the 32-bit accumulator, so choose {formula} <= {MAX_REDUCTION}."

@@ -16,23 +16,36 @@ from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.external.tools import HOW_TO_GET as HOW_TO_GET_TOOLS
 from tilewright.targets.gemmini.external.tools import find_tool
 from tilewright.targets.gemmini.folder import read_folder
-from tilewright.targets.gemmini.problem import ConvolutionProblem, GemmProblem, Problem
+from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.problem import (
+    ConvolutionProblem,
+    FloatConvolutionProblem,
+    FloatGemmProblem,
+    GemmProblem,
+    Problem,
+)
 from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.simulator import model_version
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
 from tilewright.targets.gemmini.task import KernelTask
 from tilewright.targets.gemmini.toolchain import HOW_TO_GET, find_toolchain
 
-NAME = "gemmini"
-
 
 class GemminiTarget:
-    """Gemmini with the default int8 16x16 configuration of `target.toml`."""
+    """One Gemmini configuration; workload names begin with the target's `name`."""
 
-    name = NAME
+    def __init__(self, name: str, configuration: Path) -> None:
+        self.name = name
+        self._configuration = configuration
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The checked configuration; `ConfigurationError` says what is wrong with it."""
+        return Instance.load(self.name, self._configuration)
 
     @cached_property
     def _brief(self) -> TargetBrief:
-        return load_brief(NAME)
+        return load_brief(self.instance)
 
     def brief(self) -> TargetBrief:
         """ISA, rules, menu, command effects and limits."""
@@ -44,24 +57,33 @@ class GemminiTarget:
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
         """The GEMM or convolution named by `spec`, with its naive starting kernel."""
-        shape = workloads.parse_workload(spec)
+        instance = self.instance
+        shape = workloads.parse_workload(spec, instance)
         chosen = EvaluationSettings.from_mapping(settings)
         problem: Problem
         if isinstance(shape, Convolution):
-            problem, kernels = ConvolutionProblem(shape), convolution_baselines(shape)
+            of_type = ConvolutionProblem if instance.is_integer else FloatConvolutionProblem
+            problem, kernels = of_type(shape), convolution_baselines(shape, instance)
         else:
-            problem, kernels = GemmProblem(shape), gemm_baselines(shape)
-        return KernelTask(shape.workload(NAME), kernels["naive"], problem, chosen, kernels)
+            problem = (GemmProblem if instance.is_integer else FloatGemmProblem)(shape)
+            kernels = gemm_baselines(shape, instance)
+        workload, start = shape.workload(instance), kernels["naive"]
+        return KernelTask(instance, workload, start, problem, chosen, kernels)
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
         """A user's kernel folder; its reference runs only in the process that evaluates."""
-        workload, start, problem = read_folder(folder, NAME)
-        return KernelTask(workload, start, problem, EvaluationSettings.from_mapping(settings))
+        workload, start, problem = read_folder(folder, self.name)
+        chosen = EvaluationSettings.from_mapping(settings)
+        return KernelTask(self.instance, workload, start, problem, chosen)
 
     def versions(self) -> Mapping[str, str]:
         """Compiler, how it is used, simulator model and configuration hash."""
         toolchain = find_toolchain()
-        return {"compiler": toolchain.id, "build": toolchain.build, **simulator_versions()}
+        return {
+            "compiler": toolchain.id,
+            "build": toolchain.build,
+            **simulator_versions(self.instance),
+        }
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """The compiler that would be used, the co-simulator, and the tools beside it."""
@@ -75,7 +97,7 @@ class GemminiTarget:
 
     def _simulator(self) -> tuple[str, bool, str]:
         try:
-            return "Gemmini co-simulator", True, f"model {simulator_versions()['simulator']}"
+            return "Gemmini co-simulator", True, f"model {model_version()}"
         except ToolchainMissingError as error:
             return "Gemmini co-simulator", False, str(error)
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tilewright.core.records import ExternalResult, Failed, Workload, content_id
+from tilewright.core.records import Candidate, ExternalResult, Failed, Workload, content_id
 from tilewright.core.roles import Builder, Checker, ExternalRun, Runner
 from tilewright.targets.gemmini import inputs
 from tilewright.targets.gemmini.cases import Cases
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
+
+if TYPE_CHECKING:
+    from tilewright.targets.gemmini.external.program import CorrectRun
 
 
 class KernelTask:
@@ -18,12 +23,14 @@ class KernelTask:
 
     def __init__(
         self,
+        instance: Instance,
         workload: Workload,
         start: str,
         problem: Problem,
         settings: EvaluationSettings,
         baselines: Mapping[str, str] | None = None,
     ) -> None:
+        self._instance = instance
         self.workload = workload
         self.start = start
         self.baselines = baselines or {}
@@ -48,15 +55,37 @@ class KernelTask:
         from tilewright.targets.gemmini.source_rules import HEADERS, LOOP_HEADERS
 
         tool = find_tool(simulator)
-        cases = Cases(self.workload, self._problem, self._settings.input_seed)
         compile_timeout_s = self._settings.compile_timeout_s
+        header = self._instance.header
 
         def run(source: str, timeout_s: float) -> ExternalResult | Failed:
-            case = cases[self._settings.checks]
+            correct = self._correct_run(source)
+            if isinstance(correct, Failed):
+                return correct
             headers = LOOP_HEADERS if source in self.baselines.values() else HEADERS
-            return run_source(tool, source, case, timeout_s, compile_timeout_s, headers)
+            return run_source(
+                tool, source, header, correct, timeout_s, compile_timeout_s, headers
+            )
 
         return run
+
+    def _correct_run(self, source: str) -> CorrectRun | Failed:
+        """The timed run's inputs, and what the embedded simulator makes of them."""
+        from tilewright.targets.gemmini.external.program import CorrectRun
+        from tilewright.targets.gemmini.simulator import Simulator
+
+        builder, _, _ = self.evaluator
+        artifact = builder.build(Candidate(source))
+        if isinstance(artifact, Failed):
+            return artifact
+        cases = Cases(self.workload, self._problem, self._settings.input_seed)
+        case = cases[self._settings.checks]
+        simulator = Simulator(self._instance, self.workload, self._settings)
+        result = simulator.run(artifact, case, "check")
+        if isinstance(result, Failed):
+            return result
+        initial = [case.initial[a.name] for a in self.workload.arguments]
+        return CorrectRun(initial, result.outputs)
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
@@ -64,5 +93,9 @@ class KernelTask:
         from tilewright.targets.gemmini.evaluator import create_evaluator
 
         return create_evaluator(
-            self.workload, self._problem, self._settings, tuple(self.baselines.values())
+            self._instance,
+            self.workload,
+            self._problem,
+            self._settings,
+            tuple(self.baselines.values()),
         )

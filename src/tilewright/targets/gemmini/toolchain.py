@@ -29,6 +29,7 @@ from tilewright.core.records import Failed, content_id
 
 GCC = "riscv64-unknown-elf-gcc"
 RUNTIME = Path(__file__).parent / "runtime"
+CONFIGURATION_HEADER = "configuration.h"
 HOW_TO_GET = (
     f"install {GCC} (Debian: apt install gcc-riscv64-unknown-elf) "
     "or run: pip install 'tilewright[toolchain]'"
@@ -109,14 +110,18 @@ def find_zig() -> Toolchain | None:
     )  # fmt: skip
 
 
-def compile_kernel(toolchain: Toolchain, source: str, timeout_s: float) -> bytes | Failed:
-    """The linked ELF, byte for byte the same for the same source and toolchain.
+def compile_kernel(
+    toolchain: Toolchain, source: str, header: str, timeout_s: float
+) -> bytes | Failed:
+    """The linked ELF, byte for byte the same for the same source, header and toolchain.
 
+    `header` is the text of configuration.h, which describes the instance to gemmini.h.
     A `Failed` of stage "build" carries the compiler's messages and the first source line.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-build-") as name:
         folder = Path(name)
         (folder / "kernel.c").write_text(source, encoding="utf-8")
+        (folder / CONFIGURATION_HEADER).write_text(header, encoding="utf-8")
         (folder / "runtime.o").write_bytes(_runtime_object(toolchain))
         arguments = (
             *toolchain.link_flags, "-include", "gemmini.h", "kernel.c", "runtime.o",
@@ -158,7 +163,7 @@ def run_compiler(
     }  # fmt: skip
     command = [
         *toolchain.command, *toolchain.compile_flags, f"-ffile-prefix-map={folder}=.",
-        f"-ffile-prefix-map={RUNTIME}=runtime", f"-I{RUNTIME}", *arguments,
+        f"-ffile-prefix-map={RUNTIME}=runtime", f"-I{RUNTIME}", "-I.", *arguments,
     ]  # fmt: skip
     with subprocess.Popen(
         command,

@@ -1,69 +1,102 @@
 """The `tuned` baseline: static schedules as an expert writes them by hand for one size.
 
-Weights (B) stay in the lower two scratchpad banks for a panel of output columns and are loaded
-while the first rows are computed; pixels (A) take turns in the upper two, loaded one step ahead;
-each output tile uses the other accumulator bank than the one before it, so that it is stored while
-the next one is computed.
+Weights (B) stay in the lower half of the scratchpad for a panel of output columns and are loaded
+while the first rows are computed; pixels (A) take turns in the upper half, loaded one step ahead;
+each output tile uses the other half of the accumulator than the one before it, so that it is stored
+while the next one is computed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.targets.gemmini.convolution import Convolution
+from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.naive import parameters
 
-_TILE = 16
-_WEIGHT_ROWS = 8192  # scratchpad rows of two banks
-_PIXEL_ROWS = 8192
-_BANK_ROWS = 4096
-_MAX_PANEL = 256  # columns: four stores per tile, as many as the store queue holds
+
+@dataclass(frozen=True)
+class _Halves:
+    """How the local memories of an instance are divided, in rows."""
+
+    instance: Instance
+
+    @property
+    def weights(self) -> int:
+        """The lower half of the scratchpad; pixels have as much above."""
+        limits = self.instance.limits
+        return limits["scratchpad_banks"] * limits["scratchpad_bank_rows"] // 2
+
+    @property
+    def sums(self) -> int:
+        """Half of the accumulator: the tile in work, or the one that is stored."""
+        limits = self.instance.limits
+        return limits["accumulator_banks"] * limits["accumulator_bank_rows"] // 2
+
+    def panel(self, columns: int, depth: int) -> int:
+        """Columns of weights kept at a time: whole tiles, equal panels, as few as fit; or 0.
+
+        A tile of that many columns is stored by at most as many commands as the queue holds.
+        """
+        dim, stores = self.instance.dim, self.instance.config["commands_store_entries"]
+        fit = min(self.weights * dim // depth, self.sums, stores * self.instance.move_columns)
+        if fit < dim:
+            return 0
+        panels = -(-columns // (fit // dim * dim))
+        return _round_up(-(-columns // panels), dim)
 
 
-def tuned_gemm(m: int, n: int, k: int) -> str | None:
-    """C source of the GEMM; None where K is so large that 16 rows of A do not fit a bank."""
-    depth = _round_up(k, _TILE)
-    if depth > _BANK_ROWS:
+def tuned_gemm(gemm: Gemm, instance: Instance) -> str | None:
+    """C source of the GEMM; None where K is so large that two tiles of A do not fit."""
+    m, n, k = gemm.m, gemm.n, gemm.k
+    dim, wide, elem = instance.dim, instance.move_columns, instance.element.c
+    halves = _Halves(instance)
+    depth = _round_up(k, dim)
+    panel = halves.panel(n, depth)
+    slot = halves.weights // 2
+    if depth > slot or panel == 0:
         return None
-    panel = _panel(n, depth)
-    rows, ahead = _least(_TILE, m, "i"), _least(_TILE, m, "i + 16")
+    rows, ahead = _least(dim, m, "i"), _least(dim, m, f"i + {dim}")
     return f"""\
 #define M {m}
 #define N {n}
 #define K {k}
 #define PANEL {panel}  // columns of B and C at a time
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
+// rows of A and tiles of C in turn: one half for even, the other for odd tiles
+#define A_ROWS(i) SPAD({halves.weights} + (i) % {2 * dim} * {slot // dim})
+#define C_ROWS(i) ACC((i) % {2 * dim} * {halves.sums // dim})
 
-void kernel(const int8_t A[M][K], const int8_t B[K][N], int8_t C[M][N]) {{
+void kernel(const {elem} A[M][K], const {elem} B[K][N], {elem} C[M][N]) {{
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
-  config_st(N);
-  config_ld(K, 1.0f, 16, 0);
-  config_ld(N, 1.0f, 16, 1);
+  config_st(N * sizeof(elem_t));
+  config_ld(K * sizeof(elem_t), 1.0f, DIM, 0);
+  config_ld(N * sizeof(elem_t), 1.0f, DIM, 1);
   for (int j = 0; j < N; j += PANEL) {{
     const int cols = {_least(panel, n, "j")};
-    for (int k = 0; k < K; k += 64)
-      mvin(&A[0][k], SPAD(2 * SPAD_BANK_ROWS + k), {_least(64, k, "k")}, {min(_TILE, m)});
-    for (int i = 0; i < M; i += 16) {{
+    for (int k = 0; k < K; k += {wide})
+      mvin(&A[0][k], A_ROWS(0) + k, {_least(wide, k, "k")}, {min(dim, m)});
+    for (int i = 0; i < M; i += {dim}) {{
       const int rows = {rows};
-      // rows of A and tiles of C in turn: one bank for even, the other for odd tiles
-      const uint32_t a = SPAD(2 * SPAD_BANK_ROWS + i % 32 * (SPAD_BANK_ROWS / 16));
-      const uint32_t next = SPAD(2 * SPAD_BANK_ROWS + (i + 16) % 32 * (SPAD_BANK_ROWS / 16));
-      const uint32_t c = ACC(i % 32 * (ACC_BANK_ROWS / 16));
-      for (int k = 0; k < K; k += 16) {{
-        const int depth = {_least(_TILE, k, "k")};
-        const uint32_t b = SPAD(k / 16 * PANEL);
-        if (k % 64 == 0 && i + 16 < M)
-          mvin(&A[i + 16][k], next + k, {_least(64, k, "k")}, {ahead});
+      const uint32_t a = A_ROWS(i), next = A_ROWS(i + {dim}), c = C_ROWS(i);
+      for (int k = 0; k < K; k += {dim}) {{
+        const int depth = {_least(dim, k, "k")};
+        const uint32_t b = SPAD(k / {dim} * PANEL);
+        if (k % {wide} == 0 && i + {dim} < M)
+          mvin(&A[i + {dim}][k], next + k, {_least(wide, k, "k")}, {ahead});
         if (i == 0)
-          for (int jj = 0; jj < cols; jj += 64)
-            mvin2(&B[k][j + jj], b + jj, MIN(64, cols - jj), depth);
+          for (int jj = 0; jj < cols; jj += {wide})
+            mvin2(&B[k][j + jj], b + jj, MIN({wide}, cols - jj), depth);
 #pragma GCC unroll 4
-        for (int jj = 0; jj < cols; jj += 16) {{
-          const int jcols = {_least(_TILE, n, "j + jj")};
+        for (int jj = 0; jj < cols; jj += {dim}) {{
+          const int jcols = {_least(dim, n, "j + jj")};
           preload(b + jj, (c + jj) | (k == 0 ? 0 : ACCUMULATE), jcols, depth, jcols, rows);
           compute_preloaded(a + k, NONE, depth, rows, jcols, rows);
         }}
       }}
-      for (int jj = 0; jj < cols; jj += 64)
-        mvout(&C[i][j + jj], c + jj, MIN(64, cols - jj), rows);
+      for (int jj = 0; jj < cols; jj += {wide})
+        mvout(&C[i][j + jj], c + jj, MIN({wide}, cols - jj), rows);
     }}
   }}
   fence();
@@ -71,16 +104,17 @@ void kernel(const int8_t A[M][K], const int8_t B[K][N], int8_t C[M][N]) {{
 """
 
 
-def tuned_convolution(conv: Convolution) -> str | None:
+def tuned_convolution(conv: Convolution, instance: Instance) -> str | None:
     """C source of the convolution; None where weights or input rows do not fit the scratchpad."""
-    depth = conv.size * conv.size * _round_up(conv.channels, _TILE)
+    dim, wide, halves = instance.dim, instance.move_columns, _Halves(instance)
+    depth = conv.size * conv.size * _round_up(conv.channels, dim)
     _, _, input_columns, _ = conv.input_shape
     ring = 1 << (conv.size + conv.stride - 1).bit_length()
-    slot = input_columns * _round_up(conv.channels, _TILE) // _TILE
-    if depth > _WEIGHT_ROWS or ring * slot > _PIXEL_ROWS:
-        return None
+    slot = input_columns * _round_up(conv.channels, dim) // dim
     batch, rows, columns, filters = conv.output_shape
-    panel = _panel(filters, depth)
+    panel = halves.panel(filters, depth)
+    if panel == 0 or ring * slot > halves.weights:
+        return None
     return f"""\
 #define ROWS {rows}  // of the output
 #define COLUMNS {columns}
@@ -93,27 +127,27 @@ def tuned_convolution(conv: Convolution) -> str | None:
 #define RING {ring}  // input rows kept
 #define NEW {min(conv.size, conv.stride)}  // input rows that the next output row adds
 #define SLOT {slot}  // scratchpad rows of one input row
-#define BLOCKS {_round_up(conv.channels, _TILE) // _TILE}
+#define BLOCKS {_round_up(conv.channels, dim) // dim}
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define PIXELS(row) SPAD(2 * SPAD_BANK_ROWS + (row) % RING * SLOT)
+#define PIXELS(row) SPAD({halves.weights} + (row) % RING * SLOT)
 
-static inline void load_row(const int8_t from[WIDE][CHANNELS], uint32_t to) {{
-  for (int c = 0; c < CHANNELS; c += 64)
-    for (int x = 0; x < WIDE; x += 16)
-      mvin(&from[x][c], to + c / 16 * WIDE + x, MIN(64, CHANNELS - c), MIN(16, WIDE - x));
+static inline void load_row(const elem_t from[WIDE][CHANNELS], uint32_t to) {{
+  for (int c = 0; c < CHANNELS; c += {wide})
+    for (int x = 0; x < WIDE; x += {dim})
+      mvin(&from[x][c], to + c / {dim} * WIDE + x, MIN({wide}, CHANNELS - c), MIN({dim}, WIDE - x));
 }}
 
-static inline void load_bias(const int32_t *bias, uint32_t to, int cols) {{
-  for (int o = 0; o < cols; o += 64)
-    mvin3(&bias[o], to + o, MIN(64, cols - o), 16);
+static inline void load_bias(const acc_t *bias, uint32_t to, int cols) {{
+  for (int o = 0; o < cols; o += {wide})
+    mvin3(&bias[o], to + o, MIN({wide}, cols - o), {dim});
 }}
 
-void kernel({parameters(conv)}) {{
+void kernel({parameters(conv, instance)}) {{
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, STRIDE, 0, 0);
-  config_st(FILTERS);
-  config_ld(CHANNELS, 1.0f, WIDE, 0);
-  config_ld(FILTERS, 1.0f, 16, 1);
-  config_ld(0, 1.0f, 16, 2);
+  config_st(FILTERS * sizeof(elem_t));
+  config_ld(CHANNELS * sizeof(elem_t), 1.0f, WIDE, 0);
+  config_ld(FILTERS * sizeof(elem_t), 1.0f, DIM, 1);
+  config_ld(0, 1.0f, DIM, 2);
   for (int p = 0; p < FILTERS; p += PANEL) {{
     const int cols = {_least(panel, filters, "p")};
     uint32_t tile = ACC(0);
@@ -122,9 +156,9 @@ void kernel({parameters(conv)}) {{
       for (int y = 0; y < SIZE; y++)
         load_row(input[n][y], PIXELS(y));
       for (int y = 0; y < ROWS; y++) {{
-        for (int x = 0; x < COLUMNS; x += 16) {{
-          const int pixels = {_least(_TILE, columns, "x")};
-          const uint32_t other = tile ^ ACC_BANK_ROWS;
+        for (int x = 0; x < COLUMNS; x += {dim}) {{
+          const int pixels = {_least(dim, columns, "x")};
+          const uint32_t other = tile ^ {halves.sums};
           for (int r = 0; r < SIZE; r++) {{
             const uint32_t row = PIXELS(y * STRIDE + r) + x * STRIDE;
             // while this tile is computed: the next input rows and the next tile's bias
@@ -135,22 +169,22 @@ void kernel({parameters(conv)}) {{
             if (r == SIZE - 1)
               load_bias(&bias[p], other, cols);
             for (int t = 0; t < SIZE; t++)
-              for (int c = 0; c < CHANNELS; c += 16) {{
-                const int depth = {_least(_TILE, conv.channels, "c")};
-                const uint32_t b = SPAD(((r * SIZE + t) * BLOCKS + c / 16) * PANEL);
+              for (int c = 0; c < CHANNELS; c += {dim}) {{
+                const int depth = {_least(dim, conv.channels, "c")};
+                const uint32_t b = SPAD(((r * SIZE + t) * BLOCKS + c / {dim}) * PANEL);
                 if (n == 0 && y == 0 && x == 0)
-                  for (int o = 0; o < cols; o += 64)
-                    mvin2(&weights[r][t][c][p + o], b + o, MIN(64, cols - o), depth);
+                  for (int o = 0; o < cols; o += {wide})
+                    mvin2(&weights[r][t][c][p + o], b + o, MIN({wide}, cols - o), depth);
 #pragma GCC unroll 4
-                for (int o = 0; o < cols; o += 16) {{
-                  const int ocols = {_least(_TILE, filters, "p + o")};
+                for (int o = 0; o < cols; o += {dim}) {{
+                  const int ocols = {_least(dim, filters, "p + o")};
                   preload(b + o, (tile + o) | ACCUMULATE, ocols, depth, ocols, pixels);
-                  compute_preloaded(row + c / 16 * WIDE + t, NONE, depth, pixels, ocols, pixels);
+                  compute_preloaded(row + c / {dim} * WIDE + t, NONE, depth, pixels, ocols, pixels);
                 }}
               }}
           }}
-          for (int o = 0; o < cols; o += 64)
-            mvout(&output[n][y][x][p + o], tile + o, MIN(64, cols - o), pixels);
+          for (int o = 0; o < cols; o += {wide})
+            mvout(&output[n][y][x][p + o], tile + o, MIN({wide}, cols - o), pixels);
           tile = other;
         }}
       }}
@@ -159,13 +193,6 @@ void kernel({parameters(conv)}) {{
   fence();
 }}
 """
-
-
-def _panel(columns: int, depth: int) -> int:
-    """Columns of weights kept at a time: whole tiles, equal panels, as few as fit."""
-    most = min(_WEIGHT_ROWS * _TILE // depth, _MAX_PANEL) // _TILE * _TILE
-    panels = -(-columns // most)
-    return _round_up(-(-columns // panels), _TILE)
 
 
 def _least(step: int, size: int, start: str) -> str:

@@ -9,12 +9,13 @@ from tilewright.core.errors import UnknownNameError
 from tilewright.targets.gemmini import convolution, gemm
 from tilewright.targets.gemmini.convolution import Convolution, parse_convolution
 from tilewright.targets.gemmini.gemm import Gemm, parse_gemm
+from tilewright.targets.gemmini.instance import Instance
 
 Shape: TypeAlias = Gemm | Convolution
 
 PATTERNS = {
-    gemm.PATTERN: "C[M][N] = sat8(A[M][K] * B[K][N]) for any positive sizes",
-    convolution.PATTERN: "convolution with int32 bias: kernel RxR, stride S, padding P; pP may be "
+    gemm.PATTERN: "C[M][N] = A[M][K] * B[K][N] for any positive sizes; int8 results are saturated",
+    convolution.PATTERN: "convolution with bias: kernel RxR, stride S, padding P; pP may be "
     "left out for (R-1)/2",
 }
 
@@ -41,16 +42,16 @@ REGISTERED = {
 """Names shown by `tilewright workloads`; any other sizes of the patterns work too."""
 
 
-def parse_workload(spec: str) -> Shape:
+def parse_workload(spec: str, instance: Instance) -> Shape:
     """What a name stands for.
 
     Raises `UnknownNameError` when it begins like no pattern and `WorkloadError` when its sizes
     are malformed, impossible or too large.
     """
     if re.match(r"gemm([-_x\d]|$)", spec):
-        return parse_gemm(spec)
+        return parse_gemm(spec, instance)
     if re.match(r"conv([-_x\d]|$)", spec):
-        return parse_convolution(spec)
+        return parse_convolution(spec, instance)
     known = [*REGISTERED, *PATTERNS]
     hint = f"Any positive sizes work: {', '.join(PATTERNS)}."
     raise UnknownNameError("gemmini workload", spec, known, hint)

@@ -10,13 +10,26 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.core.records import Failed
-from tilewright.targets.gemmini.cases import Case
 from tilewright.targets.gemmini.inputs import Array
 from tilewright.targets.gemmini.source_rules import HEADERS, check_source
-from tilewright.targets.gemmini.toolchain import RUNTIME, Toolchain, failure_of, run_compiler
+from tilewright.targets.gemmini.toolchain import (
+    CONFIGURATION_HEADER,
+    RUNTIME,
+    Toolchain,
+    failure_of,
+    run_compiler,
+)
 
 _BAREMETAL = Path(__file__).parent / "baremetal"
 _PRIME, _BASIS = 0x100000001B3, 0xCBF29CE484222325
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectRun:
+    """All arguments in order: as the kernel finds them, and their bytes after a correct run."""
+
+    initial: Sequence[Array]
+    final: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +44,25 @@ class Program:
 def build_program(
     toolchain: Toolchain,
     source: str,
-    case: Case,
+    configuration: str,
+    run: CorrectRun,
     folder: Path,
     timeout_s: float,
     headers: Sequence[str] = HEADERS,
 ) -> Program | Failed:
-    """Build `source` with the inputs of `case` in `folder`, which should be empty.
+    """Build `source` with the inputs of `run` in `folder`, which should be empty.
 
+    `configuration` is the text of configuration.h, `headers` are those it may include.
     Names and nonce are random, so that no two builds are alike.
     """
     refused = check_source(source, headers)
     if refused is not None:
         return refused
-    arrays = [np.ascontiguousarray(case.initial[a.name]) for a in case.workload.arguments]
+    arrays = [np.ascontiguousarray(array) for array in run.initial]
     nonce = secrets.randbits(64)
     names = {"MAIN": f"main_{secrets.token_hex(8)}", "ARGUMENTS": f"args_{secrets.token_hex(8)}"}
     (folder / "kernel.c").write_text(source, encoding="utf-8")
+    (folder / CONFIGURATION_HEADER).write_text(configuration, encoding="utf-8")
     (folder / "arguments.S").write_text(_arguments(arrays, names["ARGUMENTS"], folder))
     definitions = [f"-D{name}={value}" for name, value in names.items()]
     definitions += [f"-DNONCE={nonce:#x}ull", f"-DCOUNT={len(arrays)}"]
@@ -67,7 +83,7 @@ def build_program(
             return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
         if finished[0] != 0:
             return failure_of(finished[1].replace(str(folder), "."))
-    return Program(folder / "kernel.elf", nonce, _expected_hashes(case))
+    return Program(folder / "kernel.elf", nonce, tuple(map(_hash, run.final)))
 
 
 def _link_flags(toolchain: Toolchain) -> list[str]:
@@ -81,29 +97,22 @@ def _arguments(arrays: list[Array], table: str, folder: Path) -> str:
     """Assembler for the arguments, page-aligned with a page after each, and the table of them."""
     lines = ['.section .arguments, "aw"']
     for i, array in enumerate(arrays):
-        (folder / f"argument{i}.bin").write_bytes(_words(array).tobytes())
+        (folder / f"argument{i}.bin").write_bytes(_words(array.tobytes()).tobytes())
         lines += [".balign 4096", f'argument{i}: .incbin "argument{i}.bin"', ".fill 4096, 1, 0"]
     lines += [".data", ".balign 8", f".globl {table}", f"{table}:"]
-    lines += [f".dword argument{i}, {len(_words(array))}" for i, array in enumerate(arrays)]
+    lines += [
+        f".dword argument{i}, {len(_words(array.tobytes()))}" for i, array in enumerate(arrays)
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _words(array: Array) -> Array:
-    """The bytes as 64-bit words, zeros behind the last one."""
-    data = array.tobytes()
+def _words(data: bytes) -> Array:
+    """Bytes as 64-bit words, zeros behind the last one."""
     return np.frombuffer(data + bytes(-len(data) % 8), np.uint64)
 
 
-def _expected_hashes(case: Case) -> tuple[int, ...]:
-    """Inputs unchanged, outputs as the reference has them."""
-    return tuple(
-        _hash(case.expected[a.name] if a.is_written else case.initial[a.name])
-        for a in case.workload.arguments
-    )
-
-
-def _hash(array: Array) -> int:
+def _hash(data: bytes) -> int:
     value = _BASIS
-    for word in _words(array).tolist():
+    for word in _words(data).tolist():
         value = (value ^ word) * _PRIME & 0xFFFFFFFFFFFFFFFF
     return value

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.core.records import ExternalResult, Failed
-from tilewright.targets.gemmini.cases import Case
-from tilewright.targets.gemmini.external.program import Program, build_program
+from tilewright.targets.gemmini.external.program import CorrectRun, Program, build_program
 from tilewright.targets.gemmini.external.tools import Tool
 from tilewright.targets.gemmini.source_rules import HEADERS
 from tilewright.targets.gemmini.toolchain import find_toolchain
@@ -27,7 +26,8 @@ _SHOWN_CHARACTERS = 2000
 def run_source(
     tool: Tool,
     source: str,
-    case: Case,
+    configuration: str,
+    correct: CorrectRun,
     timeout_s: float,
     compile_timeout_s: float,
     headers: Sequence[str] = HEADERS,
@@ -35,7 +35,13 @@ def run_source(
     """Build a kernel in a folder of its own and run it."""
     with tempfile.TemporaryDirectory(prefix=f"tilewright-{tool.name}-") as folder:
         program = build_program(
-            find_toolchain(), source, case, Path(folder), compile_timeout_s, headers
+            find_toolchain(),
+            source,
+            configuration,
+            correct,
+            Path(folder),
+            compile_timeout_s,
+            headers,
         )
         return program if isinstance(program, Failed) else run_tool(tool, program, timeout_s)
 
@@ -67,7 +73,7 @@ def run_tool(tool: Tool, program: Program, timeout_s: float) -> ExternalResult |
         return Failed(
             "measure",
             "wrong_result",
-            f"on {tool.name}, the arguments after the run are not those of the reference.",
+            f"on {tool.name}, the arguments after the run are not those of the embedded simulator.",
         )
     return ExternalResult(
         simulator=tool.name,

@@ -1,9 +1,9 @@
 /* A tiled convolution as a vendor's library has it: one routine for all sizes. Loop order is fixed,
    tile sizes are chosen when it is called, and every bound and address is computed at run time. */
 
-#define MAX_PIXEL_ROWS (2 * SPAD_BANK_ROWS) /* pixels in the lower half, weights in the upper one */
-#define MAX_WEIGHT_ROWS (2 * SPAD_BANK_ROWS)
-#define MAX_OUTPUT_ROWS (2 * ACC_BANK_ROWS)
+#define MAX_PIXEL_ROWS (SPAD_BANKS * SPAD_BANK_ROWS / 2) /* pixels in the lower half, weights in the upper one */
+#define MAX_WEIGHT_ROWS (SPAD_BANKS * SPAD_BANK_ROWS / 2)
+#define MAX_OUTPUT_ROWS (ACC_BANKS * ACC_BANK_ROWS)
 
 typedef struct {
   int batch, height, width, channels;   /* of the input, border included */
@@ -49,31 +49,31 @@ static Tile choose_tile(const Shape *s) {
 }
 
 /* A rows x columns patch of pixels: pixel (y, x) of channel block c at c * patch + y * columns + x. */
-static void load_pixels(const Shape *s, const int8_t *from, int rows, int columns, int channels) {
-  config_ld(s->channels, 1.0f, rows * columns, 0);
-  for (int c = 0; c < channels; c += 4 * DIM)
+static void load_pixels(const Shape *s, const elem_t *from, int rows, int columns, int channels) {
+  config_ld(s->channels * sizeof(elem_t), 1.0f, rows * columns, 0);
+  for (int c = 0; c < channels; c += MAX_COLUMNS)
     for (int y = 0; y < rows; y++)
       for (int x = 0; x < columns; x += DIM)
         mvin(from + ((int64_t)y * s->width + x) * s->channels + c,
-             SPAD(c / DIM * rows * columns + y * columns + x), min(4 * DIM, channels - c),
+             SPAD(c / DIM * rows * columns + y * columns + x), min(MAX_COLUMNS, channels - c),
              min(DIM, columns - x));
 }
 
-static void load_weights(const Shape *s, const int8_t *from, int channels, int filters, int tf) {
+static void load_weights(const Shape *s, const elem_t *from, int channels, int filters, int tf) {
   for (int position = 0; position < s->size * s->size; position++)
     for (int c = 0; c < channels; c += DIM)
-      for (int o = 0; o < filters; o += 4 * DIM)
+      for (int o = 0; o < filters; o += MAX_COLUMNS)
         mvin2(from + ((int64_t)position * s->channels + c) * s->filters + o,
               SPAD(MAX_PIXEL_ROWS + (position * blocks(channels) * DIM + c) * tf + o),
-              min(4 * DIM, filters - o), min(DIM, channels - c));
+              min(MAX_COLUMNS, filters - o), min(DIM, channels - c));
 }
 
 /* Output pixel (y, x) of filter block o at o * tile + y * columns + x, which begins as the bias. */
-static void load_bias(const int32_t *bias, int pixels, int filters) {
+static void load_bias(const acc_t *bias, int pixels, int filters) {
   config_ld(0, 1.0f, pixels, 2);
-  for (int o = 0; o < filters; o += 4 * DIM)
+  for (int o = 0; o < filters; o += MAX_COLUMNS)
     for (int p = 0; p < pixels; p += DIM)
-      mvin3(bias + o, ACC(o / DIM * pixels + p), min(4 * DIM, filters - o), min(DIM, pixels - p));
+      mvin3(bias + o, ACC(o / DIM * pixels + p), min(MAX_COLUMNS, filters - o), min(DIM, pixels - p));
 }
 
 /* All pixels of a tile by one block of weights, which stays in the array after the first product. */
@@ -109,7 +109,7 @@ static void multiply(const Shape *s, int rows, int columns, int channels, int fi
         }
 }
 
-static void store(const Shape *s, int8_t *to, int rows, int columns, int filters) {
+static void store(const Shape *s, elem_t *to, int rows, int columns, int filters) {
   for (int y = 0; y < rows; y++)
     for (int x = 0; x < columns; x += DIM)
       for (int o = 0; o < filters; o += DIM)
@@ -118,12 +118,12 @@ static void store(const Shape *s, int8_t *to, int rows, int columns, int filters
               min(DIM, columns - x));
 }
 
-static void convolve(const Shape *s, const int8_t *input, const int8_t *weights,
-                     const int32_t *bias, int8_t *output) {
+static void convolve(const Shape *s, const elem_t *input, const elem_t *weights,
+                     const acc_t *bias, elem_t *output) {
   const Tile t = choose_tile(s);
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, s->stride, 0, 0);
-  config_st(s->filters);
-  config_ld(s->filters, 1.0f, DIM, 1);
+  config_st(s->filters * sizeof(elem_t));
+  config_ld(s->filters * sizeof(elem_t), 1.0f, DIM, 1);
   for (int n = 0; n < s->batch; n++)
     for (int y = 0; y < s->rows; y += t.rows)
       for (int x = 0; x < s->columns; x += t.columns)

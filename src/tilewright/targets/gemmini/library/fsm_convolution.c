@@ -2,7 +2,7 @@
    when it is called, one loop per tile, the next one loaded while the last one is computed. */
 #include "gemmini_loops.h"
 
-#define MAX_OPERAND_ROWS (SPAD_BANKS * SPAD_BANK_ROWS / 2) /* each of two loops in flight has half of the memories */
+#define MAX_OPERAND_ROWS (SPAD_BANKS * SPAD_BANK_ROWS / 2) /* each of two loops has half */
 #define MAX_RESULT_ROWS (ACC_BANKS * ACC_BANK_ROWS / 2)
 
 typedef struct {
@@ -57,8 +57,8 @@ static Tile choose_tile(const Shape *s) {
   return t;
 }
 
-static void run_tile(const Shape *s, const Tile *t, const int8_t *input, const int8_t *weights,
-                     const int32_t *bias, int8_t *output, int y, int x) {
+static void run_tile(const Shape *s, const Tile *t, const elem_t *input, const elem_t *weights,
+                     const acc_t *bias, elem_t *output, int y, int x) {
   /* The unroller takes more of the input than there may be: zeros, which no product uses. */
   const int down = max(0, y + covered(s, t->rows, t->kernel_rows) - s->height);
   const int right = max(0, x + covered(s, t->columns, s->size) - s->width);
@@ -71,8 +71,8 @@ static void run_tile(const Shape *s, const Tile *t, const int8_t *input, const i
 }
 
 /* One tile of the output by all channels and kernel rows: a loop for each part of the sum. */
-static void sum_tile(const Shape *s, const Tile *most, Tile t, const int8_t *input,
-                     const int8_t *weights, const int32_t *bias, int8_t *output, int y, int x) {
+static void sum_tile(const Shape *s, const Tile *most, Tile t, const elem_t *input,
+                     const elem_t *weights, const acc_t *bias, elem_t *output, int y, int x) {
   for (int c = 0; c < s->channels; c += most->channels)
     for (int r = 0; r < s->size; r += most->kernel_rows) {
       t.channels = min(most->channels, s->channels - c);
@@ -84,12 +84,12 @@ static void sum_tile(const Shape *s, const Tile *most, Tile t, const int8_t *inp
     }
 }
 
-static void convolve(const Shape *s, const int8_t *input, const int8_t *weights,
-                     const int32_t *bias, int8_t *output) {
+static void convolve(const Shape *s, const elem_t *input, const elem_t *weights,
+                     const acc_t *bias, elem_t *output) {
   const Tile most = choose_tile(s);
   const int64_t image = (int64_t)s->height * s->width * s->channels;
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, s->stride, 0, 0);
-  config_st(s->filters);
+  config_st(s->filters * sizeof(elem_t));
   for (int n = 0; n < s->batch; n++)
     for (int y = 0; y < s->rows; y += most.rows)
       for (int x = 0; x < s->columns; x += most.columns)

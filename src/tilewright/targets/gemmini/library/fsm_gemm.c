@@ -2,7 +2,7 @@
    is called, one loop per tile, the next one loaded while the last one is computed. */
 #include "gemmini_loops.h"
 
-#define MAX_OPERAND_ROWS (SPAD_BANKS * SPAD_BANK_ROWS / 2) /* each of two loops in flight has half of the memories */
+#define MAX_OPERAND_ROWS (SPAD_BANKS * SPAD_BANK_ROWS / 2) /* each of two loops has half */
 #define MAX_RESULT_ROWS (ACC_BANKS * ACC_BANK_ROWS / 2)
 
 static inline int min(int a, int b) { return a < b ? a : b; }
@@ -25,14 +25,14 @@ static void choose_tile(int m, int n, int k, int *tm, int *tn, int *tk) {
   while (*tk < blocks(k) && fits(*tm, *tn, *tk + 1)) ++*tk;
 }
 
-/* c[m][n] = sat8(a[m][k] * b[k][n]) */
-static void matmul(const int8_t *a, const int8_t *b, int8_t *c, int m, int n, int k) {
+/* c[m][n] = a[m][k] * b[k][n], saturated if integer */
+static void matmul(const elem_t *a, const elem_t *b, elem_t *c, int m, int n, int k) {
   int tm, tn, tk;
   choose_tile(m, n, k, &tm, &tn, &tk);
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
-  config_st(n);
-  config_ld(k, 1.0f, DIM, 0);
-  config_ld(n, 1.0f, DIM, 1);
+  config_st(n * sizeof(elem_t));
+  config_ld(k * sizeof(elem_t), 1.0f, DIM, 0);
+  config_ld(n * sizeof(elem_t), 1.0f, DIM, 1);
   for (int i = 0; i < m; i += tm * DIM)
     for (int j = 0; j < n; j += tn * DIM)
       for (int kk = 0; kk < k; kk += tk * DIM) {

@@ -9,18 +9,19 @@
 
 #include <stdint.h>
 
-/* Geometry of the default configuration. */
-#define DIM 16              /* rows and columns of the array; elements of a local row */
-#define SPAD_BANKS 4        /* scratchpad */
-#define SPAD_BANK_ROWS 4096 /* of 16 int8 each */
-#define ACC_BANKS 2         /* accumulator */
-#define ACC_BANK_ROWS 512   /* of 16 int32 each */
+/* Geometry and types of the configuration, written for each build:
+     DIM                         rows and columns of the array; elements of a local row
+     MAX_COLUMNS                 columns of the widest move
+     SPAD_BANKS, SPAD_BANK_ROWS  scratchpad: banks, and rows of DIM elem_t in each
+     ACC_BANKS, ACC_BANK_ROWS    accumulator: banks, and rows of DIM acc_t in each
+     elem_t, acc_t               types of an operand and of a sum */
+#include "configuration.h"
 
 /* Local addresses: a row of the scratchpad or of the accumulator, and what to do there. */
 #define SPAD(row) ((uint32_t)(row))
 #define ACC(row) (0x80000000u | (uint32_t)(row))
 #define ACCUMULATE 0x40000000u /* write: add to the accumulator row instead of overwriting it */
-#define FULL 0x20000000u       /* mvout: the raw 32-bit values, neither scaled nor saturated */
+#define FULL 0x20000000u       /* mvout: the sums as they are, neither scaled nor saturated */
 #define NONE 0xffffffffu       /* no operand */
 
 #define OUTPUT_STATIONARY 0

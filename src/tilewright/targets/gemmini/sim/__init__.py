@@ -3,7 +3,7 @@
 A kernel is interpreted, never run natively; it can reach only the memory it is given.
 """
 
-from tilewright.targets.gemmini.sim.config import SimConfig, load_config
+from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig, load_config
 from tilewright.targets.gemmini.sim.run import (
     BREAKDOWN,
     MODEL_VERSION,
@@ -17,6 +17,7 @@ from tilewright.targets.gemmini.sim.run import (
 
 __all__ = [
     "BREAKDOWN",
+    "CONFIGURATIONS",
     "MODEL_VERSION",
     "Fault",
     "Hotspot",

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import FailureKind
+from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.sim import _cosim
-from tilewright.targets.gemmini.sim.config import SimConfig
 
 MODEL_VERSION = _cosim.SOURCE_HASH[:16]
 """Changes with every change of the simulator's sources; goes into every result."""

@@ -2,10 +2,12 @@
 // hardware does not make. Timing is elsewhere.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "command.hpp"
 #include "config.hpp"
+#include "datapath.hpp"
 #include "loop_registers.hpp"
 #include "memory.hpp"
 #include "types.hpp"
@@ -27,7 +29,8 @@ class Accelerator {
   u64 accumulator_rows_touched() const { return accumulator_touched_; }
 
  private:
-  static constexpr int kMaxDim = 16;
+  // Which dataflow's operand the array holds.
+  enum class Held : u8 { nothing, weights, sums };
 
   // Where a tile's rows lie: `rows` rows, `stride` apart, from `first`.
   struct Rows {
@@ -43,13 +46,13 @@ class Accelerator {
   void move_out(u64 rs1, u64 rs2, u64 pc);
   void preload(u64 rs1, u64 rs2);
   void compute(u8 funct, u64 rs1, u64 rs2);
+  void compute_weight_stationary(bool keeps, Product& product, const Tile& d);
+  void compute_output_stationary(bool keeps, Product& product, const Tile& b);
+  void check_held(bool keeps, Held wanted);
 
-  void load_row(const LoadConfig& config, LocalAddress address, u32 row, const u8* source, int cols);
-  void store_row(LocalAddress address, u32 row, u8* target, int cols) const;
-  void load_weights();
-  void add_bias(const Tile& bias, i32 (&sums)[kMaxDim][kMaxDim]);
-  void write_results(const i32 (&sums)[kMaxDim][kMaxDim]);
-
+  // The checked block of an operand; one that does not exist for `NONE`.
+  Block operand(const char* what, const Tile& tile, bool transposed, u32 stride);
+  void check_move(const char* what, const Tile& tile) const;
   void check_bounds(const char* what, const Rows& rows) const;
   void check_written(const char* what, const Rows& rows) const;
   void check_tile(const char* what, const Tile& tile) const;
@@ -59,8 +62,7 @@ class Accelerator {
   const int dim_;
   Memory& memory_;
   const bool checks_written_;
-  std::vector<i8> scratchpad_;    // [row][dim]
-  std::vector<i32> accumulator_;  // [row][dim]
+  std::unique_ptr<Datapath> datapath_;
   std::vector<u8> scratchpad_written_;
   std::vector<u8> accumulator_written_;
 
@@ -69,10 +71,11 @@ class Accelerator {
   ExecuteConfig execute_config_;
   LoopRegisters loop_registers_;
 
-  i16 weights_[kMaxDim][kMaxDim] = {};  // [k][column]: the tile that stays in the array
-  Tile weights_tile_;
+  Held held_ = Held::nothing;
+  Tile preloaded_;        // the first operand of the last preload
   Tile result_;
   bool is_preloaded_ = false;
+  bool has_unwritten_result_ = false;  // output-stationary: leaves the array with the next product
   int weight_rows_ = 0;
   int weight_cols_ = 0;
 

@@ -72,6 +72,14 @@ struct ExecuteConfig {
   bool b_transposed = false;
   u32 a_stride = 1;
   u32 c_stride = 1;
+  float scale = 1.0f;  // of operands that come from the accumulator
+  int shift = 0;       // to the right, of sums that leave the array (output-stationary)
+
+  // The array has one transposer. Output-stationary, A needs it unless it is transposed.
+  int transposed_operands() const {
+    return static_cast<int>(weight_stationary ? a_transposed : !a_transposed) +
+           static_cast<int>(b_transposed);
+  }
 };
 
 inline ExecuteConfig unpack_execute_config(u64 rs1, u64 rs2) {
@@ -83,6 +91,8 @@ inline ExecuteConfig unpack_execute_config(u64 rs1, u64 rs2) {
   config.b_transposed = (rs1 >> 9) & 1;
   config.a_stride = (rs1 >> 16) & 0xffff;
   config.c_stride = static_cast<u32>(rs2 >> 48);
+  config.scale = float_from_bits(static_cast<u32>(rs1 >> 32));
+  config.shift = static_cast<int>(rs2 & 0x1f);
   return config;
 }
 

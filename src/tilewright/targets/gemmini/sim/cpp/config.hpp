@@ -7,6 +7,8 @@ namespace cosim {
 // Fields are named SECTION_KEY after target.toml's [simulator.SECTION] tables.
 #define COSIM_CONFIG_FIELDS(FIELD)      \
   FIELD(array_dim)                      \
+  FIELD(array_element_type)             \
+  FIELD(array_output_bits)              \
   FIELD(array_tile_latency)             \
   FIELD(array_output_delay)             \
   FIELD(array_drain_cycles)             \
@@ -14,6 +16,8 @@ namespace cosim {
   FIELD(scratchpad_banks)               \
   FIELD(scratchpad_bank_rows)           \
   FIELD(scratchpad_read_delay)          \
+  FIELD(accumulator_element_type)       \
+  FIELD(accumulator_scaled_loads)       \
   FIELD(accumulator_banks)              \
   FIELD(accumulator_bank_rows)          \
   FIELD(accumulator_scale_latency)      \
@@ -62,10 +66,22 @@ namespace cosim {
   FIELD(cpu_store_to_load)              \
   FIELD(cpu_store_latency)
 
+// Values of array_element_type and accumulator_element_type.
+enum ElementType : int { kInt8 = 0, kFp32 = 1, kInt32 = 2 };
+
+inline int bytes_of(int element_type) { return element_type == kInt8 ? 1 : 4; }
+
 struct Config {
 #define COSIM_DECLARE(name) int name = 0;
   COSIM_CONFIG_FIELDS(COSIM_DECLARE)
 #undef COSIM_DECLARE
+
+  bool has_float_elements() const { return array_element_type == kFp32; }
+  // Of one element in the scratchpad and in the accumulator, and of a local row of each.
+  int element_bytes() const { return bytes_of(array_element_type); }
+  int sum_bytes() const { return bytes_of(accumulator_element_type); }
+  int scratchpad_row_bytes() const { return array_dim * element_bytes(); }
+  int accumulator_row_bytes() const { return array_dim * sum_bytes(); }
 
   int scratchpad_rows() const { return scratchpad_banks * scratchpad_bank_rows; }
   int accumulator_rows() const { return accumulator_banks * accumulator_bank_rows; }

@@ -69,8 +69,8 @@ void configure(ConvolutionBounds& loop, u8 funct, u64 rs1, u64 rs2) {
 
 LoopGeometry::LoopGeometry(const Config& config)
     : dim(static_cast<u32>(config.array_dim)),
-      input_bytes(1),
-      accumulator_bytes(4),
+      input_bytes(static_cast<u32>(config.element_bytes())),
+      accumulator_bytes(static_cast<u32>(config.sum_bytes())),
       half_scratchpad(static_cast<u32>(config.scratchpad_rows() / 2)),
       half_accumulator(static_cast<u32>(config.accumulator_rows() / 2)) {
   const u32 request = static_cast<u32>(config.dma_max_request_bytes);

@@ -99,9 +99,9 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
   result.instructions = hart.instructions();
   result.macs = accelerator.macs();
   result.scratchpad_bytes =
-      accelerator.scratchpad_rows_touched() * static_cast<u64>(config.array_dim);
+      accelerator.scratchpad_rows_touched() * static_cast<u64>(config.scratchpad_row_bytes());
   result.accumulator_bytes =
-      accelerator.accumulator_rows_touched() * static_cast<u64>(config.array_dim) * 4;
+      accelerator.accumulator_rows_touched() * static_cast<u64>(config.accumulator_row_bytes());
   return result;
 }
 

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace cosim {
-namespace {
-
-constexpr int kWideBytes = 4;
-
-}  // namespace
 
 Window best_window(u64 address, int left, int smallest, int limit) {
   Window best;
@@ -28,8 +23,11 @@ DmaReader::DmaReader(const Config& config, Clock& clock, Ports& ports, MemorySys
       cpu_cache_(cpu_cache),
       tracker_(tracker),
       breakdown_(breakdown),
-      row_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay) + 1),
-      row_bytes_(config.array_dim) {}
+      row_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay) + 1) {}
+
+int DmaReader::bytes_per_local_row(const RowRead& row) const {
+  return row.is_wide ? config_.accumulator_row_bytes() : config_.scratchpad_row_bytes();
+}
 
 void DmaReader::push(const RowRead& row) { rows_.push(row); }
 
@@ -59,7 +57,7 @@ void DmaReader::receive_beat() {
   const Request& r = receiving_;
   const int received = received_beats_ * config_.dma_bus_bytes;
   const bool is_last_beat = received_beats_ >= r.beats;
-  const int local_row_bytes = row_bytes_ * (r.row.is_wide ? kWideBytes : 1);
+  const int local_row_bytes = bytes_per_local_row(r.row);
   const Cycle latency = static_cast<Cycle>(config_.dma_write_latency +
                                            (r.row.is_scaled ? config_.dma_scale_latency : 0));
   while (received_rows_ * local_row_bytes < r.bytes + r.offset) {
@@ -140,7 +138,7 @@ void DmaReader::issue_requests() {
   const u64 address = splitting_.address + static_cast<u64>(split_bytes_);
   const Window window = best_window(address, splitting_.bytes - split_bytes_,
                                     config_.dma_bus_bytes, config_.dma_max_request_bytes);
-  const int local_row_bytes = row_bytes_ * (splitting_.is_wide ? kWideBytes : 1);
+  const int local_row_bytes = bytes_per_local_row(splitting_);
   Request request;
   request.row = splitting_;
   request.row.row +=

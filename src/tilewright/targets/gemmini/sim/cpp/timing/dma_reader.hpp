@@ -22,7 +22,7 @@ struct RowRead {
   u64 pc = 0;
   u32 row = 0;
   bool in_accumulator = false;
-  bool is_wide = false;  // 32-bit elements
+  bool is_wide = false;  // elements as wide as sums
   bool is_scaled = false;
   int bytes = 0;         // columns, for zeros
   int block_stride = 0;
@@ -71,6 +71,7 @@ class DmaReader {
     int tracker = 0;
   };
 
+  int bytes_per_local_row(const RowRead& row) const;
   void receive_beat();
   bool write_row();
   void write_zeros(bool port_is_taken);
@@ -84,7 +85,6 @@ class DmaReader {
   CommandTracker& tracker_;
   Breakdown& breakdown_;
   const std::size_t row_capacity_;
-  const int row_bytes_;
 
   Fifo<RowRead> rows_;
   bool is_splitting_ = false;

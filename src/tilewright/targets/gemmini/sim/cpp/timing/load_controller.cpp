@@ -42,7 +42,8 @@ RowRead LoadController::row_of(const TimedCommand& command) const {
   row.in_accumulator = command.second.address.in_accumulator();
   row.is_wide = row.in_accumulator && !config.shrunk;
   row.is_scaled = config.scale != 1.0f && !is_zeros;
-  row.bytes = command.second.cols * (row.is_wide && !is_zeros ? 4 : 1);
+  row.bytes = command.second.cols;
+  if (!is_zeros) row.bytes *= row.is_wide ? config_.sum_bytes() : config_.element_bytes();
   row.block_stride = config.block_stride;
   row.repeats = config.stride == 0 && !is_zeros ? command.second.rows - 1 : 0;
   row.tracker = tracked_;

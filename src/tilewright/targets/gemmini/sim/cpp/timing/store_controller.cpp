@@ -36,7 +36,9 @@ void StoreController::send_row(const TimedCommand& command) {
   row.row = tile.address.row() + static_cast<u32>(block_ * config_.array_dim + row_);
   row.in_accumulator = tile.address.in_accumulator();
   row.sends = block_ == blocks - 1;
-  row.bytes = tile.cols * (row.in_accumulator && tile.address.reads_full() ? 4 : 1);
+  row.bytes = tile.cols * (row.in_accumulator && tile.address.reads_full()
+                               ? config_.sum_bytes()
+                               : config_.element_bytes());
   row.tracker = tracked_;
   row.ready = clock_.now + 1;
   writer_.push(row);

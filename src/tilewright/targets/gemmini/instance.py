@@ -1,0 +1,102 @@
+"""One Gemmini: the name of its target and its parameters, as the rest of this folder needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.targets.gemmini.parameters import SimConfig, load_config
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """A type of the array's operands or sums, by its names in numpy and in C."""
+
+    dtype: str
+    c: str
+
+
+ELEMENTS = {"int8": ElementType("int8", "int8_t"), "fp32": ElementType("float32", "float")}
+SUMS = {"int8": ElementType("int32", "int32_t"), "fp32": ElementType("float32", "float")}
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A named, checked configuration. Sizes are in rows, columns and banks."""
+
+    name: str
+    config: SimConfig
+
+    @staticmethod
+    def load(name: str, configuration: Path) -> Instance:
+        """The instance a target.toml describes; `ConfigurationError` says what is wrong with it."""
+        return Instance(name, load_config(configuration))
+
+    @property
+    def dim(self) -> int:
+        """Rows and columns of the array: one tile of A, and the rows of every move."""
+        return self.config["array_dim"]
+
+    @property
+    def move_columns(self) -> int:
+        """Columns of the widest move."""
+        return self.dim * self.config["commands_max_blocks"]
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are integers, so that results saturate and are compared exactly."""
+        return self.config.element_type == "int8"
+
+    @property
+    def element(self) -> ElementType:
+        """Type of the operands."""
+        return ELEMENTS[self.config.element_type]
+
+    @property
+    def sum(self) -> ElementType:
+        """Type of the sums."""
+        return SUMS[self.config.element_type]
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """Geometry, in rows, columns and banks."""
+        return {
+            "tile_rows": self.dim,
+            "tile_columns": self.dim,
+            "move_rows": self.dim,
+            "move_columns": self.move_columns,
+            "scratchpad_banks": self.config["scratchpad_banks"],
+            "scratchpad_bank_rows": self.config["scratchpad_bank_rows"],
+            "accumulator_banks": self.config["accumulator_banks"],
+            "accumulator_bank_rows": self.config["accumulator_bank_rows"],
+        }
+
+    @property
+    def constants(self) -> Mapping[str, int]:
+        """Names of gemmini.h and their values; of `SPAD(row)` and `ACC(row)`, of row 0."""
+        return {
+            "DIM": self.dim,
+            "SPAD": 0,
+            "SPAD_BANKS": self.config["scratchpad_banks"],
+            "SPAD_BANK_ROWS": self.config["scratchpad_bank_rows"],
+            "ACC": 0x80000000,
+            "ACC_BANKS": self.config["accumulator_banks"],
+            "ACC_BANK_ROWS": self.config["accumulator_bank_rows"],
+            "MAX_COLUMNS": self.move_columns,
+            "ACCUMULATE": 0x40000000,
+            "FULL": 0x20000000,
+            "NONE": 0xFFFFFFFF,
+            "OUTPUT_STATIONARY": 0,
+            "WEIGHT_STATIONARY": 1,
+            "NO_ACTIVATION": 0,
+            "RELU": 1,
+        }
+
+    @property
+    def header(self) -> str:
+        """The C text of configuration.h, which gemmini.h includes."""
+        names = ("DIM", "MAX_COLUMNS", "SPAD_BANKS", "SPAD_BANK_ROWS", "ACC_BANKS", "ACC_BANK_ROWS")
+        lines = [f"#define {name} {self.constants[name]}" for name in names]
+        lines += [f"typedef {self.element.c} elem_t;", f"typedef {self.sum.c} acc_t;"]
+        return "\n".join(lines) + "\n"
