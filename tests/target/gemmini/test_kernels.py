@@ -51,6 +51,7 @@ pytestmark = [
 INT8 = create_target().instance
 FP32 = create_fp32_target().instance
 
+
 def checked(
     source: str, workload: Workload, problem: Problem, instance: Instance = INT8
 ) -> Verdict | Failed:
@@ -119,7 +120,7 @@ def test_convolution_baselines_equal_numpy(
 
 
 @settings(max_examples=12, deadline=None)
-@given(sizes, sizes, sizes, st.sampled_from(["naive", "library", "tuned"]))
+@given(sizes, sizes, sizes, st.sampled_from(["naive", "library", "tuned", "fsm"]))
 def test_float_gemm_baselines_are_within_float_error(m: int, n: int, k: int, name: str) -> None:
     gemm = Gemm(m, n, k)
     source, problem = gemm_baselines(gemm, FP32)[name], FloatGemmProblem(gemm)

@@ -63,9 +63,7 @@ class KernelTask:
             if isinstance(correct, Failed):
                 return correct
             headers = LOOP_HEADERS if source in self.baselines.values() else HEADERS
-            return run_source(
-                tool, source, header, correct, timeout_s, compile_timeout_s, headers
-            )
+            return run_source(tool, source, header, correct, timeout_s, compile_timeout_s, headers)
 
         return run
 
