@@ -93,6 +93,7 @@ class Gemmini:
         self.arrays = arrays
         self.local = {"SPAD": np.full((16384, 16), np.nan), "ACC": np.full((1024, 16), np.nan)}
         self.block_stride = {0: 16, 1: 16, 2: 16}
+        self.stride: dict[int | str, int] = {}
         self.array: np.ndarray | None = None
         self.fresh = False
         self.target: tuple[str, int, frozenset[str]] | None = None
@@ -104,20 +105,21 @@ class Gemmini:
     def config_ex(self, *settings: Any) -> None:
         pass
 
-    def config_st(self, *settings: Any) -> None:
-        pass
+    def config_st(self, stride: int, *settings: Any) -> None:
+        self.stride["store"] = stride
 
     def fence(self) -> None:
         pass
 
     def config_ld(self, stride: int, scale: str, block_stride: int, key: int) -> None:
-        self.block_stride[key] = block_stride
+        self.block_stride[key], self.stride[key] = block_stride, stride
 
     def mvin(self, source: Any, to: Any, cols: int, rows: int, key: int = 0) -> None:
         assert 0 < cols <= 64
         assert 0 < rows <= 16
         data = np.zeros((rows, cols))
         if source != 0:
+            assert self.stride[key] == self.arrays[source[0]].shape[1], "wrong stride"
             data = self._block(source, cols, rows)
         for block in range(0, cols, 16):
             part = data[:, block : block + 16]
@@ -156,6 +158,7 @@ class Gemmini:
         self.target = None
 
     def mvout(self, to: Any, source: Any, cols: int, rows: int) -> None:
+        assert self.stride["store"] == self.arrays[to[0]].shape[1], "wrong stride"
         target = self._block(to, cols, rows)
         for block in range(0, cols, 16):
             width = min(16, cols - block)

@@ -21,7 +21,7 @@ EXPERT = (
 CASES = {
     "lifted": "",
     "hoist": "hoist r",
-    "resident": "resident W r before",
+    "resident": "hoist r; resident W r before",
     "resident_at_first_use": "resident W r at-first-use",
     "resident_inside": "hoist r; resident W r inside",
     "block_load": "block-load X d",
@@ -32,6 +32,7 @@ CASES = {
     "double_accumulator": "double-accumulator Y c 2 in-place",
     "delayed_stores": "double-accumulator Y c 2 delayed",
     "pipeline": "pipeline W d 2",
+    "pipeline_cleared": "hoist r; pipeline Y c 2",
     "interleave": "hoist r; resident W r inside; block-load X d#2; pipeline X r 3; interleave r",
     "undo_pipeline": "pipeline X d 2; block-load X d",
     "reorder": "hoist r; reorder r",
@@ -47,6 +48,7 @@ FENCED = {"fences": "fences", "settings_in_force": "settings"}
 RAGGED = {
     "ragged_lifted": "",
     "ragged_split_tail": "simplify c",
+    "ragged_tail_first": "tail-first c",
     "ragged_block_load": "block-load X d; overwrite Y",
     "ragged_retile": "retile r 2",
     "ragged_resident": "resident W r before; pipeline X d#2 2",

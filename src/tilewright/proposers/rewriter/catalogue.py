@@ -17,7 +17,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
 from tilewright.proposers.rewriter.rewrites.interleave import interleave
-from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, unroll
+from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, tail_first, unroll
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
@@ -291,6 +291,12 @@ CATALOGUE: Mapping[str, Technique] = {
         _loops(),
         _on_loop(split_tail),
         "split the ragged last iteration of loop {0} off, so that the others have fixed sizes",
+        _CORE,
+    ),
+    "tail-first": Technique(
+        _loops(),
+        _on_loop(tail_first),
+        "split the ragged last iteration of loop {0} off and run it before the others",
         _CORE,
     ),
     "hoist": Technique(

@@ -5,6 +5,9 @@
 void kernel(const int8_t X[96][128], const int8_t W[128][128], int8_t Y[96][128]) {
   config_st(128);
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(0, 1.0f, 16, 2);
+  config_ld(128, 1.0f, 16, 0);
+  config_ld(128, 1.0f, 16, 1);
   // W for all of loop r
   for (int c = 0; c < 128; c += 64) {
     for (int d = 0; d < 128; d += 16) {
@@ -14,10 +17,7 @@ void kernel(const int8_t X[96][128], const int8_t W[128][128], int8_t Y[96][128]
   }
   for (int r = 0; r < 96; r += 16) {
     for (int c = 0; c < 128; c += 64) {
-      config_ld(0, 1.0f, 16, 2);
       mvin3(0, ACC(128), 64, 16);  // start from zero
-      config_ld(128, 1.0f, 16, 0);
-      config_ld(128, 1.0f, 16, 1);
       for (int d = 0; d < 128; d += 16) {
         mvin(&X[r][d], SPAD(4096), 16, 16);
         for (int p = 0; p < 4; p++) {

@@ -1,63 +1,118 @@
-"""What stays in a local memory from one iteration of a loop to the next."""
+"""What stays in a local memory or an array from one iteration of a loop to the next."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from itertools import product
 
 from tilewright.proposers.rewriter.buffers import (
     Access,
     Buffer,
     NotApplicable,
     find_buffers,
+    settings_for,
 )
-from tilewright.proposers.rewriter.ir import (
-    Guard,
-    Kernel,
-    Loop,
-    has_opaque,
-    walk,
-)
+from tilewright.proposers.rewriter.ir import Command, Kernel, Loop, commands, has_opaque
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.polyhedra import Region, meet, uncovered
+from tilewright.proposers.rewriter.regions import array_regions, overwrites, reads, touches
 
 
-def check_private(buffer: Buffer, loop: Loop, machine: Machine) -> None:
+def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
     """Raise `NotApplicable` unless each iteration of a loop writes a buffer before it reads it."""
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
     if any(loop not in a.above for a in buffer.accesses):
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
-    if _uses_older(list(buffer.accesses), loop, machine):
+    if uses_older(kernel, buffer.accesses, loop, machine):
         raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")
 
 
-def _uses_older(touched: list[Access], loop: Loop, machine: Machine) -> bool:
-    """Whether an iteration may see what an earlier one left in these rows."""
-    first = touched[0]
-    inside = first.above[first.above.index(loop) :]
-    return (
-        not first.writes
-        or adds_to_older(first, loop, machine)
-        or any(isinstance(s, Guard) for s in inside)
-    )
+def uses_older(kernel: Kernel, accesses: Sequence[Access], loop: Loop, machine: Machine) -> bool:
+    """Whether an iteration uses rows that it did not overwrite itself before.
 
-
-def adds_to_older(access: Access, loop: Loop, machine: Machine) -> bool:
-    """Whether a write in a loop may add to what an earlier iteration left."""
-    inner = {s.var for s in walk(loop.body) if isinstance(s, Loop)}
-    for flag in access.local.flags:
-        if machine.flags.get(flag.name) == "accumulate":
-            tested = frozenset().union(*(c.left.names() | c.right.names() for c in flag.when))
-            if not tested & inner or tested - inner:
-                return True
-    return False
+    Exact for affine loops, guards and conditional flags: the rows of every read, and of every
+    write that adds, lie in the union of what was overwritten earlier in the same iteration.
+    """
+    written = [r for a in accesses if (r := overwrites(a, kernel, machine)) is not None]
+    used = [r for a in accesses if (r := reads(a, kernel, machine)) is not None]
+    return any(uncovered(read, written, loop) for read in used)
 
 
 def check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
     """Raise `NotApplicable` unless the iterations of a loop may run in any order.
 
-    Buffers that a loop only reads do not matter; the ones it writes must be private to an
-    iteration, and two iterations must not store to the same place (assumed: stores are affine).
+    Buffers that a loop only reads do not matter. In the ones it writes, iterations touch rows of
+    their own, or each overwrites what it uses. Of the arrays, no two iterations may touch the same
+    element if one stores it.
     """
-    inside = set(walk(loop.body))
+    inside = set(commands(loop.body))
     for buffer in find_buffers(kernel, machine):
         touched = [a for a in buffer.accesses if a.command in inside]
-        if any(a.writes for a in touched) and _uses_older(touched, loop, machine):
-            raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")
+        if shares_rows(kernel, touched, loop, machine):
+            check_private(kernel, buffer, loop, machine)
+    if has_opaque(loop.body):
+        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+    check_stores(kernel, machine, loop)
+
+
+def shares_rows(kernel: Kernel, accesses: Sequence[Access], loop: Loop, machine: Machine) -> bool:
+    """Whether two iterations of a loop touch the same row and one of them writes it."""
+    regions = [(a.writes, touches(a, kernel, machine)) for a in accesses]
+    return any(
+        may_meet(first, second, loop)
+        for writes, first in regions
+        if writes
+        for _, second in regions
+    )
+
+
+def check_stores(kernel: Kernel, machine: Machine, loop: Loop) -> None:
+    """Raise `NotApplicable` if iterations of a loop store what another one loads or stores."""
+    stored = _inside(kernel, machine, "dram_write", loop)
+    touched = [*stored, *_inside(kernel, machine, "dram_read", loop)]
+    for (array, store), (other, region) in product(stored, touched):
+        if array == other and may_meet(store, region, loop):
+            raise NotApplicable(f"iterations of loop {loop.var} share elements of {array}")
+
+
+def check_settings(kernel: Kernel, machine: Machine, moved: Iterable[Command], loop: Loop) -> None:
+    """Raise `NotApplicable` if commands that leave their place work by settings made in a loop."""
+    inside = set(commands(loop.body))
+    for command in moved:
+        if inside & set(settings_for(kernel, machine, command)):
+            raise NotApplicable(
+                f"the settings for {command.name} are made inside loop {loop.var}: hoist them first"
+            )
+
+
+def check_constant(kernel: Kernel, machine: Machine, loads: Set[Command], loop: Loop) -> None:
+    """Raise `NotApplicable` if a loop stores elements that some of its loads fetch."""
+    stored = _inside(kernel, machine, "dram_write", loop)
+    for array, fetched in array_regions(kernel, machine, "dram_read", only=loads):
+        for other, store in stored:
+            if array == other and may_meet(store, fetched, loop, apart=False):
+                raise NotApplicable(f"{array} is stored to in loop {loop.var}")
+
+
+def may_meet(
+    first: Region | None, second: Region | None, loop: Loop, *, apart: bool = True
+) -> bool:
+    """Whether two iterations of a loop may touch the same element; unknown regions may.
+
+    Two different ones; or, with `apart` false, any.
+    """
+    if first is None or second is None:
+        return True
+    around = [s for s in first.loops if s in second.loops]
+    return meet(first, second, around[: around.index(loop)], loop if apart else None)
+
+
+def _inside(
+    kernel: Kernel, machine: Machine, role: str, loop: Loop
+) -> list[tuple[str, Region | None]]:
+    return [
+        (array, region)
+        for array, region in array_regions(kernel, machine, role)
+        if region is None or loop in region.loops
+    ]

@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.dependence import check_settings
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
@@ -39,6 +40,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         work = _work(loop, load, machine)
         if burst is None or work is None:
             continue
+        check_settings(kernel, machine, commands(burst.body), loop)
         fused = (
             _fused(kernel, load, burst, work)
             if _matches(burst, work)

@@ -82,6 +82,19 @@ def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     return kernel.with_body(rebuilt(kernel.body, lambda s: new if s is loop else None))
 
 
+def tail_first(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Split the ragged last iteration off and run it before the others.
+
+    Before: `for (i = 0; i < 56; i += 16) { rows = min(16, 56 - i); product(.., rows); }`
+    After:  the body for i = 48 with 8 rows, then `for (i = 0; i < 48; i += 16) { .. 16 .. }`
+
+    A short product that is not the last to use a latched operand takes only its own rows' time: it
+    need not cover the latching of the next one. Legal when iterations may run in any order.
+    """
+    check_independent(kernel, machine, loop)
+    return _split(kernel, loop, first=True)
+
+
 def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     """Split the ragged last iteration off, so that the others work on whole tiles.
 
@@ -90,6 +103,10 @@ def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
     Legal for constant bounds that the step does not divide.
     """
+    return _split(kernel, loop, first=False)
+
+
+def _split(kernel: Kernel, loop: Loop, *, first: bool) -> Kernel:
     if not (loop.lower.is_const and loop.upper.is_const) or has_opaque(loop.body):
         raise NotApplicable(f"the bounds of loop {loop.var} are not constant")
     whole = (loop.upper.const - loop.lower.const) // loop.step * loop.step + loop.lower.const
@@ -104,7 +121,8 @@ def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         raise NotApplicable(f"loop {loop.var} has no ragged end")
     tail = at_value(loop.body, loop.var, Expr(whole))
     main = replace(loop, upper=Expr(whole))
-    return kernel.with_body(rebuilt(kernel.body, lambda s: (main, *tail) if s is loop else None))
+    new = (*tail, main) if first else (main, *tail)
+    return kernel.with_body(rebuilt(kernel.body, lambda s: new if s is loop else None))
 
 
 def _loads_only(body: Body, machine: Machine) -> bool:

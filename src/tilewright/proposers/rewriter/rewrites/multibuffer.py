@@ -30,7 +30,7 @@ def multibuffer(
     """
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
-    check_private(buffer, loop, machine)
+    check_private(kernel, buffer, loop, machine)
     number = iteration_number(loop, buffer.accesses[0].above, slots)
     turn = remainder(number, slots)
     if turn.is_const:

@@ -20,6 +20,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.dependence import check_settings
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.undo import plain
 
@@ -31,15 +32,17 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
     After:  `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], slot(i + 16)); use(..) }`
 
     Gives the buffer its slots first if it has one. Legal when the loads stand directly in the
-    loop, apart from the uses, and nothing else writes the buffer.
+    loop, apart from the uses, and before them: products may add to what was loaded.
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
-    if any(machine.unit(a.command.name) != "load" for a in buffer.writers):
-        raise NotApplicable(f"{buffer_name} is not only written by loads")
+    loads = [a for a in buffer.writers if machine.unit(a.command.name) == "load"]
+    if not loads or list(buffer.accesses[: len(loads)]) != loads:
+        raise NotApplicable(f"{buffer_name} is not loaded before everything else")
     if reused(buffer):
         raise NotApplicable(f"{buffer_name} is filled again after it was used")
-    ahead, rest = _split(loop, {a.command for a in buffer.writers}, buffer)
+    check_settings(kernel, machine, (a.command for a in loads), loop)
+    ahead, rest = _split(loop, {a.command for a in loads}, buffer)
     first = at_value(ahead, loop.var, loop.lower)
     next_value = var(loop.var) + loop.step
     guarded = Guard(
@@ -70,6 +73,7 @@ def delay_stores(
     last_write = max(i for i, a in enumerate(buffer.accesses) if a.writes)
     if any(a.command in stores for a in buffer.accesses[:last_write]):
         raise NotApplicable(f"{buffer_name} is filled again after it was stored")
+    check_settings(kernel, machine, stores, loop)
     behind, rest = _split(loop, stores, buffer)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:

@@ -34,6 +34,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
+from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
 from tilewright.proposers.rewriter.rewrites.undo import plain
 from tilewright.proposers.rewriter.rewrites.window import find_box
 
@@ -51,16 +52,18 @@ def promote(
     the first iteration only, so that they overlap with the work of that iteration. Otherwise rows
     that neighbouring iterations of a loop share (the pixels under a convolution) are loaded once.
 
-    Legal when only loads from arrays that the loop does not store to write the buffer, all uses
-    are inside the loop, and the grown buffer fits.
+    Legal when only loads write the buffer, the loop stores nothing that they fetch, all uses are
+    inside the loop, and the grown buffer fits.
     """
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
-    _check(buffer, loop, machine)
+    _check(kernel, buffer, loop, machine)
     chains = {a: _chain(a, loop) for a in buffer.accesses}
     shared, private = _needed_loops(buffer, chains)
     names = {n.var for n in (*shared, *private)}
     box = None if at_first_use else find_box(kernel, machine, buffer, shared, private, ELSEWHERE)
+    if not at_first_use:
+        check_settings(kernel, machine, (a.command for a in buffer.writers), loop)
     note = f"{buffer_name} for all of loop {loop.var}"
     if box:
         kernel = _with_loads(kernel, loop, buffer, with_notes(box.loads, (note,)))
@@ -87,11 +90,11 @@ def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -
     """Whether the loads of a buffer fetch different data in each iteration of a loop around it."""
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
-    _check(buffer, loop, machine)
+    _check(kernel, buffer, loop, machine)
     return loop in _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})[0]
 
 
-def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
+def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
     inside = set(commands(loop.body))
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
@@ -103,19 +106,11 @@ def _check(buffer: Buffer, loop: Loop, machine: Machine) -> None:
         raise NotApplicable(f"{buffer.name} is filled again after it was used")
     if any(isinstance(s, Guard) for a in buffer.writers for s in a.above[a.above.index(loop) :]):
         raise NotApplicable(f"{buffer.name} is not loaded in every iteration of loop {loop.var}")
-    stored = {
-        o.array
-        for c in inside
-        if machine.unit(c.name) == "store"
-        for o in c.operands
-        if isinstance(o, Dram)
-    }
     for access in buffer.writers:
         source = next((o for o in access.command.operands if isinstance(o, Dram)), None)
         if machine.unit(access.command.name) != "load" or source is None:
             raise NotApplicable(f"{buffer.name} is not only written by loads")
-        if source.array in stored:
-            raise NotApplicable(f"{source.array} is stored to in loop {loop.var}")
+    check_constant(kernel, machine, {a.command for a in buffer.writers}, loop)
 
 
 def _chain(access: Access, loop: Loop) -> list[Loop]:

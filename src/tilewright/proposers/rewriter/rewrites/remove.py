@@ -6,7 +6,6 @@ from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
-    Dram,
     Guard,
     Kernel,
     Loop,
@@ -16,6 +15,8 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.polyhedra import meet
+from tilewright.proposers.rewriter.regions import array_regions
 from tilewright.proposers.rewriter.rewrites.hoist import setting_of
 
 
@@ -25,14 +26,16 @@ def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
     Before: `for i { load(A); product; store(C); fence(); }  fence();`
     After:  `for i { load(A); product; store(C); }  fence();`
 
-    Legal when no array is both stored to and loaded from, the core runs no code of its own, and
-    the kernel ends with the same command: then nothing in between reads what was stored.
+    Legal when no load fetches an element that any store writes, the core runs no code of its own,
+    and the kernel ends with the same command: then nothing in between reads what was stored.
     """
     if has_opaque(kernel.body):
         raise NotApplicable("code that is not modelled may read what was stored")
-    both = _arrays(kernel.body, machine, "dram_read") & _arrays(kernel.body, machine, "dram_write")
-    if both:
-        raise NotApplicable(f"{min(both)} is both loaded and stored")
+    stored = list(array_regions(kernel, machine, "dram_write"))
+    for array, fetched in array_regions(kernel, machine, "dram_read"):
+        for other, store in stored:
+            if array == other and (fetched is None or store is None or meet(fetched, store)):
+                raise NotApplicable(f"elements of {array} are both loaded and stored")
     at_end: set[Command] = set()
     for stmt in reversed(kernel.body):
         if not isinstance(stmt, Command) or machine.unit(stmt.name) != "sync":
@@ -102,16 +105,6 @@ def _used(command: Command, kernel: Kernel, machine: Machine) -> bool:
         and (not key or machine.attribute(c.name, "id") in (None, key))
         for c in commands(kernel.body)
     )
-
-
-def _arrays(body: Body, machine: Machine, role: str) -> set[str]:
-    found = set()
-    for command in commands(body):
-        for position in machine.operands(command.name, role):
-            operand = command.operands[position]
-            if isinstance(operand, Dram):
-                found.add(operand.array)
-    return found
 
 
 def _without(kernel: Kernel, gone: set[Command], otherwise: str) -> Kernel:

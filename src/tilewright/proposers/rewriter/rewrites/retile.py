@@ -50,7 +50,7 @@ def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     inner = fresh_name(kernel, loop.var)
     rows: dict[tuple[Command, int], Expr] = {}
     for number, buffer in enumerate(_differing(kernel, machine, loop), start=1):
-        check_private(buffer, loop, machine)
+        check_private(kernel, buffer, loop, machine)
         if buffer.slots > 1 or buffer.rows % loop.step:
             raise NotApplicable(f"{buffer.name} cannot grow by whole tiles")
         aside = Expr(ELSEWHERE * number - buffer.base)
