@@ -18,21 +18,10 @@ from tilewright.proposers.rewriter.ir import (
     walk,
     walk_paths,
 )
+from tilewright.proposers.rewriter.lift_values import SIZES
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.polyhedra import Region
 
-ELEMENT_BYTES = {
-    "int8_t": 1,
-    "uint8_t": 1,
-    "char": 1,
-    "int16_t": 2,
-    "uint16_t": 2,
-    "int32_t": 4,
-    "uint32_t": 4,
-    "int": 4,
-    "float": 4,
-    "double": 8,
-}
 _BLOCK, _LINE = "block'", "line'"
 """Names that no C identifier has."""
 
@@ -109,7 +98,7 @@ def _elements(
 ) -> Region | None:
     array = next(a for a in kernel.arrays if a.name == dram.array)
     stride = _row_distance(command, kernel, machine)
-    size = ELEMENT_BYTES.get(array.element)
+    size = SIZES.get(array.element)
     if stride is None or size is None or stride % size or len(dram.index) > len(array.shape):
         return None
     first = Expr()
