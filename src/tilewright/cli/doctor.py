@@ -27,7 +27,7 @@ def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
 
     from tilewright.cli.console import results
 
-    findings = [_python(), _project_folder(project), *_targets()]
+    findings = [_python(), _project_folder(project), _sandbox(), *_targets()]
     table = Table("", "part", "version, or how to get it", box=None, pad_edge=False)
     for name, usable, text in findings:
         mark = {True: "[green]ok[/]", False: "[red]missing[/]", None: "-"}[usable]
@@ -55,6 +55,16 @@ def _project_folder(project: Path) -> Finding:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         return "project folder", False, f"{folder}: {reason}; name another with --project"
+
+
+def _sandbox() -> Finding:
+    """The strongest containment there is for compilers and native kernels."""
+    from tilewright.sandbox import find_sandbox
+
+    name = find_sandbox().name
+    weak = name.startswith("rlimits")
+    text = f"{name}: resource limits only; install bubblewrap, or allow Landlock" if weak else name
+    return "sandbox", None if weak else True, text
 
 
 def _targets() -> list[Finding]:

@@ -108,6 +108,7 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "failure": None,
         "wall_s": evaluation.wall_s,
         "seed": seed,
+        "sandbox": evaluation.outcome.sandbox,
         "versions": dict(evaluation.versions),
     }
     outcome = evaluation.outcome

@@ -232,7 +232,8 @@ class Measured:
     ("simulated", "measured" or "modelled"). `utilization` is useful operations over the array's
     peak, 0..1. `breakdown` says where cycles went; `details` holds further numbers (instructions,
     kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
-    says in words what costs most and where, for whoever proposes the next step.
+    says in words what costs most and where, for whoever proposes the next step. `sandbox` names
+    what contained whatever was built or run natively, empty where the target names none.
     """
 
     latency: float
@@ -245,13 +246,15 @@ class Measured:
     versions: Mapping[str, str] = field(default_factory=dict)
     artifact_digest: str = ""
     feedback: str = ""
+    sandbox: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A candidate that did not make it: which stage, what kind, the log, the source line.
 
-    `bound` is set for "slower_than_limit": the latency it is known to exceed.
+    `bound` is set for "slower_than_limit": the latency it is known to exceed. `sandbox` is that of
+    `Measured`.
     """
 
     stage: Stage
@@ -259,6 +262,7 @@ class Failed:
     log: str
     line: int | None = None
     bound: float | None = None
+    sandbox: str = ""
 
 
 Outcome: TypeAlias = Measured | Failed

@@ -88,6 +88,16 @@ class Builder(Protocol):
         ...
 
 
+@runtime_checkable
+class Sandboxed(Protocol):
+    """A builder that contains what a candidate makes it run."""
+
+    @property
+    def sandbox(self) -> str:
+        """The level of containment, as it is recorded with every outcome."""
+        ...
+
+
 class Checker(Protocol):
     """Compares an artifact with the reference on private inputs."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tilewright.core.codec import to_json
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage, content_id
-from tilewright.core.roles import Builder, Checker, Runner, Task
+from tilewright.core.roles import Builder, Checker, Runner, Sandboxed, Task
 
 OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
@@ -24,7 +25,18 @@ def evaluate(
     request: EvaluationRequest,
     on_stage: OnStage = lambda stage: None,
 ) -> Outcome:
-    """Build the candidate, check it on private inputs and measure the same artifact."""
+    """Build the candidate, check it on private inputs and measure the same artifact.
+
+    The outcome names what contained it.
+    """
+    outcome = _evaluate(evaluator, request, on_stage)
+    builder = evaluator[0]
+    return replace(outcome, sandbox=builder.sandbox) if isinstance(builder, Sandboxed) else outcome
+
+
+def _evaluate(
+    evaluator: tuple[Builder, Checker, Runner], request: EvaluationRequest, on_stage: OnStage
+) -> Outcome:
     builder, checker, runner = evaluator
     on_stage("build")
     artifact = builder.build(request.candidate)

@@ -28,6 +28,8 @@ class WorkerProcess:
         self._scratch = tempfile.TemporaryDirectory(
             prefix="tilewright-worker-", ignore_cleanup_errors=True
         )
+        # What a worker contains may run as another user, which must get to folders in here.
+        Path(self._scratch.name).chmod(0o711)
         self._log = (Path(self._scratch.name) / "log").open("w+b")
         self._reader = MessageReader(self._replies)
         try:

@@ -18,7 +18,12 @@ from tilewright.targets.gemmini.simulator import (
     versions,
 )
 from tilewright.targets.gemmini.source_rules import HEADERS, LOOP_HEADERS, check_source
-from tilewright.targets.gemmini.toolchain import Toolchain, compile_kernel, find_toolchain
+from tilewright.targets.gemmini.toolchain import (
+    Toolchain,
+    compile_kernel,
+    compiler_sandbox,
+    find_toolchain,
+)
 
 
 def create_evaluator(
@@ -52,6 +57,11 @@ class GemminiBuilder:
         self._header = header
         self._timeout_s = timeout_s
         self._baselines = baselines
+
+    @property
+    def sandbox(self) -> str:
+        """What the compiler runs in."""
+        return compiler_sandbox(self._toolchain).name
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """An ELF file, or the compiler's complaint with its line."""

@@ -13,12 +13,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +23,7 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, content_id
+from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 
 GCC = "riscv64-unknown-elf-gcc"
 RUNTIME = Path(__file__).parent / "runtime"
@@ -39,19 +37,22 @@ _COMPILE = (
     "-O2", "-g", "-std=gnu99", "-mabi=lp64d", "-mcmodel=medany", "-ffreestanding", "-fno-common",
     "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration",
 )  # fmt: skip
-_MAX_MEMORY_BYTES = 4 << 30
-_MAX_FILE_BYTES = 64 << 20
+_MAX_BINARY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """One usable compiler. `id` names it and its version and goes into every result."""
+    """One usable compiler. `id` names it and its version and goes into every result.
+
+    `readable` are the folders it is installed in, beside the system's own.
+    """
 
     id: str
     command: tuple[str, ...]
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+    readable: tuple[Path, ...] = ()
 
     @property
     def build(self) -> str:
@@ -83,12 +84,14 @@ def find_gcc() -> Toolchain | None:
             "-nostdlib", "-static", "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments",
             "-Wl,--build-id=none", f"-Wl,-T,{RUNTIME / 'link.ld'}",
         ),
+        readable=(_home(path),),
     )  # fmt: skip
 
 
 def find_zig() -> Toolchain | None:
     """Clang as packaged in `ziglang`, run by this interpreter."""
-    if importlib.util.find_spec("ziglang") is None:
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None:
         return None
     command = (sys.executable, "-m", "ziglang")
     version = _output([*command, "version"]).strip()
@@ -107,6 +110,7 @@ def find_zig() -> Toolchain | None:
         environment=(
             ("ZIG_GLOBAL_CACHE_DIR", "zig-cache"), ("ZIG_LOCAL_CACHE_DIR", "zig-cache"),
         ),
+        readable=(Path(sys.prefix), Path(sys.base_prefix), Path(spec.origin or "").parent),
     )  # fmt: skip
 
 
@@ -118,7 +122,7 @@ def compile_kernel(
     `header` is the text of configuration.h, which describes the instance to gemmini.h.
     A `Failed` of stage "build" carries the compiler's messages and the first source line.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-build-") as name:
+    with open_folder("tilewright-build-") as name:
         folder = Path(name)
         (folder / "kernel.c").write_text(source, encoding="utf-8")
         (folder / CONFIGURATION_HEADER).write_text(header, encoding="utf-8")
@@ -132,13 +136,13 @@ def compile_kernel(
             return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
         code, log = finished
         if code == 0:
-            return (folder / "kernel.elf").read_bytes()
+            return read_output(folder / "kernel.elf", _MAX_BINARY_BYTES)
         return failure_of(log.replace(name, ".") or f"the compiler failed with status {code}.")
 
 
 @cache
 def _runtime_object(toolchain: Toolchain) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="tilewright-build-") as name:
+    with open_folder("tilewright-build-") as name:
         folder = Path(name)
         shutil.copy(RUNTIME / "runtime.c", folder)
         finished = run_compiler(
@@ -156,41 +160,46 @@ def _runtime_object(toolchain: Toolchain) -> bytes:
 def run_compiler(
     toolchain: Toolchain, arguments: Sequence[str], folder: Path, timeout_s: float
 ) -> tuple[int, str] | None:
-    """Exit status and messages of the compiler in `folder`; None when it ran out of time."""
-    environment = {
-        "PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TMPDIR": str(folder),
-        **dict(toolchain.environment),
-    }  # fmt: skip
+    """Exit status and messages of the compiler in `folder`; None when it ran out of time.
+
+    The compiler reads text that nobody vouches for: it is contained, and writes to `folder` only.
+    """
     command = [
         *toolchain.command, *toolchain.compile_flags, f"-ffile-prefix-map={folder}=.",
         f"-ffile-prefix-map={RUNTIME}=runtime", f"-I{RUNTIME}", "-I.", *arguments,
     ]  # fmt: skip
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=lambda: _limit_resources(timeout_s),
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return None
-    return process.returncode, output.decode(errors="replace")
+    finished = compiler_sandbox(toolchain).run(
+        command, folder, Limits(timeout_s), _environment(toolchain)
+    )
+    if finished.status is None:
+        return None
+    return finished.status, finished.output.decode(errors="replace")
 
 
-def _limit_resources(timeout_s: float) -> None:
-    """Bounds on the compiler, also for the case that this process is killed before it."""
-    cpu_s = int(timeout_s) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+@cache
+def compiler_sandbox(toolchain: Toolchain) -> Sandbox:
+    """The strongest containment in which this compiler starts."""
+    try:
+        return find_sandbox(
+            (Path(__file__).parent, *toolchain.readable),
+            [*toolchain.command, "--version"],
+            _environment(toolchain),
+        )
+    except OSError as error:
+        raise ToolchainMissingError(
+            f"{toolchain.id} cannot be started ({error}): {HOW_TO_GET}."
+        ) from error
+
+
+def _environment(toolchain: Toolchain) -> dict[str, str]:
+    """All that a compiler sees of this process's environment."""
+    return {"PATH": os.environ.get("PATH", ""), **dict(toolchain.environment)}
+
+
+def _home(program: str) -> Path:
+    """The folder a program was installed to: that of its bin folder, but never a user's home."""
+    folder = Path(program).resolve().parent
+    return folder if folder.parent in (Path("/"), Path.home()) else folder.parent
 
 
 _ERROR_LINE = re.compile(r"^(?:\./)?kernel\.c:(\d+)(?::\d+)?: (?:fatal )?error", re.MULTILINE)

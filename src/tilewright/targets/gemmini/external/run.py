@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.core.records import ExternalResult, Failed
+from tilewright.sandbox import UNCONTAINED, Limits, Sandbox, find_sandbox, open_folder
 from tilewright.targets.gemmini.external.program import CorrectRun, Program, build_program
 from tilewright.targets.gemmini.external.tools import Tool
 from tilewright.targets.gemmini.source_rules import HEADERS
@@ -20,6 +16,8 @@ from tilewright.targets.gemmini.toolchain import find_toolchain
 
 _MARK = "tilewright "
 _MAX_OUTPUT_BYTES = 16 << 20
+_MAX_MEMORY_BYTES = 64 << 30
+_PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH", "RISCV")
 _SHOWN_CHARACTERS = 2000
 
 
@@ -33,7 +31,7 @@ def run_source(
     headers: Sequence[str] = HEADERS,
 ) -> ExternalResult | Failed:
     """Build a kernel in a folder of its own and run it."""
-    with tempfile.TemporaryDirectory(prefix=f"tilewright-{tool.name}-") as folder:
+    with open_folder(f"tilewright-{tool.name}-") as folder:
         program = build_program(
             find_toolchain(),
             source,
@@ -54,10 +52,8 @@ def run_tool(tool: Tool, program: Program, timeout_s: float) -> ExternalResult |
     arguments' hashes are not the expected ones.
     """
     started = time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        status = _run([*tool.command, str(program.elf)], output.fileno(), timeout_s, program.elf)
-        output.seek(0)
-        text = output.read(_MAX_OUTPUT_BYTES).decode(errors="replace")
+    status, output = _run(tool, program.elf, timeout_s)
+    text = output.decode(errors="replace")
     if status is None:
         return Failed("measure", "timeout", f"{tool.name} was stopped after {timeout_s:g} s.")
     numbers = _result(text, program)
@@ -83,38 +79,22 @@ def run_tool(tool: Tool, program: Program, timeout_s: float) -> ExternalResult |
     )
 
 
-def _run(command: list[str], output: int, timeout_s: float, program: Path) -> int | None:
-    """Exit status of a command in its own process group; None when it had to be killed."""
+def _run(tool: Tool, program: Path, timeout_s: float) -> tuple[int | None, bytes]:
+    """Exit status of the tool, None when it had to be killed, and what it printed.
+
+    A program may ask these tools for files of the host (HTIF's system calls), so that they may
+    write only beside the program. A script of the user's that reaches an FPGA is not contained.
+    """
+    command = [*tool.command, str(program)]
+    limits = Limits(timeout_s, _MAX_MEMORY_BYTES, _MAX_OUTPUT_BYTES, 1024, 1024, _MAX_OUTPUT_BYTES)
+    readable = (Path("/"), Path(tool.command[0]).parent)
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    sandbox = find_sandbox(readable, own_user=False) if tool.contained else Sandbox(UNCONTAINED)
     try:
-        process = subprocess.Popen(
-            command,
-            cwd=program.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            preexec_fn=_limit_output,
-        )
+        finished = sandbox.run(command, program.parent, limits, environment)
     except OSError as error:
-        os.write(output, f"{command[0]} cannot be run: {error}".encode())
-        return 127
-    try:
-        return process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        _kill_group(process)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Whatever the tool started ends with it, also when it ended by itself."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _limit_output() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_OUTPUT_BYTES, _MAX_OUTPUT_BYTES))
+        return 127, f"{command[0]} cannot be run: {error}".encode()
+    return finished.status, finished.output
 
 
 def _result(text: str, program: Program) -> list[int] | str:

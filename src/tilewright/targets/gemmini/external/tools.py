@@ -25,7 +25,7 @@ HOW_TO_GET: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One real simulator; `timed` ones count cycles of the chip.
+    """One real simulator; `timed` ones count cycles of the chip, `contained` ones need no network.
 
     Its command is `command` followed by the program's path. FireSim's goes through a script of the
     user's, since clusters differ: it runs the program and prints the chip's console.
@@ -34,6 +34,7 @@ class Tool:
     name: str
     command: tuple[str, ...]
     timed: bool
+    contained: bool
 
 
 def find_tool(name: str) -> Tool:
@@ -45,7 +46,7 @@ def find_tool(name: str) -> Tool:
     program = {"spike": _spike, "verilator": _verilator, "firesim": _firesim}[name](folder)
     if program is None:
         raise ToolchainMissingError(f"{name} was not found: {HOW_TO_GET[name]}.")
-    return Tool(name, (str(program), *_OPTIONS[name]), timed=name != "spike")
+    return Tool(name, (str(program), *_OPTIONS[name]), name != "spike", name != "firesim")
 
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {

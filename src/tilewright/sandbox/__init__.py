@@ -1,0 +1,66 @@
+"""Containment for what is built or run from a candidate; see docs/trust.md.
+
+Lies under the targets and the evaluation, which both use it, and imports only the standard library.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.sandbox import confine
+from tilewright.sandbox.confine import Level
+from tilewright.sandbox.limits import Limits
+from tilewright.sandbox.process import Finished, Sandbox, read_output
+
+__all__ = [
+    "UNCONTAINED",
+    "Finished",
+    "Limits",
+    "Sandbox",
+    "find_sandbox",
+    "open_folder",
+    "read_output",
+]
+
+UNCONTAINED = Level("rlimits")
+"""Resource limits only, for what the user vouches for."""
+
+_PROBE_LIMITS = Limits(wall_s=30.0)
+
+
+def find_sandbox(
+    readable: Sequence[Path] = (),
+    probe: Sequence[str] = ("/bin/true",),
+    environment: Mapping[str, str] | None = None,
+    *,
+    own_user: bool = True,
+) -> Sandbox:
+    """The strongest level in which `probe` runs and succeeds, with `readable` at its disposal.
+
+    The probe is a harmless call of the command that will be contained (a compiler's --version):
+    a level that keeps it from starting is of no use. Without `own_user` the command stays this
+    process's user, for tools that may lie in that user's folders. Raises `OSError` when no level
+    works.
+    """
+    roots = tuple(readable)
+    for level in confine.levels(own_user=own_user):
+        sandbox = Sandbox(level, roots)
+        if _works(sandbox, probe, environment or {}):
+            return sandbox
+    raise OSError(f"{probe[0]} does not run, not even with resource limits alone")
+
+
+def open_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder that a contained command under another user can be given."""
+    return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+
+
+def _works(sandbox: Sandbox, probe: Sequence[str], environment: Mapping[str, str]) -> bool:
+    with open_folder("tilewright-probe-") as folder:
+        try:
+            return sandbox.run(probe, Path(folder), _PROBE_LIMITS, environment).status == 0
+        except (OSError, subprocess.SubprocessError):
+            return False

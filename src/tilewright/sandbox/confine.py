@@ -1,0 +1,152 @@
+"""Levels of containment, strongest first, and how a command is started in each.
+
+========================== =============================================================
+bubblewrap+seccomp         own mount, process, network and IPC namespaces; private /proc and /tmp
+landlock+seccomp           files, network and signals refused by the kernel; /proc and /tmp unseen
+rlimits                    limits only
+========================== =============================================================
+
+All have the limits of `Limits`. "+uid" is appended where the command runs as a user of its own
+(tilewright runs as root), "+userns" where it has a user namespace for its process count.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tilewright.sandbox import landlock, limits, seccomp
+from tilewright.sandbox.limits import Limits
+
+Kind = Literal["bubblewrap", "landlock", "rlimits"]
+
+SYSTEM = tuple(
+    Path(path)
+    for path in (
+        "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+        "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+    )
+)  # fmt: skip
+"""What every program needs to start: no file of a user, no secret of the machine."""
+
+_DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")))
+_BWRAP_PROCESSES = 2  # bubblewrap's own beside the command
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One way to contain. `own_user` and `own_count` add "+uid" and "+userns"."""
+
+    kind: Kind
+    own_user: bool = False
+    own_count: bool = False
+
+    @property
+    def name(self) -> str:
+        """As it is recorded with results."""
+        parts: list[str] = [self.kind]
+        if self.kind != "rlimits" and seccomp.create_filter() is not None:
+            parts.append("seccomp")
+        parts += ["uid"] * self.own_user + ["userns"] * self.own_count
+        return "+".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What `subprocess.Popen` needs: the command, what to do before it, descriptors to pass on."""
+
+    command: list[str]
+    before: Callable[[], None]
+    pass_on: tuple[int, ...] = ()
+    close: tuple[int, ...] = ()
+
+
+def levels(*, own_user: bool = True) -> list[Level]:
+    """Those worth trying on this machine, strongest first; whether they work is seen by trying."""
+    if sys.platform != "linux":
+        return [Level("rlimits")]
+    own_user = own_user and limits.unused_user() is not None
+    own_count = os.geteuid() != 0  # root's processes are not counted, in no namespace
+    kinds: list[Kind] = ["bubblewrap"] if shutil.which("bwrap") else []
+    kinds += ["landlock"] if landlock.abi() else []
+    kinds += ["rlimits"]
+    found: list[Level] = []
+    for kind in kinds:
+        found += [Level(kind, own_user, own_count), Level(kind)]
+    return list(dict.fromkeys(found))
+
+
+def prepare(
+    level: Level, command: Sequence[str], folder: Path, readable: Sequence[Path], bounds: Limits
+) -> Start:
+    """How to start a command that may write below `folder` only. Raises `OSError`.
+
+    The descriptors of `Start.close` are the caller's to close once the command runs.
+    """
+    user = limits.unused_user() if level.own_user else None
+    code = seccomp.create_filter()
+    roots = [*SYSTEM, *readable]
+    if level.kind == "bubblewrap":
+        return _in_bubblewrap(level, command, folder, roots, bounds, user, code)
+    rules = landlock.ruleset(roots, [folder], _DEVICES) if level.kind == "landlock" else None
+    program = seccomp.program(code) if code is not None and level.kind == "landlock" else None
+
+    def before() -> None:
+        _enter(level, bounds, user)
+        if rules is not None:
+            landlock.restrict_self(rules)
+        if program is not None:
+            seccomp.install(program)
+
+    return Start(list(command), before, close=() if rules is None else (rules,))
+
+
+def _in_bubblewrap(
+    level: Level,
+    command: Sequence[str],
+    folder: Path,
+    roots: Sequence[Path],
+    bounds: Limits,
+    user: int | None,
+    code: bytes | None,
+) -> Start:
+    bwrap = shutil.which("bwrap") or "bwrap"
+    words = [bwrap, "--unshare-all", "--die-with-parent"]
+    descriptors: tuple[int, ...] = ()
+    if code is not None:
+        reading, writing = os.pipe()
+        os.write(writing, code)
+        os.close(writing)
+        descriptors = (reading,)
+        words += ["--seccomp", str(reading)]
+    everything = Path("/") in roots
+    words += ["--ro-bind", "/", "/"] * everything
+    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for root in (root for root in roots if root != Path("/")):
+        words += ["--ro-bind-try", str(root), str(root)]
+    words += ["--bind", str(folder), str(folder), "--chdir", str(folder), "--"]
+
+    def before() -> None:
+        _enter(level, bounds, user, _BWRAP_PROCESSES)
+
+    return Start([*words, *command], before, descriptors, descriptors)
+
+
+def _enter(level: Level, bounds: Limits, user: int | None, extra_processes: int = 0) -> None:
+    """In the new process: another user, limits, no way back."""
+    if user is not None:
+        limits.become(user)
+    elif level.own_count:
+        limits.enter_user_namespace()
+    counted = user is not None or level.own_count
+    limits.apply(bounds, count_processes=counted, extra_processes=extra_processes)
+    if sys.platform == "linux":
+        limits.die_with_parent()
+        if level.kind != "bubblewrap" and os.geteuid() == 0:  # bubblewrap drops them itself
+            limits.drop_capabilities()
+        seccomp.forbid_new_privileges()

@@ -1,0 +1,107 @@
+"""What a contained command may use, and how its process gets these limits and a user of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+_CLONE_NEWUSER = 0x1000_0000
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+_USERS = range(30_000, 60_000)
+"""User ids that neither systems nor people are given by the usual tools."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on one command and all it starts.
+
+    `memory_bytes` of address space and `file_bytes` per file hold for each process; `processes`
+    counts processes and threads alive at once; `output_bytes` of what is printed are kept.
+    """
+
+    wall_s: float
+    memory_bytes: int = 4 << 30
+    file_bytes: int = 64 << 20
+    processes: int = 64
+    open_files: int = 256
+    output_bytes: int = 1 << 20
+
+
+def apply(limits: Limits, *, count_processes: bool, extra_processes: int = 0) -> None:
+    """Set the limits on this process for good (no later raise)."""
+    cpu_s = int(limits.wall_s) + 1
+    wanted = {
+        resource.RLIMIT_CPU: cpu_s,
+        resource.RLIMIT_AS: limits.memory_bytes,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_MEMLOCK: 0,
+    }
+    if count_processes:
+        wanted[resource.RLIMIT_NPROC] = limits.processes + extra_processes
+    for kind, value in wanted.items():
+        _, hard = resource.getrlimit(kind)
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def unused_user() -> int | None:
+    """A user id for one sandbox; None where this process may not become another user."""
+    if os.geteuid() != 0:
+        return None
+    user = _USERS[os.getpid() % len(_USERS)]
+    return user if _mapped(user) else None
+
+
+def become(user: int) -> None:
+    """Give up root for a user that owns nothing. Raises `OSError`."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def enter_user_namespace() -> None:
+    """Same user, in a namespace with a process count of its own (Linux 5.14). Raises `OSError`."""
+    user, group = os.geteuid(), os.getegid()
+    if _libc.unshare(_CLONE_NEWUSER) != 0:
+        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWUSER)")
+    with contextlib.suppress(FileNotFoundError):
+        _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def drop_capabilities() -> None:
+    """Leave root with the name only; with `no_new_privs` nothing brings the rights back."""
+    header = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    if _libc.capset(header, nothing) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def die_with_parent() -> None:
+    """Be killed when the process that started this one ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def _mapped(user: int) -> bool:
+    """Whether this id exists here: a container may map few."""
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+    except OSError:
+        return True
+    ranges = [tuple(map(int, line.split())) for line in lines]
+    return any(first <= user < first + count for first, _, count in ranges)
+
+
+def _write(path: str, text: str) -> None:
+    with Path(path).open("w") as file:
+        file.write(text)

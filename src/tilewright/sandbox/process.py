@@ -1,0 +1,126 @@
+"""Runs one contained command in a folder: bounded output, killed with all it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.sandbox import confine, limits
+from tilewright.sandbox.confine import Level
+from tilewright.sandbox.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended.
+
+    `status` is its exit status, negative for a signal, None when it was killed for its time.
+    `output` is the beginning of what it printed on stdout and stderr.
+    """
+
+    status: int | None
+    output: bytes
+    wall_s: float
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """One level of containment, for commands that may read `readable` beside the system's files."""
+
+    level: Level
+    readable: tuple[Path, ...] = ()
+
+    @cached_property
+    def name(self) -> str:
+        """The level as it is recorded with results, such as "landlock+seccomp+uid"."""
+        return self.level.name
+
+    def run(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        bounds: Limits,
+        environment: Mapping[str, str] | None = None,
+    ) -> Finished:
+        """Run `command` in `folder`, the only place it may write to. Raises `OSError`.
+
+        Its environment is `environment` alone; it sees no descriptor, terminal or input of this
+        process. Nothing of its process group is left when this returns.
+        """
+        self._hand_over(folder)
+        start = confine.prepare(self.level, command, folder, self.readable, bounds)
+        started = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            for descriptor in start.close:
+                stack.callback(os.close, descriptor)
+            output = stack.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                start.command,
+                cwd=folder,
+                env={"TMPDIR": str(folder), "LC_ALL": "C", **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=start.pass_on,
+                start_new_session=True,
+                preexec_fn=start.before,
+            )
+            try:
+                ended = _wait(process, bounds.wall_s)
+            finally:
+                _kill_group(process)
+            wall_s = time.monotonic() - started
+            output.seek(0)
+            printed = output.read(bounds.output_bytes)
+        return Finished(process.returncode if ended else None, printed, wall_s)
+
+    def _hand_over(self, folder: Path) -> None:
+        """The folder and what is in it become the contained user's own, an earlier one's too."""
+        if os.geteuid() != 0:
+            return
+        user = (limits.unused_user() if self.level.own_user else None) or 0
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, user, user, follow_symlinks=False)
+
+
+def read_output(path: Path, max_bytes: int) -> bytes:
+    """A file that a contained command left: regular, not a link, not too large; else `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
+            raise OSError(f"{path.name} is not a regular file of at most {max_bytes} bytes")
+        return file.read(max_bytes)
+
+
+def _wait(process: subprocess.Popen[bytes], wall_s: float) -> bool:
+    """Whether the process ended in time; woken by its end, not by a clock, where Linux can."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wall_s)
+        return process.poll() is not None
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(wall_s * 1000))
+    finally:
+        os.close(handle)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Before the process is waited for: until then its group's number is no one else's."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
