@@ -62,6 +62,7 @@ from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
+from tilewright.verification import require_preflight
 
 CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
@@ -125,6 +126,7 @@ def optimize(
     models = Models(settings, project, replay)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
+        require_preflight(opened, settings, project, versions)
         run = _new_run(opened, settings, versions)
         stack.enter_context(_lock(project, run))
         unfinished = storage.unfinished(run.identity)

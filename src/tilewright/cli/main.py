@@ -17,6 +17,7 @@ from tilewright.cli import (
     evaluate,
     models,
     optimize,
+    preflight,
     prompt,
     report,
     rewrite,
@@ -45,7 +46,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(demo, optimize, evaluate, rewrite, best, report, targets, workloads, models, prompt),
+    *(
+        demo,
+        optimize,
+        evaluate,
+        preflight,
+        rewrite,
+        best,
+        report,
+        targets,
+        workloads,
+        models,
+        prompt,
+    ),
     doctor,
 ):
     module.register(app)

@@ -26,6 +26,7 @@ _TYPES: dict[str, type] = {
         records.Measured,
         records.Failed,
         records.Baseline,
+        records.AttackResult,
     )
 }
 

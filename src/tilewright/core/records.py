@@ -269,6 +269,21 @@ Outcome: TypeAlias = Measured | Failed
 
 
 @dataclass(frozen=True, slots=True)
+class AttackResult:
+    """What a task's check made of one deliberately wrong kernel, before any budget was spent.
+
+    `text` says what the kernel does, `log` how it was told from a right one, `remedy` what to
+    change in the task if it was not.
+    """
+
+    name: str
+    text: str
+    verdict: Literal["rejected", "accepted", "does not apply"]
+    log: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExternalResult:
     """A correct run of a kernel on a simulator beside the embedded one.
 

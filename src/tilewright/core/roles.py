@@ -273,6 +273,46 @@ class Task(Protocol):
         ...
 
 
+class CheckCase(Protocol):
+    """One comparison of a task's check, open to made-up outputs. Arrays are bytes by name."""
+
+    @property
+    def distribution(self) -> str:
+        """Of the values of the inputs."""
+        ...
+
+    @property
+    def given(self) -> Mapping[str, bytes]:
+        """Every argument as the kernel finds it; outputs hold what it must overwrite."""
+        ...
+
+    @property
+    def expected(self) -> Mapping[str, bytes]:
+        """Every written argument as a right kernel leaves it."""
+        ...
+
+    def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Right outputs for other inputs; computed anew with every call."""
+        ...
+
+    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
+        """How outputs differ from the right ones by the task's own rule, or None."""
+        ...
+
+
+@runtime_checkable
+class Attackable(Protocol):
+    """A task whose own check can be attacked before a budget is spent on it."""
+
+    def check_cases(self) -> Sequence[CheckCase]:
+        """All comparisons that a candidate must pass, the measured run's last."""
+        ...
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        """Sources that must fail, by what they do ("writes zeros")."""
+        ...
+
+
 ExternalRun = Callable[[str, float], ExternalResult | Failed]
 """Runs a kernel's source on an external simulator, for so many wall seconds at most."""
 

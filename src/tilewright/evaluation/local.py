@@ -155,11 +155,11 @@ class LocalExecutor:
         worker = WorkerProcess()
         try:
             worker.send(self._open_message)
-            if not _readable([worker], START_TIMEOUT_S):
+            if not readable([worker], START_TIMEOUT_S):
                 raise InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
             reply = worker.receive()
             if "error" in reply:
-                raise _raised(reply["error"])
+                raise raised(reply["error"])
         except EOFError:
             log = worker.kill()
             raise InternalError(f"a worker {worker.exit_text} at its start: {log}") from None
@@ -181,7 +181,7 @@ class LocalExecutor:
     def _collect(self, batch: _Batch) -> None:
         """Wait for the next reply or time-out and act on what is there."""
         nearest = min(job.deadline for job in self._busy.values())
-        for worker in _readable(list(self._busy), max(0.0, nearest - monotonic())):
+        for worker in readable(list(self._busy), max(0.0, nearest - monotonic())):
             try:
                 self._on_reply(worker, worker.receive(), batch)
             except EOFError:
@@ -199,7 +199,7 @@ class LocalExecutor:
         del self._busy[worker]
         self._idle.append(worker)
         if "error" in reply:
-            raise _raised(reply["error"])
+            raise raised(reply["error"])
         self._finish(job, from_json(reply["outcome"]), batch)
 
     def _on_death(self, worker: WorkerProcess, batch: _Batch) -> None:
@@ -243,7 +243,7 @@ class _Batch:
         return [self._outcomes[position] for position in range(self._size)]
 
 
-def _readable(workers: Sequence[WorkerProcess], timeout_s: float) -> list[WorkerProcess]:
+def readable(workers: Sequence[WorkerProcess], timeout_s: float) -> list[WorkerProcess]:
     """Workers with a reply, or their end, to be read."""
     with selectors.DefaultSelector() as selector:
         for worker in workers:
@@ -251,10 +251,10 @@ def _readable(workers: Sequence[WorkerProcess], timeout_s: float) -> list[Worker
         return [key.data for key, _ in selector.select(timeout_s)]
 
 
-def _raised(error: Mapping[str, str]) -> TilewrightError:
+def raised(error: Mapping[str, str]) -> TilewrightError:
     """The worker's exception, of the same class where it takes just a message."""
     kind = getattr(errors, error["type"], InternalError)
     if kind is errors.UnknownNameError:
         kind = errors.InputError
-    raised: TilewrightError = kind(error["message"])
-    return raised
+    error_of_worker: TilewrightError = kind(error["message"])
+    return error_of_worker

@@ -8,6 +8,7 @@ Messages to the worker::
 
     {"open": {"task": ..., "settings": {...}}}                      -> {"ready": context key}
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then {"outcome": Outcome}
+    {"preflight": {}}                                               -> {"preflight": [AttackResult]}
 
 Either may be answered by {"error": {"type": ..., "message": ...}}: an exception that is not about
 the candidate. The end of REQUESTS ends the worker.
@@ -25,7 +26,7 @@ from typing import Any
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import TilewrightError
-from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
+from tilewright.core.records import AttackResult, EvaluationRequest, Failed, Outcome, Stage
 from tilewright.core.roles import Task
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.framing import MessageReader, write_message
@@ -67,6 +68,8 @@ class _Server:
         try:
             if "open" in message:
                 self._reply({"ready": self._open(**message["open"])})
+            elif "preflight" in message:
+                self._reply({"preflight": to_json(self._examine())})
             else:
                 self._reply({"outcome": to_json(self._evaluate(from_json(message["evaluate"])))})
         except TilewrightError as error:
@@ -76,6 +79,12 @@ class _Server:
         opened = open_task(task, settings)
         self._task = opened.task
         return context_key(opened.task, opened.target.versions())
+
+    def _examine(self) -> list[AttackResult]:
+        from tilewright.evaluation.preflight.examine import examine
+
+        assert self._task is not None, "a task must be opened first"
+        return examine(self._task)
 
     def _evaluate(self, request: EvaluationRequest) -> Outcome:
         assert self._task is not None, "a task must be opened first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from tilewright.core.errors import StorageError
@@ -12,6 +13,7 @@ from tilewright.storage.sql import SqlStorage
 
 FOLDER = ".tilewright"
 DATABASE = "tilewright.db"
+_PREFLIGHT = "preflight"
 
 
 def open_project(project: Path, *, create: bool = True) -> SqlStorage:
@@ -45,3 +47,15 @@ def spool_folder(project: Path, run_id: str) -> Path:
 def run_lock(project: Path, identity: str) -> RunLock:
     """The lock of all runs with this identity: at most one process works on them."""
     return RunLock(project / FOLDER / "locks", identity)
+
+
+def passed_preflight(project: Path, key: str) -> bool:
+    """Whether the task with this content key was examined here and found sound."""
+    return (project / FOLDER / _PREFLIGHT / key).exists()
+
+
+def remember_preflight(project: Path, key: str) -> None:
+    """Keep that a task was found sound; not being able to only costs another examination."""
+    with suppress(OSError):
+        (project / FOLDER / _PREFLIGHT).mkdir(exist_ok=True)
+        (project / FOLDER / _PREFLIGHT / key).touch()

@@ -38,7 +38,8 @@ class Case:
             got = np.frombuffer(outputs[argument.name], argument.dtype).reshape(argument.shape)
             text = _difference(argument, got, self.expected[argument.name], self.workload.tolerance)
             if text is not None:
-                return f"{text} ({self.check.distribution} inputs, seed {self.check.seed})"
+                # Not the seed: this text is shown to proposers.
+                return f"{text} ({self.check.distribution} inputs)"
         return None
 
 
@@ -66,7 +67,7 @@ class Cases:
         rng = np.random.default_rng(seed)
         initial = {
             a.name: inputs.draw(a, distribution, self._problem.reduction, rng)
-            if a.role == "input"
+            if a.is_given
             else inputs.poison(a, rng)
             for a in self._workload.arguments
         }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilewright.core.records import Candidate, ExternalResult, Failed, Workload, content_id
-from tilewright.core.roles import Builder, Checker, ExternalRun, Runner
+from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
 from tilewright.targets.gemmini import inputs
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.instance import Instance
@@ -47,6 +47,19 @@ class KernelTask:
             str(settings.input_seed),
             str(settings.checks),
         )
+
+    def check_cases(self) -> Sequence[CheckCase]:
+        """The comparisons of a candidate's checks and of its timed run."""
+        from tilewright.targets.gemmini.hostile import OpenCase
+
+        cases = Cases(self.workload, self._problem, self._settings.input_seed)
+        return [OpenCase(cases[index]) for index in range(self._settings.checks + 1)]
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        """Kernels that are wrong for this task, whatever it is."""
+        from tilewright.targets.gemmini.hostile import hostile_kernels
+
+        return hostile_kernels(self.workload.arguments)
 
     def external(self, simulator: str) -> ExternalRun:
         """Runs on Spike, Verilator or FireSim with the inputs of the timed run."""

@@ -1,0 +1,280 @@
+"""Wrong outputs that a task's check must reject, for any task: made from inputs and right outputs.
+
+Each attack stands for a kernel that is faster because it does less. It is rejected when any of the
+comparisons that a candidate must pass tells its outputs from the right ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.core.records import Argument
+from tilewright.core.roles import CheckCase
+
+Array: TypeAlias = NDArray[Any]
+Outputs: TypeAlias = Mapping[str, Array]
+
+TILE = 16
+"""Rows or columns that go wrong together where an attack is about a tile."""
+
+_INPUTS = "draw the inputs from wider distributions, or correct the reference"
+_TOLERANCE = "lower the tolerance"
+_SHAPE = "choose larger shapes, so that outputs differ from one another"
+
+
+@dataclass(frozen=True)
+class View:
+    """One comparison as arrays: what the kernel finds, and what a right one leaves."""
+
+    case: CheckCase
+    arguments: Sequence[Argument]
+
+    @cached_property
+    def given(self) -> Outputs:
+        """Every argument before the kernel runs; outputs are poisoned."""
+        return {a.name: _array(a, self.case.given[a.name]) for a in self.arguments}
+
+    @cached_property
+    def expected(self) -> Outputs:
+        """Every written argument as a right kernel leaves it."""
+        found = self.case.expected
+        return {a.name: _array(a, found[a.name]) for a in self.arguments if a.is_written}
+
+    def without(self, name: str) -> Outputs:
+        """Right outputs if the input `name` were all zeros."""
+        given = {a.name: self.case.given[a.name] for a in self.arguments if a.is_given}
+        changed = self.case.reference({**given, name: bytes(len(given[name]))})
+        return {a.name: _array(a, changed[a.name]) for a in self.arguments if a.is_written}
+
+
+Make: TypeAlias = Callable[[Sequence[View], int], Outputs | None]
+"""Outputs of the attack in comparison number `index`; None where it does not apply."""
+
+
+@dataclass(frozen=True)
+class OutputAttack:
+    """A way to be wrong: its name, what the kernel does, what to change if it is accepted."""
+
+    name: str
+    text: str
+    remedy: str
+    make: Make = field(repr=False)
+
+
+def attacks(arguments: Sequence[Argument]) -> Iterator[OutputAttack]:
+    """All attacks on a task with these arguments."""
+    yield OutputAttack("zeros", "writes zeros", _INPUTS, _each(np.zeros_like))
+    yield OutputAttack("constant", "writes the most common value everywhere", _INPUTS, _most_common)
+    yield OutputAttack("extreme", "writes the largest value everywhere", _INPUTS, _each(_largest))
+    for argument in arguments:
+        if argument.is_given:
+            yield OutputAttack(
+                f"copy of {argument.name}",
+                f"copies {argument.name} to the output",
+                _INPUTS,
+                _copy_of(argument.name),
+            )
+    yield OutputAttack("stale buffer", "writes nothing", _INPUTS, _unwritten)
+    yield OutputAttack(
+        "previous result", "leaves the outputs of the run before", _INPUTS, _previous
+    )
+    yield OutputAttack("skipped tail", "does not write the last row", _TOLERANCE, _no_last_row)
+    yield OutputAttack("skipped element", "does not write the last element", _TOLERANCE, _no_last)
+    yield OutputAttack(
+        "skipped saturation", "lets sums wrap around instead of saturating", _INPUTS, _wrapped
+    )
+    for argument in arguments:
+        if argument.is_given:
+            yield OutputAttack(
+                f"ignored {argument.name}",
+                f"computes as if {argument.name} (a bias, a factor) were zero",
+                f"remove {argument.name} from the task if it has no influence, or {_INPUTS}",
+                _ignoring(argument.name),
+            )
+    yield OutputAttack("off by one, rows", "is one row off in the last tile", _SHAPE, _shifted(0))
+    yield OutputAttack(
+        "off by one, columns", "is one column off in the last tile", _SHAPE, _shifted(-1)
+    )
+    yield OutputAttack("sign flip", "negates the result", _INPUTS, _each(_negated))
+    yield OutputAttack(
+        "sign flip of a tile", "negates the last rows", _INPUTS, _each(_last_negated)
+    )
+    yield OutputAttack(
+        "one wrong element",
+        "is wrong in one element, by a hundredth of the range of the outputs",
+        _TOLERANCE,
+        _one_wrong,
+    )
+    yield OutputAttack(
+        "first seed only", "is right for the first inputs, zero for others", _INPUTS, _first_only
+    )
+    yield OutputAttack(
+        "memoised by input", "looks up inputs seen while it was checked", _INPUTS, _memoised
+    )
+
+
+def _array(argument: Argument, data: bytes) -> Array:
+    return np.frombuffer(data, argument.dtype).reshape(argument.shape)
+
+
+def _each(change: Callable[[Array], Array]) -> Make:
+    return lambda views, index: {n: change(a) for n, a in views[index].expected.items()}
+
+
+def _largest(array: Array) -> Array:
+    bound = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else np.abs(array).max()
+    return np.full_like(array, bound)
+
+
+def _most_common(views: Sequence[View], index: int) -> Outputs:
+    """One constant for all inputs: the best there is for the first ones."""
+    found = {}
+    for name, array in views[0].expected.items():
+        values, counts = np.unique(array, return_counts=True)
+        found[name] = np.full_like(array, values[np.argmax(counts)])
+    return found
+
+
+def _copy_of(name: str) -> Make:
+    def make(views: Sequence[View], index: int) -> Outputs | None:
+        copies = {
+            n: np.resize(views[index].given[name], a.shape).astype(a.dtype)
+            for n, a in views[index].expected.items()
+        }
+        is_the_task = all(
+            _equal(
+                {n: np.resize(v.given[name], a.shape) for n, a in v.expected.items()}, v.expected
+            )
+            for v in views
+        )
+        return None if is_the_task else copies
+
+    return make
+
+
+def _unwritten(views: Sequence[View], index: int) -> Outputs:
+    return {name: views[index].given[name] for name in views[index].expected}
+
+
+def _previous(views: Sequence[View], index: int) -> Outputs:
+    return views[index].expected if index == 0 else views[index - 1].expected
+
+
+def _no_last_row(views: Sequence[View], index: int) -> Outputs:
+    return _keeping(views[index], lambda array: np.s_[-1:])
+
+
+def _no_last(views: Sequence[View], index: int) -> Outputs:
+    return _keeping(views[index], lambda array: tuple(extent - 1 for extent in array.shape))
+
+
+def _keeping(view: View, where: Callable[[Array], Any]) -> Outputs:
+    """Right, but as it was before the run at one place."""
+    found = {}
+    for name, array in view.expected.items():
+        changed = array.copy()
+        changed[where(array)] = view.given[name][where(array)]
+        found[name] = changed
+    return found
+
+
+def _wrapped(views: Sequence[View], index: int) -> Outputs | None:
+    """Saturated sums are at a bound of a narrow type; a wrapped one is anywhere: here, opposite."""
+    narrow = [
+        name
+        for name, array in views[0].expected.items()
+        if array.dtype.kind in "iu" and array.dtype.itemsize < 4
+    ]
+    if not any(_at_bounds(v.expected[name]).any() for v in views for name in narrow):
+        return None
+    found = dict(views[index].expected)
+    for name in narrow:
+        array = found[name]
+        found[name] = np.where(_at_bounds(array), ~array, array).astype(array.dtype)
+    return found
+
+
+def _at_bounds(array: Array) -> Array:
+    bounds = np.iinfo(array.dtype)
+    found: Array = (array == bounds.max) | (array == bounds.min)
+    return found
+
+
+def _ignoring(name: str) -> Make:
+    return lambda views, index: views[index].without(name)
+
+
+def _shifted(axis: int) -> Make:
+    def make(views: Sequence[View], index: int) -> Outputs | None:
+        if all(a.shape[axis] == 1 for a in views[0].expected.values()):
+            return None
+        found = {}
+        for name, array in views[index].expected.items():
+            changed = np.moveaxis(array.copy(), axis, 0)
+            changed[-TILE:] = np.roll(changed[-TILE:], 1, 0)
+            found[name] = np.moveaxis(changed, 0, axis)
+        return found
+
+    return make
+
+
+def _negated(array: Array) -> Array:
+    if array.dtype.kind != "i":
+        return (-array).astype(array.dtype)
+    bounds = np.iinfo(array.dtype)
+    return np.clip(-array.astype(np.int64), bounds.min, bounds.max).astype(array.dtype)
+
+
+def _last_negated(array: Array) -> Array:
+    changed = array.copy()
+    changed[-TILE:] = _negated(array[-TILE:])
+    return changed
+
+
+def _one_wrong(views: Sequence[View], index: int) -> Outputs:
+    """In every comparison another element of every output, so that no tolerance on counts helps."""
+    found = {}
+    for name, array in views[index].expected.items():
+        changed = array.copy()
+        place = (index * 7919 + 1) % array.size
+        low, high = float(array.min()), float(array.max())
+        step = (high - low) / 100
+        if array.dtype.kind in "iu":
+            step = max(1, math.ceil(step))
+        elif step == 0:
+            step = abs(high) / 100 or 1.0
+        old = changed.flat[place].item()
+        changed.flat[place] = old - step if old > 0 else old + step
+        found[name] = changed
+    return found
+
+
+def _first_only(views: Sequence[View], index: int) -> Outputs:
+    view = views[index]
+    return view.expected if index == 0 else _each(np.zeros_like)(views, index) or {}
+
+
+def _memoised(views: Sequence[View], index: int) -> Outputs:
+    """The last comparison is the timed one: its inputs must not be any of the others'."""
+    memory = {_key(view): view.expected for view in views[:-1]}
+    return memory.get(_key(views[index]), views[0].expected)
+
+
+def _key(view: View) -> str:
+    digest = hashlib.sha256()
+    for argument in view.arguments:
+        if argument.is_given:
+            digest.update(view.case.given[argument.name])
+    return digest.hexdigest()
+
+
+def _equal(one: Outputs, other: Outputs) -> bool:
+    return all(np.array_equal(one[name], other[name]) for name in other)

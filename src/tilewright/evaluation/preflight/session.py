@@ -1,0 +1,42 @@
+"""Examines a task in a worker process, where user code and hostile kernels belong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.core.codec import from_json
+from tilewright.core.errors import InternalError, WorkloadError
+from tilewright.core.records import AttackResult
+from tilewright.evaluation.local import START_TIMEOUT_S, raised, readable
+from tilewright.evaluation.worker_process import WorkerProcess
+
+TIMEOUT_S = 600.0
+"""For a large workload with a slow reference of the user's."""
+
+
+def preflight(task: str, settings: Mapping[str, object]) -> list[AttackResult]:
+    """The result of every attack on the task of this name; see `examine`."""
+    worker = WorkerProcess()
+    try:
+        worker.send({"open": {"task": task, "settings": dict(settings)}})
+        _answer(worker, task, START_TIMEOUT_S)
+        worker.send({"preflight": {}})
+        return list(from_json(_answer(worker, task, TIMEOUT_S)["preflight"]))
+    finally:
+        worker.kill()
+
+
+def _answer(worker: WorkerProcess, task: str, timeout_s: float) -> Mapping[str, Any]:
+    if not readable([worker], timeout_s):
+        raise WorkloadError(
+            f"examining {task} took more than {timeout_s:g} s: make its reference faster, or its "
+            "shapes smaller."
+        )
+    try:
+        reply: Mapping[str, Any] = worker.receive()
+    except EOFError:
+        raise InternalError(f"the process that examined {task} ended without a result.") from None
+    if "error" in reply:
+        raise raised(reply["error"])
+    return reply

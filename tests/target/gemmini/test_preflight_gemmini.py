@@ -1,0 +1,120 @@
+"""Every shipped workload rejects every attack; a user's weak task is refused before it is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import Workload
+from tilewright.core.tasks import open_task
+from tilewright.evaluation.preflight.examine import examine, refusal
+from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
+
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.skipif(
+        find_gcc() is None and find_zig() is None, reason="no RISC-V cross compiler"
+    ),
+]
+QUICK = ["gemm-512x512x512", "conv-4x14x14x128x128-k3s1"]
+ODD = ["gemm-1x1x1", "gemm-1x17x3", "gemm-33x5x70", "conv-1x5x7x3x2-k3s2p0", "gemm-2x2x2"]
+REGISTERED = [name for name in create_target().workloads() if "M" not in name and "N" not in name]
+
+
+def require_sound(name: str) -> None:
+    opened = open_task(f"gemmini:{name}", {"input_seed": 11})
+    results = examine(opened.task)
+    assert refusal(name, results) is None
+    assert len(results) >= 18
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_shipped_workload_is_sound(name: str) -> None:
+    require_sound(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in REGISTERED if name not in QUICK])
+def test_every_shipped_workload_is_sound(name: str) -> None:
+    require_sound(name)
+
+
+def folder(tmp_path: Path, reference: str, tolerance: str = "", dtype: str = "int8") -> Path:
+    tmp_path.mkdir(exist_ok=True)
+    c_type = "float" if dtype == "float32" else f"{dtype}_t"
+    (tmp_path / "workload.toml").write_text(
+        'target = "gemmini"\noperations = 256\nreduction = 1\n'
+        f'[[argument]]\nname = "A"\nshape = [16, 16]\ndtype = "{dtype}"\nrole = "input"\n'
+        f'[[argument]]\nname = "C"\nshape = [16, 16]\ndtype = "{dtype}"\nrole = "output"\n'
+        f"{tolerance}\n"
+    )
+    (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(A):\n{reference}\n")
+    (tmp_path / "kernel.c").write_text(
+        f"void kernel(const {c_type} *A, {c_type} *C) {{\n"
+        "  for (int i = 0; i < 256; i++) C[i] = A[i] / 2;\n}\n"
+    )
+    return tmp_path
+
+
+HALF = "    return np.trunc(A / 2).astype(A.dtype)"
+BAD = {
+    "always zero": ("    return np.zeros_like(A)", "", "int8", "'zeros'"),
+    "a wide tolerance": (HALF, "[tolerance]\nabsolute = 200.0", "int8", "'zeros'"),
+    "a tolerance of some steps": (HALF, "[tolerance]\nabsolute = 6.0", "int8",
+                                  "'one wrong element', .*lower the tolerance"),
+    "a relative tolerance of 1": (HALF, "[tolerance]\nrelative = 1.0", "int8", "'zeros'"),
+    "random": ("    return np.random.randint(-9, 9, A.shape).astype('int8')", "", "int8",
+               "deterministic"),
+    "not a number": ("    return np.log(A)", "", "float32", "NaN or infinity"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_task_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
+    reference, tolerance, dtype, message = BAD[name]
+    task = folder(tmp_path / "task", reference, tolerance, dtype)
+    for command in ("preflight", "optimize"):
+        ended = CliRunner().invoke(app, [command, str(task), *project(command, tmp_path)])
+        assert isinstance(ended.exception, WorkloadError), ended.output
+        assert ended.exception.exit_code == 2
+        assert ended.exception.args
+        with pytest.raises(WorkloadError, match=message):
+            raise ended.exception
+
+
+def project(command: str, path: Path) -> list[str]:
+    return ["--project", str(path)] if command == "optimize" else []
+
+
+def test_a_good_folder_is_examined_once_per_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = folder(tmp_path, HALF)
+    ended = CliRunner().invoke(app, ["preflight", str(task), "--json", str(tmp_path / "out.json")])
+    assert ended.exit_code == 0, ended.output
+    assert "sound" in ended.output
+    assert '"sound": true' in (tmp_path / "out.json").read_text()
+    from tilewright import verification
+
+    calls = []
+    examine_once = verification.examine
+    monkeypatch.setattr(
+        verification, "examine", lambda *given: calls.append(given) or examine_once(*given)
+    )
+    command = ["optimize", str(task), "--project", str(tmp_path / "p"), "--iterations", "0"]
+    for seed in ("1", "1", "2"):
+        assert CliRunner().invoke(app, [*command, "--seed", seed]).exit_code == 0
+    assert len(calls) == 2  # new private inputs are examined again
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_tiny_and_ragged_sizes_are_sound(name: str) -> None:
+    opened = open_task(f"gemmini:{name}", {"input_seed": 5})
+    assert isinstance(opened.task.workload, Workload)
+    results = examine(opened.task)
+    assert refusal(name, results) is None, refusal(name, results)

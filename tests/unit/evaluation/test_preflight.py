@@ -1,0 +1,191 @@
+"""Weak tasks are refused, whatever makes them weak; sound ones are not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import Argument, AttackResult, Workload
+from tilewright.evaluation.preflight.examine import examine, refusal
+
+ROWS, COLUMNS = 40, 24
+
+
+def product(a: Any, bias: Any) -> Any:
+    return np.clip(a.astype(int) * 3 + bias, -128, 127).astype(np.int8)
+
+
+@dataclass
+class World:
+    """A task of C = sat8(3 A + bias), with knobs that make its check or inputs weak."""
+
+    reference: Callable[[Any, Any], Any] = product
+    dtype: str = "int8"
+    high: int = 127
+    absolute: float = 0.0
+    rows: int = ROWS
+    same_inputs: bool = False
+    ignores_all: bool = False
+    wrong_share: float = 0.0
+    poison: int | None = None
+
+    def __post_init__(self) -> None:
+        self.workload = Workload(
+            "weak:task",
+            "weak",
+            (
+                Argument("A", (ROWS, COLUMNS), self.dtype, "input"),
+                Argument("bias", (COLUMNS,), self.dtype, "input"),
+                Argument("C", (ROWS, COLUMNS), self.dtype, "output"),
+            ),
+            ROWS * COLUMNS,
+        )
+
+    def check_cases(self) -> Sequence[Case]:
+        return [Case(self, 0 if self.same_inputs else seed) for seed in range(4)]
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {}
+
+
+class Case:
+    distribution = "uniform"
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._world = world
+        rng = np.random.default_rng(seed)
+        self.given: dict[str, bytes] = {}
+        for argument in world.workload.arguments:
+            if argument.role == "output" and world.poison is not None:
+                array = np.full(argument.shape, world.poison)
+            elif argument.dtype == "int8":
+                array = rng.integers(-world.high, world.high, argument.shape, endpoint=True)
+            else:
+                array = rng.standard_normal(argument.shape) * world.high
+            self.given[argument.name] = array.astype(argument.dtype).tobytes()
+
+    @property
+    def expected(self) -> Mapping[str, bytes]:
+        return self.reference({n: self.given[n] for n in ("A", "bias")})
+
+    def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        a, bias = (np.frombuffer(given[n], self._world.dtype) for n in ("A", "bias"))
+        return {"C": self._world.reference(a.reshape(ROWS, COLUMNS), bias).tobytes()}
+
+    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
+        got, right = (
+            np.frombuffer(o["C"], self._world.dtype).astype(float).reshape(ROWS, COLUMNS)
+            for o in (outputs, self.expected)
+        )
+        wrong = np.abs(got - right)[: self._world.rows] > self._world.absolute
+        share = 1.0 if self._world.ignores_all else self._world.wrong_share
+        return "differs" if wrong.mean() > share else None
+
+
+def accepted(world: World) -> set[str]:
+    return {result.name for result in examine(world) if result.verdict == "accepted"}
+
+
+def test_a_sound_task_rejects_everything() -> None:
+    results = examine(World())
+    assert {result.verdict for result in results} == {"rejected"}
+    assert len(results) >= 18
+    assert refusal("weak:task", results) is None
+    assert all(result.log for result in results)
+
+
+def test_a_sound_task_of_floats() -> None:
+    world = World(lambda a, bias: a * 3 + bias, dtype="float32", absolute=1e-3)
+    assert accepted(world) == set()
+
+
+def test_a_check_that_compares_nothing_accepts_everything() -> None:
+    results = examine(World(ignores_all=True))
+    assert {result.verdict for result in results} == {"accepted"}
+
+
+WEAK = {
+    "absolute tolerance over small outputs": (
+        World(lambda a, bias: a * 1e-6, dtype="float32", high=1, absolute=1e-3),
+        {"zeros", "one wrong element", "ignored bias"}),
+    "a tolerance wider than one element": (World(absolute=8), {"one wrong element"}),
+    "a share of wrong elements allowed": (
+        World(wrong_share=0.01), {"one wrong element", "skipped element"}),
+    "the last row not compared": (
+        World(rows=ROWS - 1), {"skipped tail", "skipped element"}),
+    "equal inputs in every comparison": (
+        World(same_inputs=True), {"previous result", "memoised by input"}),
+    "an input without influence": (
+        World(lambda a, bias: product(a, 0 * bias)), {"ignored bias"}),
+    "zero inputs": (World(high=0), {"zeros", "constant", "ignored A", "sign flip"}),
+    "outputs that always saturate": (
+        World(lambda a, bias: np.full_like(a, 127)), {"extreme", "off by one, rows"}),
+    "outputs that are not poisoned": (
+        World(lambda a, bias: np.zeros_like(a) + 5, poison=5), {"stale buffer", "skipped tail"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_a_weak_task_accepts_what_it_must_not(name: str) -> None:
+    world, expected = WEAK[name]
+    found = accepted(world)
+    assert expected <= found, found
+
+
+def test_a_refusal_names_the_attack_and_the_remedy() -> None:
+    results = examine(World(absolute=8))
+    text = refusal("weak:task", results)
+    assert text is not None
+    assert "'one wrong element'" in text
+    assert "lower the tolerance" in text
+    assert text.endswith(".")
+
+
+def test_a_task_that_is_a_copy_is_not_refused_for_it() -> None:
+    def copy(a: Any, bias: Any) -> Any:
+        return a
+
+    results = {r.name: r for r in examine(World(copy))}
+    assert results["copy of A"].verdict == "does not apply"
+    assert results["ignored bias"].verdict == "accepted"
+
+
+def test_a_type_that_never_saturates() -> None:
+    world = World(lambda a, bias: a // 2 + bias // 4, high=60)
+    results = {r.name: r for r in examine(world)}
+    assert results["skipped saturation"].verdict == "does not apply"
+
+
+def test_a_reference_that_is_not_deterministic() -> None:
+    counter = itertools.count()
+    world = World(lambda a, bias: product(a, bias + next(counter) % 7))
+    with pytest.raises(WorkloadError, match=r"two different results for C.*deterministic"):
+        examine(world)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_reference_that_gives_no_number(bad: float) -> None:
+    world = World(lambda a, bias: np.where(a > 2, np.float32(bad), a), dtype="float32", high=1)
+    with pytest.raises(WorkloadError, match="NaN or infinity in C for uniform inputs"):
+        examine(world)
+
+
+def test_a_task_that_does_not_open_its_check() -> None:
+    class Closed:
+        workload = World().workload
+
+    assert examine(Closed()) == []  # type: ignore[arg-type]
+
+
+def test_results_travel_as_json() -> None:
+    from tilewright.core.codec import from_json, to_json
+
+    results = examine(World())
+    assert list(from_json(to_json(results))) == results
+    assert isinstance(results[0], AttackResult)
