@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
 from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.pipeline import evaluate
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 
@@ -57,10 +58,7 @@ def test_kernels_good_and_bad(executor: LocalExecutor, kept: dict[str, Outcome])
 
 def test_a_worker_measures_what_this_process_measures(executor: LocalExecutor) -> None:
     """The same binary, the same inputs, the same cycles, whatever process it runs in."""
-    (outcome,) = executor.evaluate([EvaluationRequest(Candidate(GOOD))])
-    builder, checker, runner = create_target().open("gemm-16x16x16", {"input_seed": 11}).evaluator
-    artifact = builder.build(Candidate(GOOD))
-    assert not isinstance(artifact, Failed)
-    verdict = checker.check(artifact)
-    assert not isinstance(verdict, Failed)
-    assert runner.measure(artifact, verdict, None) == outcome
+    request = EvaluationRequest(Candidate(GOOD))
+    (outcome,) = executor.evaluate([request])
+    task = create_target().open("gemm-16x16x16", {"input_seed": 11})
+    assert evaluate(task.evaluator, request) == outcome
