@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tilewright.core.records import Failed
+from tilewright.core.records import Candidate, Failed
+from tilewright.core.roles import Builder
 from tilewright.core.tasks import open_task
 from tilewright.sandbox import UNCONTAINED, Sandbox
 from tilewright.targets.gemmini import toolchain as toolchains
@@ -30,7 +31,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--workload", default="gemmini:gemm-512x512x512")
     arguments = parser.parse_args()
-    source = open_task(arguments.workload, {}).task.start
+    task = open_task(arguments.workload, {}).task
+    builder, start = task.evaluator[0], Candidate(task.start)
     toolchain = toolchains.find_toolchain()
     contained = toolchains.compiler_sandbox(toolchain)
     sandboxes = {contained.name: contained, "none": replace(contained, level=UNCONTAINED)}
@@ -41,7 +43,7 @@ def main() -> None:
             for name in random.sample(list(sandboxes), len(sandboxes)):
                 chosen = sandboxes[name]
                 toolchains.compiler_sandbox = lambda _, chosen=chosen: chosen  # type: ignore
-                samples[name].append(_timed(toolchain, source))
+                samples[name].append(_timed(builder, start))
     finally:
         toolchains.compiler_sandbox = with_sandbox  # type: ignore[assignment]
     print(f"{toolchain.id}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
@@ -57,10 +59,10 @@ def main() -> None:
     print(f"added, median of pairs       wall {wall:7.1f} ms   CPU {cpu:7.1f} ms")
 
 
-def _timed(toolchain: toolchains.Toolchain, source: str) -> tuple[float, float]:
+def _timed(builder: Builder, start: Candidate) -> tuple[float, float]:
     """Milliseconds of wall and CPU time of one compilation."""
     wall, cpu = time.perf_counter(), _cpu_s()
-    built = toolchains.compile_kernel(toolchain, source, timeout_s=60)
+    built = builder.build(start)
     assert not isinstance(built, Failed), built.log
     return 1000 * (time.perf_counter() - wall), 1000 * (_cpu_s() - cpu)
 

@@ -169,21 +169,26 @@ def _previous(views: Sequence[View], index: int) -> Outputs:
 
 
 def _no_last_row(views: Sequence[View], index: int) -> Outputs:
-    return _keeping(views[index], lambda array: np.s_[-1:])
+    return _keeping(views[index], lambda array: np.s_[-array.shape[-1] :])
 
 
 def _no_last(views: Sequence[View], index: int) -> Outputs:
-    return _keeping(views[index], lambda array: tuple(extent - 1 for extent in array.shape))
+    return _keeping(views[index], lambda array: np.s_[-1:])
 
 
-def _keeping(view: View, where: Callable[[Array], Any]) -> Outputs:
-    """Right, but as it was before the run at one place."""
+def _keeping(view: View, where: Callable[[Array], slice]) -> Outputs:
+    """Right, but as it was before the run at one place (elements counted in memory order)."""
     found = {}
     for name, array in view.expected.items():
         changed = array.copy()
-        changed[where(array)] = view.given[name][where(array)]
+        changed.flat[where(array)] = view.given[name].flat[where(array)]
         found[name] = changed
     return found
+
+
+def _rows(array: Array) -> Array:
+    """As a matrix whose rows are those of the last dimension; a view of the same memory."""
+    return array.reshape(-1, array.shape[-1])
 
 
 def _wrapped(views: Sequence[View], index: int) -> Outputs | None:
@@ -214,13 +219,13 @@ def _ignoring(name: str) -> Make:
 
 def _shifted(axis: int) -> Make:
     def make(views: Sequence[View], index: int) -> Outputs | None:
-        if all(a.shape[axis] == 1 for a in views[0].expected.values()):
+        if all(_rows(a).shape[axis] == 1 for a in views[0].expected.values()):
             return None
         found = {}
         for name, array in views[index].expected.items():
-            changed = np.moveaxis(array.copy(), axis, 0)
-            changed[-TILE:] = np.roll(changed[-TILE:], 1, 0)
-            found[name] = np.moveaxis(changed, 0, axis)
+            found[name] = array.copy()
+            tile = np.moveaxis(_rows(found[name]), axis, 0)[-TILE:]
+            tile[:] = np.roll(tile, 1, 0)
         return found
 
     return make
@@ -235,7 +240,7 @@ def _negated(array: Array) -> Array:
 
 def _last_negated(array: Array) -> Array:
     changed = array.copy()
-    changed[-TILE:] = _negated(array[-TILE:])
+    _rows(changed)[-TILE:] = _negated(_rows(array)[-TILE:])
     return changed
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.targets.gemmini.cases import Case
+from tilewright.targets.gemmini.float_error import Bounded
 from tilewright.targets.gemmini.inputs import Array
+from tilewright.targets.gemmini.problem import Expected
 
 _C_TYPES = {"float32": "float"}
 
@@ -49,10 +51,12 @@ class OpenCase:
         argument = self._arguments[name]
         return np.frombuffer(data, argument.dtype).reshape(argument.shape).copy()
 
-    def _as_bytes(self, outputs: Mapping[str, Array]) -> Mapping[str, bytes]:
+    def _as_bytes(self, outputs: Mapping[str, Expected]) -> Mapping[str, bytes]:
         return {
-            name: np.asarray(array, self._arguments[name].dtype).tobytes()
-            for name, array in outputs.items()
+            name: np.asarray(
+                found.value if isinstance(found, Bounded) else found, self._arguments[name].dtype
+            ).tobytes()
+            for name, found in outputs.items()
         }
 
 
