@@ -10,6 +10,7 @@ user's input and for the machine the tool runs on::
     │   ├── ConfigurationError   a target.toml or setting that is missing, unknown or impossible
     │   └── OutputError          a path that cannot be written
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
+    ├── DeviceBusyError          another process measures on the device: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
     └── InternalError            a defect in tilewright itself: exit code 1
 
@@ -58,6 +59,10 @@ class OutputError(InputError):
 
 class ToolchainMissingError(TilewrightError):
     """A compiler or native part is not installed; the message says how to get it."""
+
+
+class DeviceBusyError(TilewrightError):
+    """Another process holds the device that is to be measured on."""
 
 
 class StorageError(TilewrightError):

@@ -1,0 +1,32 @@
+"""Timing kernels on real hardware so that noise is not taken for a win.
+
+Used by every target that measures rather than simulates. The order of use::
+
+    with exclusive("cpu0"):                          # lock.py: one measurement per device
+        session = measure_pairs(time_call, plan, seed)   # sessions.py: interleaved, random order
+    comparison = compare(session, plan, seed)            # comparison.py: ratio, interval, decision
+    confirmation = confirm(open_session, plan, seed)     # the winner again, in fresh runs
+
+Nothing here starts a process or touches a kernel: the target's `time_call` does.
+"""
+
+from __future__ import annotations
+
+from tilewright.timing.comparison import Comparison, Confirmation, Decision, compare, confirm
+from tilewright.timing.lock import exclusive
+from tilewright.timing.plan import TimingPlan
+from tilewright.timing.sessions import Session, TimeCall, Variant, measure_pairs
+
+__all__ = [
+    "Comparison",
+    "Confirmation",
+    "Decision",
+    "Session",
+    "TimeCall",
+    "TimingPlan",
+    "Variant",
+    "compare",
+    "confirm",
+    "exclusive",
+    "measure_pairs",
+]

@@ -1,0 +1,120 @@
+"""From raw samples to a decision: is the candidate faster, and by how much for certain?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from tilewright.timing.plan import TimingPlan
+from tilewright.timing.sessions import Session
+from tilewright.timing.statistics import (
+    log_ratios,
+    median_interval,
+    relative_drift,
+    relative_spread,
+)
+
+Decision = Literal["faster", "slower", "same", "unsteady", "impossible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What one or more sessions say.
+
+    `ratio`: baseline time over candidate time, the median over pairs; `low` and `high` its
+    bootstrap interval. `baseline_s`, `candidate_s`: median seconds. `drift`: the largest
+    relative change of the baseline within a session. `spread`: half the interquartile range of
+    the candidate's samples over their median.
+
+    `decision`: "faster" only if the whole interval lies above 1 + minimum effect, "slower" only
+    if it lies below 1 - minimum effect; "unsteady" if the baseline drifted beyond the limit;
+    "impossible" if the candidate's median undercuts the physical floor.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    baseline_s: float
+    candidate_s: float
+    drift: float
+    spread: float
+    decision: Decision
+
+    def sentence(self) -> str:
+        """One sentence with the decision, the ratio and its interval."""
+        what = {
+            "faster": "faster than the baseline",
+            "slower": "slower than the baseline",
+            "same": "not distinguishable from the baseline",
+            "unsteady": f"not decided: the baseline drifted by {self.drift:.1%} while timed",
+            "impossible": "refused: faster than the hardware can be",
+        }[self.decision]
+        return f"{what}; ratio {self.ratio:.3f}, interval {self.low:.3f} to {self.high:.3f}."
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A winner measured again: the fresh sessions, each one's comparison, and all together.
+
+    The number to report is `pooled.ratio`. The sample that made the candidate a winner is not
+    in it: the best of many noisy candidates looks better than it is.
+    """
+
+    sessions: tuple[Session, ...]
+    comparisons: tuple[Comparison, ...]
+    pooled: Comparison
+
+
+def compare(session: Session, plan: TimingPlan, seed: int, floor_s: float = 0.0) -> Comparison:
+    """Decides from one session; `floor_s` is the least time the hardware can take, if known."""
+    return _decide([session], plan, seed, floor_s)
+
+
+def confirm(
+    open_session: Callable[[int], Session], plan: TimingPlan, seed: int, floor_s: float = 0.0
+) -> Confirmation:
+    """Measures a winner in `plan.sessions` fresh sessions and pools them.
+
+    `open_session(i)` starts new processes with new inputs and returns session i. The pooled
+    decision is "faster" only if no single session contradicts it (its ratio is above 1) and
+    none was unsteady.
+    """
+    sessions = tuple(open_session(i) for i in range(plan.sessions))
+    comparisons = tuple(compare(session, plan, seed, floor_s) for session in sessions)
+    pooled = _decide(sessions, plan, seed, floor_s)
+    contradicted = any(comparison.ratio <= 1 for comparison in comparisons)
+    if pooled.decision == "faster" and contradicted:
+        pooled = replace(pooled, decision="same")
+    return Confirmation(sessions, comparisons, pooled)
+
+
+def _decide(sessions: Sequence[Session], plan: TimingPlan, seed: int, floor_s: float) -> Comparison:
+    ratios = np.concatenate([log_ratios(s.baseline_s, s.candidate_s) for s in sessions])
+    low, high = median_interval(ratios, plan.confidence, seed)
+    candidate_s = [sample for session in sessions for sample in session.candidate_s]
+    baseline_s = [sample for session in sessions for sample in session.baseline_s]
+    drift = max((relative_drift(session.baseline_s) for session in sessions), key=abs)
+    effect = math.log1p(plan.minimum_effect)
+    decision: Decision = "same"
+    if np.median(candidate_s) < floor_s:
+        decision = "impossible"
+    elif abs(drift) > plan.drift_limit:
+        decision = "unsteady"
+    elif low > effect:
+        decision = "faster"
+    elif high < -effect:
+        decision = "slower"
+    return Comparison(
+        ratio=math.exp(float(np.median(ratios))),
+        low=math.exp(low),
+        high=math.exp(high),
+        baseline_s=float(np.median(baseline_s)),
+        candidate_s=float(np.median(candidate_s)),
+        drift=drift,
+        spread=relative_spread(candidate_s),
+        decision=decision,
+    )

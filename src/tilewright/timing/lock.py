@@ -1,0 +1,68 @@
+"""One measurement at a time on a device, across processes and users of the machine."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tilewright.core.errors import DeviceBusyError
+
+_POLL_S = 0.05
+
+
+@contextmanager
+def exclusive(device: str, wait_s: float | None = None) -> Iterator[None]:
+    """Holds `device` ("cpu0", "cuda:1") while the block runs; waits `wait_s`, or for ever.
+
+    The lock is a file in the machine's folder for temporary files, which the system frees when
+    the holder dies. Time spent waiting is the caller's: take the lock before any clock or
+    timeout starts. Raises `DeviceBusyError` when the wait is over.
+    """
+    path = Path(tempfile.gettempdir()) / f"tilewright-{re.sub(r'[^A-Za-z0-9]+', '-', device)}.lock"
+    file = _open(path)
+    try:
+        _acquire(file, device, wait_s)
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        # Another user's file in a sticky folder may be opened, but not with O_CREAT.
+        return os.open(path, flags)
+    except FileNotFoundError:
+        pass
+    mask = os.umask(0)
+    try:
+        return os.open(path, flags | os.O_CREAT, 0o666)
+    finally:
+        os.umask(mask)
+
+
+def _acquire(file: int, device: str, wait_s: float | None) -> None:
+    end = None if wait_s is None else time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        if end is not None and time.monotonic() >= end:
+            holder = os.pread(file, 32, 0).decode(errors="replace") or "unknown"
+            raise DeviceBusyError(
+                f"device {device} is being measured on by process {holder}: "
+                f"wait for it or give a longer wait than {wait_s:g} s."
+            )
+        time.sleep(_POLL_S)
