@@ -27,6 +27,8 @@ FailureKind = Literal[
     "limit_exceeded",  # rows, columns or strides over what a command may carry
     "uninitialised_read",  # a local row was read before it was ever written
     "unordered_dram_read",  # DRAM was read after an accelerator store to it, without a fence
+    "unordered_dram_write",  # DRAM was written after an accelerator access to it, without a fence
+    "raced_dram_access",  # such an access overtook the earlier one in the modelled time
     "wrong_result",  # the output differs from the reference
     "input_modified",  # the kernel wrote to one of its inputs
     "non_deterministic",  # the same binary gave two different results
@@ -234,6 +236,7 @@ class Measured:
     kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
     says in words what costs most and where, for whoever proposes the next step. `sandbox` names
     what contained whatever was built or run natively, empty where the target names none.
+    `warnings` are sentences on what may make the result differ on hardware.
     """
 
     latency: float
@@ -247,6 +250,7 @@ class Measured:
     artifact_digest: str = ""
     feedback: str = ""
     sandbox: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from tilewright.targets.gemmini.sim.run import (
     Hotspot,
     Region,
     SimResult,
+    Unordered,
     run_kernel,
     run_program,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Region",
     "SimConfig",
     "SimResult",
+    "Unordered",
     "load_config",
     "run_kernel",
     "run_program",

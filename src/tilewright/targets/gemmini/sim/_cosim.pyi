@@ -9,6 +9,7 @@ def run_kernel(
     regions: list[tuple[int, Any, bool, str]],
     symbol: str,
     timing: bool,
+    order_by_timing: bool,
     limit_cycles: int | None,
     max_instructions: int,
     max_host_s: float | None,

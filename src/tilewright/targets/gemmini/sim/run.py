@@ -37,6 +37,7 @@ BREAKDOWN: Mapping[str, str] = {
 does and add up to all cycles; the others overlap with them."""
 
 Status: TypeAlias = Literal["ok", "fault", "slower_than_limit", "timeout"]
+Ordering: TypeAlias = Literal["fence", "timing"]
 Buffer: TypeAlias = Any
 """Anything with a contiguous buffer: bytes, bytearray, memoryview or a numpy array."""
 
@@ -69,6 +70,20 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Unordered:
+    """DRAM accesses of two instructions that no fence orders, and that came in order in this run.
+
+    `second_pc` is the earlier one; `count` how often they met.
+    """
+
+    kind: FailureKind
+    message: str
+    pc: int
+    second_pc: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hotspot:
     """A cause of lost cycles: an entry of `BREAKDOWN`, the instruction it hit most, how often."""
 
@@ -98,6 +113,7 @@ class SimResult:
     fault: Fault | None = None
     breakdown: Mapping[str, int] = field(default_factory=dict)
     hotspots: tuple[Hotspot, ...] = ()
+    unordered: tuple[Unordered, ...] = ()
 
 
 def run_kernel(
@@ -107,12 +123,16 @@ def run_kernel(
     *,
     symbol: str = "kernel",
     timing: bool = True,
+    ordering: Ordering = "fence",
     limit_cycles: int | None = None,
     max_instructions: int = 2_000_000_000,
     max_host_s: float | None = None,
 ) -> SimResult:
     """Call `symbol` with the regions' addresses in a0..a7 (at most 8), caches cold.
 
+    With timing, a DRAM access that overtakes an earlier one to the same bytes, as no fence orders
+    the two, is the fault "raced_dram_access". One that merely might have is a fault with `ordering`
+    "fence" and an entry of `unordered` with "timing"; without timing, "timing" lets both pass.
     Cycles run from before the kernel's first instruction to after an implicit fence at its end.
     A run that exceeds `limit_cycles` stops with "slower_than_limit", one that exceeds
     `max_instructions` or `max_host_s` (wall seconds) with "timeout".
@@ -125,6 +145,7 @@ def run_kernel(
             [(r.address, r.data, r.writable, r.name) for r in regions],
             symbol,
             timing,
+            ordering == "timing",
             limit_cycles,
             max_instructions,
             max_host_s,
@@ -187,4 +208,5 @@ def _result(config: SimConfig, raw: dict[str, Any], outputs: tuple[bytes, ...]) 
         fault=Fault(*raw["fault"]) if raw["fault"] else None,
         breakdown=raw["breakdown"],
         hotspots=tuple(Hotspot(*h) for h in raw["hotspots"]),
+        unordered=tuple(Unordered(*u) for u in raw["unordered"]),
     )

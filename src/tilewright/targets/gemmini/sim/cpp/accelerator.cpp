@@ -19,7 +19,7 @@ Accelerator::Accelerator(const Config& config, Memory& memory, bool checks_writt
 void Accelerator::execute(u8 funct, u64 rs1, u64 rs2, u64 pc) {
   switch (funct) {
     case kConfig: configure(rs1, rs2); break;
-    case kMvin: case kMvin2: case kMvin3: move_in(funct, rs1, rs2); break;
+    case kMvin: case kMvin2: case kMvin3: move_in(funct, rs1, rs2, pc); break;
     case kMvout: move_out(rs1, rs2, pc); break;
     case kPreload: preload(rs1, rs2); break;
     case kComputePreloaded: case kComputeAccumulated: compute(funct, rs1, rs2); break;
@@ -36,7 +36,9 @@ void Accelerator::execute(u8 funct, u64 rs1, u64 rs2, u64 pc) {
 void Accelerator::run_loop(u8 funct, u64 rs1, u64 rs2, u64 pc) {
   const std::unique_ptr<Loop> loop = loop_registers_.take(funct, rs1, rs2);
   if (!loop) return;
+  memory_.begin_loop_loads();
   for (const LoopRole role : {kLoadD, kLoadA, kLoadB, kExecute, kStore}) {
+    if (role == kExecute) memory_.end_loop_loads();
     for (const auto stream = loop->stream(role); !stream->is_done; stream->advance()) {
       const CommandWords words = stream->command();
       execute(words.funct, words.rs1, words.rs2, pc);
@@ -69,7 +71,7 @@ void Accelerator::configure(u64 rs1, u64 rs2) {
   }
 }
 
-void Accelerator::move_in(u8 funct, u64 rs1, u64 rs2) {
+void Accelerator::move_in(u8 funct, u64 rs1, u64 rs2, u64 pc) {
   const LoadConfig& config = load_configs_[load_id(funct)];
   const Tile tile = unpack_tile(rs2);
   check_move("mvin", tile);
@@ -96,7 +98,7 @@ void Accelerator::move_in(u8 funct, u64 rs1, u64 rs2) {
   const u64 row_bytes = static_cast<u64>(tile.cols * element_bytes);
   for (int r = 0; r < tile.rows; r++) {
     const u8* source =
-        rs1 ? memory_.read(rs1 + static_cast<u64>(r) * config.stride, row_bytes, Accessor::mvin)
+        rs1 ? memory_.load_row(rs1 + static_cast<u64>(r) * config.stride, row_bytes, pc)
             : nullptr;
     for (int block = 0; block < blocks; block++) {
       const int col = block * dim_;
@@ -130,7 +132,7 @@ void Accelerator::move_out(u64 rs1, u64 rs2, u64 pc) {
   const u64 row_bytes = static_cast<u64>(tile.cols * element_bytes);
   for (int r = 0; r < tile.rows; r++) {
     u8* target =
-        memory_.write_unordered(rs1 + static_cast<u64>(r) * store_config_.stride, row_bytes, pc);
+        memory_.store_row(rs1 + static_cast<u64>(r) * store_config_.stride, row_bytes, pc);
     for (int block = 0; block < blocks; block++) {
       const int col = block * dim_;
       const u32 row = first + static_cast<u32>(col + r);

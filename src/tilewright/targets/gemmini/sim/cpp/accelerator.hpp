@@ -42,7 +42,7 @@ class Accelerator {
 
   void run_loop(u8 funct, u64 rs1, u64 rs2, u64 pc);
   void configure(u64 rs1, u64 rs2);
-  void move_in(u8 funct, u64 rs1, u64 rs2);
+  void move_in(u8 funct, u64 rs1, u64 rs2, u64 pc);
   void move_out(u64 rs1, u64 rs2, u64 pc);
   void preload(u64 rs1, u64 rs2);
   void compute(u8 funct, u64 rs1, u64 rs2);

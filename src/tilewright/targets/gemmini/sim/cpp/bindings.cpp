@@ -56,6 +56,12 @@ nb::dict result_to_dict(const Result& result) {
     hotspots.append(nb::make_tuple(hotspot.cause, hotspot.pc, hotspot.cycles));
   }
   out["hotspots"] = hotspots;
+  nb::list unordered;
+  for (const UnorderedPair& pair : result.unordered) {
+    unordered.append(nb::make_tuple(fault_name(pair.first.kind), pair.first.message, pair.first.pc,
+                                    pair.first.earlier_pc, pair.count));
+  }
+  out["unordered"] = unordered;
   out["fault"] = nb::none();
   if (result.fault) {
     const Fault& fault = *result.fault;
@@ -66,8 +72,8 @@ nb::dict result_to_dict(const Result& result) {
 
 nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
                                 const nb::list& regions, const std::string& symbol, bool timing,
-                                std::optional<u64> limit_cycles, u64 max_instructions,
-                                std::optional<double> max_host_s) {
+                                bool order_by_timing, std::optional<u64> limit_cycles,
+                                u64 max_instructions, std::optional<double> max_host_s) {
   const Config parameters = config_from_dict(config);
   std::vector<Argument> arguments;
   for (nb::handle item : regions) {
@@ -82,6 +88,7 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
     nb::gil_scoped_release release;
     result = run_kernel(parameters, read_elf(file, file_size, kMaxProgramBytes),
                         std::move(arguments), symbol, timing ? Mode::timed : Mode::functional,
+                        order_by_timing ? OrderPolicy::timing : OrderPolicy::fence,
                         {limit_cycles, max_instructions, max_host_s});
   }
   return result_to_dict(result);
@@ -120,7 +127,7 @@ NB_MODULE(_cosim, module) {
   module.def("config_fields", &cosim::config_fields);
   module.def("run_kernel", &cosim::run_kernel_from_python, nb::arg("config"), nb::arg("elf"),
              nb::arg("regions"), nb::arg("symbol"), nb::arg("timing"),
-             nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
+             nb::arg("order_by_timing"), nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
              nb::arg("max_host_s").none());
   module.def("run_program", &cosim::run_program_from_python, nb::arg("config"), nb::arg("elf"),
              nb::arg("segments"), nb::arg("read"), nb::arg("timing"), nb::arg("every_cycle"),

@@ -14,6 +14,8 @@ const char* fault_name(FaultKind kind) {
     case FaultKind::limit_exceeded: return "limit_exceeded";
     case FaultKind::uninitialised_read: return "uninitialised_read";
     case FaultKind::unordered_dram_read: return "unordered_dram_read";
+    case FaultKind::unordered_dram_write: return "unordered_dram_write";
+    case FaultKind::raced_dram_access: return "raced_dram_access";
   }
   return "crash";
 }

@@ -16,13 +16,16 @@ enum class FaultKind {
   limit_exceeded,
   uninitialised_read,
   unordered_dram_read,
+  unordered_dram_write,
+  raced_dram_access,
 };
 
 // Name as in the Python records (`FailureKind`).
 const char* fault_name(FaultKind kind);
 
 // Thrown where it is detected; the hart adds the program counter of the instruction at fault.
-// `second_pc` is the other instruction involved: the store that an unordered read overtakes.
+// `second_pc` is the other instruction involved: the store or load that an unordered access may
+// overtake.
 struct Fault {
   FaultKind kind;
   std::string message;

@@ -149,6 +149,9 @@ void Hart::account(const Instruction& in, const Execution& execution,
   } else {
     return;
   }
+  const u64 made = memory_.open_orders_made();
+  event.open_orders = static_cast<u32>(made - open_orders_reported_);
+  open_orders_reported_ = made;
   events.push_back(event);
   cycles_since_event_ = 0;
 }
@@ -160,7 +163,7 @@ T Hart::load(u64 address) {
                 sizeof(T), static_cast<unsigned long long>(address));
   }
   T value;
-  std::memcpy(&value, memory_.read(address, sizeof(T), Accessor::cpu_load), sizeof(T));
+  std::memcpy(&value, memory_.read(address, sizeof(T), pc_), sizeof(T));
   return value;
 }
 
@@ -170,7 +173,7 @@ void Hart::store(u64 address, T value) {
     throw_fault(FaultKind::illegal_address, "misaligned CPU write of %zu bytes at 0x%llx",
                 sizeof(T), static_cast<unsigned long long>(address));
   }
-  std::memcpy(memory_.write(address, sizeof(T), Accessor::cpu_store), &value, sizeof(T));
+  std::memcpy(memory_.write(address, sizeof(T), pc_), &value, sizeof(T));
   if (start_.finish_address && address == *start_.finish_address) status_ = HartStatus::finished;
   // Code that the program overwrites is decoded again.
   const u64 offset = address - code_.base;

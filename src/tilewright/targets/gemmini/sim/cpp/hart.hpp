@@ -93,6 +93,7 @@ class Hart {
   bool read_cycle_counter_ = false;  // by the instruction being executed
   Code code_;
   u32 cycles_since_event_ = 0;
+  u64 open_orders_reported_ = 0;
 };
 
 }  // namespace cosim

@@ -23,6 +23,18 @@ const char* verb(Accessor accessor) {
               static_cast<unsigned long long>(address));
 }
 
+// Per byte: 1 + the row that moved it last.
+void mark_rows(std::vector<u32>& rows, const Region& region, u64 address, u64 size, u64 number) {
+  if (rows.empty()) rows.resize(region.bytes.size(), 0);
+  std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(address - region.base), size,
+              static_cast<u32>(number));
+}
+
+u64 newest_row(const std::vector<u32>& rows, const Region& region, u64 address, u64 size) {
+  const u32* first = rows.data() + (address - region.base);
+  return *std::max_element(first, first + size);
+}
+
 }  // namespace
 
 void Memory::add(Region region) {
@@ -48,14 +60,53 @@ Region* Memory::find(u64 address, u64 size) {
   return nullptr;
 }
 
-const u8* Memory::read(u64 address, u64 size, Accessor accessor) {
-  Region* region = find(address, size);
-  if (!region) throw_outside(address, size, accessor);
-  if (region->last_store > fenced_) check_ordered(*region, address, size, accessor);
+const u8* Memory::read(u64 address, u64 size, u64 pc) {
+  const Region* region = find(address, size);
+  if (!region) throw_outside(address, size, Accessor::cpu_load);
+  check_order(*region, address, size, pc, Accessor::cpu_load);
   return region->bytes.data() + (address - region->base);
 }
 
-u8* Memory::write(u64 address, u64 size, Accessor accessor) {
+u8* Memory::write(u64 address, u64 size, u64 pc) {
+  Region& region = writable(address, size, Accessor::cpu_store);
+  check_order(region, address, size, pc, Accessor::cpu_store);
+  return region.bytes.data() + (address - region.base);
+}
+
+const u8* Memory::load_row(u64 address, u64 size, u64 pc) {
+  Region* region = find(address, size);
+  if (!region) throw_outside(address, size, Accessor::mvin);
+  check_order(*region, address, size, pc, Accessor::mvin);
+  loads_++;
+  if (region->writable) {
+    if (load_pcs_.empty() || load_pcs_.back().second != pc) load_pcs_.emplace_back(loads_ - 1, pc);
+    mark_rows(region->loaded_rows, *region, address, size, loads_);
+    region->last_loaded = loads_;
+  }
+  return region->bytes.data() + (address - region->base);
+}
+
+u8* Memory::store_row(u64 address, u64 size, u64 pc) {
+  Region& region = writable(address, size, Accessor::mvout);
+  check_order(region, address, size, pc, Accessor::mvout);
+  u8* bytes = region.bytes.data() + (address - region.base);
+  if (ordering_ == Ordering::record) store_log_.add(stores_, address, bytes, size);
+  stores_++;
+  store_pcs_.push_back(pc);
+  mark_rows(region.stored_rows, region, address, size, stores_);
+  region.last_stored = stores_;
+  return bytes;
+}
+
+void Memory::fence() {
+  fenced_stores_ = stores_;
+  fenced_loads_ = loads_;
+  store_pcs_.clear();
+  load_pcs_.clear();
+  loop_loads_.clear();
+}
+
+Region& Memory::writable(u64 address, u64 size, Accessor accessor) {
   Region* region = find(address, size);
   if (!region) throw_outside(address, size, accessor);
   if (!region->writable) {
@@ -64,40 +115,62 @@ u8* Memory::write(u64 address, u64 size, Accessor accessor) {
                 static_cast<unsigned long long>(size), static_cast<unsigned long long>(address),
                 region->name.c_str());
   }
-  return region->bytes.data() + (address - region->base);
+  return *region;
 }
 
-u8* Memory::write_unordered(u64 address, u64 size, u64 pc) {
-  u8* bytes = write(address, size, Accessor::mvout);
-  Region& region = *find(address, size);
-  if (region.store_numbers.empty()) region.store_numbers.resize(region.bytes.size(), 0);
-  if (store_pcs_.empty() || store_pcs_.back() != pc) store_pcs_.push_back(pc);
-  const u32 number = fenced_ + static_cast<u32>(store_pcs_.size());
-  region.last_store = number;
-  std::fill_n(region.store_numbers.begin() + static_cast<std::ptrdiff_t>(address - region.base),
-              size, number);
-  return bytes;
+// Everything behind a move-out to the same bytes, but another move-out; and a write behind a
+// move-in.
+void Memory::check_order(const Region& region, u64 address, u64 size, u64 pc, Accessor accessor) {
+  if (ordering_ == Ordering::ignore) return;
+  OpenOrder order;
+  order.address = address;
+  order.bytes = size;
+  order.pc = pc;
+  const bool writes = accessor == Accessor::mvout || accessor == Accessor::cpu_store;
+  order.kind = writes ? FaultKind::unordered_dram_write : FaultKind::unordered_dram_read;
+  if (accessor != Accessor::mvout && region.last_stored > fenced_stores_) {
+    const u64 newest = newest_row(region.stored_rows, region, address, size);
+    if (newest > fenced_stores_) {
+      order.earlier_row = newest - 1;
+      order.earlier_pc = store_pcs_[newest - fenced_stores_ - 1];
+      report(order, accessor, region);
+    }
+  }
+  if (writes && region.last_loaded > fenced_loads_) {
+    const u64 newest = newest_row(region.loaded_rows, region, address, size);
+    if (newest > fenced_loads_) {
+      order.is_behind_load = true;
+      order.earlier_row = settled_load(newest - 1);
+      auto begun = load_pcs_.rbegin();
+      while (begun->first > newest - 1) ++begun;
+      order.earlier_pc = begun->second;
+      report(order, accessor, region);
+    }
+  }
 }
 
-void Memory::fence() {
-  fenced_ += static_cast<u32>(store_pcs_.size());
-  store_pcs_.clear();
-}
-
-void Memory::check_ordered(const Region& region, u64 address, u64 size, Accessor accessor) const {
-  const u32* numbers = region.store_numbers.data() + (address - region.base);
-  const u32 newest = *std::max_element(numbers, numbers + size);
-  if (newest <= fenced_) return;
-  Fault fault{FaultKind::unordered_dram_read, ""};
+void Memory::report(OpenOrder order, Accessor accessor, const Region& region) {
   char text[256];
   std::snprintf(text, sizeof text,
-                "%s %llu bytes at 0x%llx in %s that an earlier mvout wrote, with no fence in "
-                "between: the accelerator does not order the two",
-                verb(accessor), static_cast<unsigned long long>(size),
-                static_cast<unsigned long long>(address), region.name.c_str());
-  fault.message = text;
-  fault.second_pc = store_pcs_[newest - fenced_ - 1];
-  throw fault;
+                "%s %llu bytes at 0x%llx in %s that an earlier %s, with no fence in between: the "
+                "accelerator does not order the two",
+                verb(accessor), static_cast<unsigned long long>(order.bytes),
+                static_cast<unsigned long long>(order.address), region.name.c_str(),
+                order.is_behind_load ? "mvin reads" : "mvout writes");
+  order.message = text;
+  if (ordering_ == Ordering::refuse) {
+    throw Fault{order.kind, order.message, order.pc, order.earlier_pc};
+  }
+  open_orders_.push_back(std::move(order));
+  open_orders_made_++;
+}
+
+// The row of a move-in that shows that `row` has been read: a loop's may come in any order.
+u64 Memory::settled_load(u64 row) const {
+  for (const auto& [first, end] : loop_loads_) {
+    if (first <= row && row < end) return end - 1;
+  }
+  return row;
 }
 
 }  // namespace cosim

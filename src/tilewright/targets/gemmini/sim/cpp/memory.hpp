@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstring>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fault.hpp"
+#include "order.hpp"
 #include "types.hpp"
 
 namespace cosim {
@@ -21,10 +24,12 @@ struct Region {
   bool input = false;
   std::string name;
 
-  // For each byte, the number of the accelerator store that wrote it last (0: none).
-  // Allocated by the first such store.
-  std::vector<u32> store_numbers;
-  u32 last_store = 0;
+  // For each byte, 1 + the number of the row moved out to it, and in from it, last (0: none).
+  // Allocated by the first such move.
+  std::vector<u32> stored_rows;
+  std::vector<u32> loaded_rows;
+  u64 last_stored = 0;
+  u64 last_loaded = 0;
 
   bool contains(u64 address, u64 size) const {
     return address >= base && size <= bytes.size() && address - base <= bytes.size() - size;
@@ -36,32 +41,54 @@ enum class Accessor { cpu_load, cpu_store, mvin, mvout };
 
 class Memory {
  public:
+  explicit Memory(Ordering ordering) : ordering_(ordering) {}
+
   // Throws std::invalid_argument when the region is empty, wraps around or overlaps another.
   void add(Region region);
 
   // The region holding [address, address + size), or nullptr.
   Region* find(u64 address, u64 size);
 
-  // Start of the bytes to read. Throws a Fault for bytes outside every region, or written by an
-  // accelerator store since the last fence: the accelerator does not order the two.
-  const u8* read(u64 address, u64 size, Accessor accessor);
+  // Start of the bytes that the CPU reads or writes. Throws a Fault for bytes outside every region,
+  // and for those that may not be written.
+  const u8* read(u64 address, u64 size, u64 pc);
+  u8* write(u64 address, u64 size, u64 pc);
 
-  // Start of the bytes to write. Throws a Fault for bytes that may not be written.
-  u8* write(u64 address, u64 size, Accessor accessor);
+  // The same for a row that the accelerator moves in or out, by the instruction at `pc`.
+  const u8* load_row(u64 address, u64 size, u64 pc);
+  u8* store_row(u64 address, u64 size, u64 pc);
 
-  // As `write`, for an accelerator store by the instruction at `pc`.
-  u8* write_unordered(u64 address, u64 size, u64 pc);
+  // The accelerator may move the rows in between in any order among themselves.
+  void begin_loop_loads() { loop_loads_.push_back({loads_, loads_}); }
+  void end_loop_loads() { loop_loads_.back().second = loads_; }
 
-  // Orders all accelerator stores so far before everything that follows.
+  // Orders all accelerator moves so far before everything that follows.
   void fence();
 
- private:
-  void check_ordered(const Region& region, u64 address, u64 size, Accessor accessor) const;
+  // Accesses that nothing orders behind an earlier one, as they were made; taken by the timing model.
+  std::deque<OpenOrder>& open_orders() { return open_orders_; }
+  u64 open_orders_made() const { return open_orders_made_; }
+  const StoreLog& store_log() const { return store_log_; }
 
+ private:
+  Region& writable(u64 address, u64 size, Accessor accessor);
+  void check_order(const Region& region, u64 address, u64 size, u64 pc, Accessor accessor);
+  void report(OpenOrder order, Accessor accessor, const Region& region);
+  u64 settled_load(u64 row) const;
+
+  const Ordering ordering_;
   std::vector<Region> regions_;
-  std::size_t last_ = 0;           // the region found last: accesses are local
-  u32 fenced_ = 0;                 // stores up to this number are ordered
-  std::vector<u64> store_pcs_;     // program counters of the stores after that
+  std::size_t last_ = 0;              // the region found last: accesses are local
+  u64 stores_ = 0;                    // rows moved out so far
+  u64 loads_ = 0;                     // and in
+  u64 fenced_stores_ = 0;             // those before the last fence
+  u64 fenced_loads_ = 0;
+  std::vector<u64> store_pcs_;        // of rows moved out after the last fence
+  std::deque<std::pair<u64, u64>> load_pcs_;    // first row and instruction, of those moved in
+  std::deque<std::pair<u64, u64>> loop_loads_;  // rows of hardware loops: first, end
+  std::deque<OpenOrder> open_orders_;
+  u64 open_orders_made_ = 0;
+  StoreLog store_log_;
 };
 
 }  // namespace cosim

@@ -67,7 +67,7 @@ void finish(Hart& hart) {
 
 // Runs a program in `memory` and fills everything in the result but the outputs.
 Result run(const Config& config, Memory& memory, const Hart::Start& start,
-           const std::vector<u64>& arguments, Mode mode, const Limits& limits) {
+           const std::vector<u64>& arguments, Mode mode, OrderPolicy order, const Limits& limits) {
   Result result;
   // Bare-metal programs may measure with whatever the memories hold at power-on.
   Accelerator accelerator(config, memory, !start.is_machine);
@@ -82,13 +82,19 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
   try {
     if (with_timing) {
       EventSource source(hart, kEventBatch);
-      TimingModel timing(config, source, start.is_machine, mode == Mode::timed_every_cycle);
+      TimingModel timing(config, source, memory, start.is_machine,
+                         mode == Mode::timed_every_cycle);
       const TimingStatus status = timing.run(limits.cycles, hart_limit.deadline);
       if (status == TimingStatus::finished) finish(hart);
       if (status == TimingStatus::cycle_limit) result.status = "slower_than_limit";
       if (status == TimingStatus::source_limit) result.status = "timeout";
       result.cycles = timing.cycles();
       timing.report(result.breakdown, result.hotspots);
+      result.unordered = timing.unordered();
+      if (order == OrderPolicy::fence && !result.unordered.empty()) {
+        const OpenOrder& first = result.unordered.front().first;
+        throw Fault{first.kind, first.message, first.pc, first.earlier_pc};
+      }
     } else if (hart.run(events, 1) != HartStatus::finished) {
       result.status = "timeout";
     }
@@ -105,14 +111,19 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
   return result;
 }
 
+Ordering ordering(Mode mode, OrderPolicy order) {
+  if (mode != Mode::functional) return Ordering::record;
+  return order == OrderPolicy::fence ? Ordering::refuse : Ordering::ignore;
+}
+
 }  // namespace
 
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
-                  const std::string& symbol, Mode mode, const Limits& limits) {
+                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits) {
   const auto entry = elf.symbol(symbol);
   if (!entry) throw std::invalid_argument("the ELF file does not define " + symbol);
   if (arguments.size() > 8) throw std::invalid_argument("a kernel takes at most 8 arguments");
-  Memory memory;
+  Memory memory(ordering(mode, order));
   for (const ElfSegment& segment : elf.segments) {
     memory.add(region_of(segment, segment.executable ? "the code" : "the kernel's static data"));
   }
@@ -133,7 +144,7 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
   Hart::Start start;
   start.pc = *entry;
   start.stack_pointer = kStackBase + kStackBytes;
-  Result result = run(config, memory, start, addresses, mode, limits);
+  Result result = run(config, memory, start, addresses, mode, order, limits);
   for (const auto& [address, size] : writable) {
     result.outputs.push_back(memory.find(address, size)->bytes);
   }
@@ -144,7 +155,7 @@ Result run_program(const Config& config, const Elf& elf,
                    std::vector<std::pair<u64, std::vector<u8>>> segments,
                    const std::vector<std::pair<u64, u64>>& read, Mode mode,
                    const Limits& limits) {
-  Memory memory;
+  Memory memory(ordering(mode, OrderPolicy::fence));
   for (const ElfSegment& segment : elf.segments) memory.add(region_of(segment, "the program"));
   for (auto& [address, bytes] : segments) load_segment(memory, address, std::move(bytes));
   Hart::Start start;
@@ -152,7 +163,7 @@ Result run_program(const Config& config, const Elf& elf,
   start.is_machine = true;
   start.finish_address = elf.symbol("tohost");
   if (!start.finish_address) throw std::invalid_argument("the program has no symbol tohost");
-  Result result = run(config, memory, start, {}, mode, limits);
+  Result result = run(config, memory, start, {}, mode, OrderPolicy::fence, limits);
   for (const auto& [address, size] : read) {
     const Region* region = memory.find(address, size);
     if (!region) throw std::invalid_argument("the range to read is outside the program's memory");

@@ -19,6 +19,10 @@ struct Limits {
   std::optional<double> host_s;
 };
 
+// What is done about DRAM accesses that no fence orders: a fault, or, for those that the modelled
+// timing shows to come in order, a note in the result.
+enum class OrderPolicy { fence, timing };
+
 enum class Mode { functional, timed, timed_every_cycle };
 
 // A cause of lost cycles and the first instruction it hit.
@@ -39,6 +43,7 @@ struct Result {
   std::vector<std::vector<u8>> outputs;
   std::vector<std::pair<std::string, u64>> breakdown;
   std::vector<Hotspot> hotspots;
+  std::vector<UnorderedPair> unordered;  // that were not raced
 };
 
 // An array a kernel takes.
@@ -53,7 +58,7 @@ struct Argument {
 // `outputs` holds the bytes of the writable arguments, in order.
 // Throws std::invalid_argument for a file or arguments that cannot be loaded.
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
-                  const std::string& symbol, Mode mode, const Limits& limits);
+                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits);
 
 // Runs a bare-metal program from its entry until it writes to `tohost`. Cycles are those between
 // its first two reads of mcycle. `outputs` holds the bytes of each (address, size) in `read`.

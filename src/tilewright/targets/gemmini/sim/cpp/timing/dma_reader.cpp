@@ -15,11 +15,13 @@ Window best_window(u64 address, int left, int smallest, int limit) {
 }
 
 DmaReader::DmaReader(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
-                     CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown)
+                     MemoryOrder& order, CpuCache& cpu_cache,
+                     CommandTracker& tracker, Breakdown& breakdown)
     : config_(config),
       clock_(clock),
       ports_(ports),
       memory_(memory),
+      memory_order_(order),
       cpu_cache_(cpu_cache),
       tracker_(tracker),
       breakdown_(breakdown),
@@ -150,6 +152,7 @@ void DmaReader::issue_requests() {
   const int end = static_cast<int>(address & static_cast<u64>(window.window - 1)) + window.bytes;
   if (end <= window.window - config_.dma_bus_bytes) request.beats++;
   request.order = order_++;
+  memory_order_.read(splitting_.sequence, address, static_cast<u64>(window.bytes));
   const bool modified = cpu_cache_.share(address);
   request.ready =
       memory_.access(address, clock_.now + static_cast<Cycle>(config_.dma_issue_latency),
@@ -161,6 +164,7 @@ void DmaReader::issue_requests() {
   split_bytes_ += window.bytes;
   if (split_bytes_ < splitting_.bytes) return;
   is_splitting_ = false;
+  memory_order_.row_read(static_cast<u64>(splitting_.repeats) + 1);
   start_next_row();
 }
 

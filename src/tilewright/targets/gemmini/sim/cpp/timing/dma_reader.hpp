@@ -11,6 +11,7 @@
 #include "completions.hpp"
 #include "../cpu_cache.hpp"
 #include "fifo.hpp"
+#include "memory_order.hpp"
 #include "memory_system.hpp"
 #include "ports.hpp"
 
@@ -20,6 +21,7 @@ namespace cosim {
 struct RowRead {
   u64 address = 0;
   u64 pc = 0;
+  u64 sequence = 0;
   u32 row = 0;
   bool in_accumulator = false;
   bool is_wide = false;  // elements as wide as sums
@@ -34,7 +36,7 @@ struct RowRead {
 class DmaReader {
  public:
   DmaReader(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
-            CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown);
+            MemoryOrder& order, CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown);
 
   // Zeros do not come from memory; one row is written at a time.
   bool accepts_zeros() const { return !has_zeros_; }
@@ -81,6 +83,7 @@ class DmaReader {
   Clock& clock_;
   Ports& ports_;
   MemorySystem& memory_;
+  MemoryOrder& memory_order_;
   CpuCache& cpu_cache_;
   CommandTracker& tracker_;
   Breakdown& breakdown_;

@@ -13,11 +13,13 @@ constexpr Cycle kReadLatency = 3;
 }  // namespace
 
 DmaWriter::DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
-                     CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown)
+                     MemoryOrder& order, CpuCache& cpu_cache,
+                     CommandTracker& tracker, Breakdown& breakdown)
     : config_(config),
       clock_(clock),
       ports_(ports),
       memory_(memory),
+      order_(order),
       cpu_cache_(cpu_cache),
       tracker_(tracker),
       breakdown_(breakdown),
@@ -48,6 +50,7 @@ void DmaWriter::send_row() {
         best_window(address, left, config_.dma_bus_bytes, config_.dma_max_request_bytes);
     const Cycle first_beat = clock_.now + static_cast<Cycle>(config_.dma_store_latency) + beats;
     beats += static_cast<Cycle>(window.window / config_.dma_bus_bytes);
+    order_.write(row.sequence, address, static_cast<u64>(window.bytes));
     const bool fills_line = window.bytes == config_.l2_line_bytes;
     const Cycle answer = memory_.access(
         address, first_beat,
@@ -59,6 +62,7 @@ void DmaWriter::send_row() {
     address += static_cast<u64>(window.bytes);
     left -= window.bytes;
   }
+  if (row.sends) order_.row_written();
   bus_free_ = clock_.now + std::max<Cycle>(beats, 1);
 }
 

@@ -10,6 +10,7 @@
 #include "completions.hpp"
 #include "../cpu_cache.hpp"
 #include "fifo.hpp"
+#include "memory_order.hpp"
 #include "memory_system.hpp"
 #include "ports.hpp"
 
@@ -20,6 +21,7 @@ namespace cosim {
 struct RowStore {
   u64 address = 0;
   u64 pc = 0;
+  u64 sequence = 0;
   u32 row = 0;
   bool in_accumulator = false;
   bool sends = false;
@@ -31,7 +33,7 @@ struct RowStore {
 class DmaWriter {
  public:
   DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
-            CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown);
+            MemoryOrder& order, CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown);
 
   bool accepts() const { return reads_.size() < kReadQueue; }
   void push(const RowStore& row) { reads_.push(row); }
@@ -51,6 +53,7 @@ class DmaWriter {
   Clock& clock_;
   Ports& ports_;
   MemorySystem& memory_;
+  MemoryOrder& order_;
   CpuCache& cpu_cache_;
   CommandTracker& tracker_;
   Breakdown& breakdown_;

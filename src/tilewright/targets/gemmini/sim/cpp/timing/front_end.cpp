@@ -5,18 +5,20 @@
 namespace cosim {
 
 FrontEnd::FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
-                   ReservationStation& station, Breakdown& breakdown)
+                   ReservationStation& station, MemoryOrder& order, Breakdown& breakdown)
     : config_(config),
       clock_(clock),
       source_(source),
       cache_(cache),
       station_(station),
+      order_(order),
       breakdown_(breakdown),
       unroller_(config, clock, station) {}
 
 void FrontEnd::skip_to_mark() {
   while (const Event* event = source_.peek()) {
     const EventKind kind = event->kind;
+    order_.skip(event->open_orders);
     if (kind == EventKind::load || kind == EventKind::store) {
       cache_.access(event->rs1, kind == EventKind::store);
     }
@@ -73,6 +75,7 @@ CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
         break;
       case EventKind::load:
       case EventKind::store:
+        order_.access(event->open_orders);
         if (!cache_.access(event->rs1, event->kind == EventKind::store)) {
           cpu_time_ = clock_.now + static_cast<Cycle>(config_.cpu_l1_miss);
         }
@@ -115,8 +118,10 @@ bool FrontEnd::send(const Event& event) {
     clock_.changed = true;
     return false;
   }
-  queue_.push({TimedCommand(event.funct, event.rs1, event.rs2, event.pc),
-               clock_.now + static_cast<Cycle>(config_.commands_front_latency)});
+  TimedCommand command(event.funct, event.rs1, event.rs2, event.pc);
+  command.sequence = sent_++;
+  order_.send(event.open_orders, command.sequence);
+  queue_.push({command, clock_.now + static_cast<Cycle>(config_.commands_front_latency)});
   cpu_time_ = clock_.now;
   return true;
 }

@@ -9,6 +9,7 @@
 #include "event_source.hpp"
 #include "fifo.hpp"
 #include "loop_unroller.hpp"
+#include "memory_order.hpp"
 #include "reservation_station.hpp"
 
 namespace cosim {
@@ -18,7 +19,7 @@ enum class CpuStatus { running, finished, source_limit };
 class FrontEnd {
  public:
   FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
-           ReservationStation& station, Breakdown& breakdown);
+           ReservationStation& station, MemoryOrder& order, Breakdown& breakdown);
 
   // Drops events up to and including the first mark, keeping what they leave in the cache.
   void skip_to_mark();
@@ -53,6 +54,7 @@ class FrontEnd {
   EventSource& source_;
   CpuCache& cache_;
   ReservationStation& station_;
+  MemoryOrder& order_;
   Breakdown& breakdown_;
 
   Fifo<Queued> queue_;
@@ -61,6 +63,7 @@ class FrontEnd {
   bool is_timed_ = false;      // whether `cpu_time_` includes the next event
   bool is_at_fence_ = false;
   u64 event_pc_ = 0;
+  u64 sent_ = 0;               // commands
 };
 
 }  // namespace cosim

@@ -38,6 +38,7 @@ RowRead LoadController::row_of(const TimedCommand& command) const {
   RowRead row;
   row.address = command.rs1 + static_cast<u64>(row_) * config.stride;
   row.pc = command.pc;
+  row.sequence = command.sequence;
   row.row = command.second.address.row() + static_cast<u32>(row_);
   row.in_accumulator = command.second.address.in_accumulator();
   row.is_wide = row.in_accumulator && !config.shrunk;

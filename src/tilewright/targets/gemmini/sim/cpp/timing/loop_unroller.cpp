@@ -31,6 +31,7 @@ bool LoopUnroller::take(const TimedCommand& command) {
   free.loop = registers_.take(command.funct, command.rs1, command.rs2);
   if (!free.loop) return true;
   free.pc = command.pc;
+  free.sequence = command.sequence;
   for (int role = 0; role < kLoopRoles; role++) {
     free.parts[role] = {free.loop->stream(static_cast<LoopRole>(role))};
   }
@@ -149,7 +150,9 @@ LoopUnroller::Flight* LoopUnroller::chosen(LoopRole& role) {
 void LoopUnroller::send(Flight& flight, LoopRole role) {
   LoopStream& stream = *flight.parts[role].stream;
   const CommandWords words = stream.command();
-  output.push({TimedCommand(words.funct, words.rs1, words.rs2, flight.pc), clock_.now + 1});
+  TimedCommand command(words.funct, words.rs1, words.rs2, flight.pc);
+  command.sequence = flight.sequence;
+  output.push({command, clock_.now + 1});
   stream.advance();
   clock_.changed = true;
 }

@@ -47,6 +47,7 @@ class LoopUnroller {
   struct Flight {
     std::unique_ptr<Loop> loop;
     u64 pc = 0;
+    u64 sequence = 0;
     std::array<Part, kLoopRoles> parts;
     bool is_done(LoopRole role) const {
       const Part& part = parts[role];

@@ -33,6 +33,7 @@ void StoreController::send_row(const TimedCommand& command) {
   RowStore row;
   row.address = command.rs1 + static_cast<u64>(row_) * store_config_.stride;
   row.pc = command.pc;
+  row.sequence = command.sequence;
   row.row = tile.address.row() + static_cast<u32>(block_ * config_.array_dim + row_);
   row.in_accumulator = tile.address.in_accumulator();
   row.sends = block_ == blocks - 1;

@@ -11,6 +11,7 @@ struct TimedCommand {
   u64 rs1 = 0;
   u64 rs2 = 0;
   u64 pc = 0;
+  u64 sequence = 0;  // of the CPU's command, which a loop's commands share
   Tile first;   // rs1 of preload and compute
   Tile second;  // rs2 of everything but config
 

@@ -12,24 +12,25 @@ int moves_in_flight(const Config& config) { return config.dma_in_flight / config
 
 }  // namespace
 
-TimingModel::TimingModel(const Config& config, EventSource& source, bool waits_for_mark,
-                         bool steps_every_cycle)
+TimingModel::TimingModel(const Config& config, EventSource& source, Memory& contents,
+                         bool waits_for_mark, bool steps_every_cycle)
     : steps_every_cycle_(steps_every_cycle),
       ports_(config),
       memory_(config),
+      order_(contents),
       cpu_cache_(config),
       station_(config, clock_),
       completions_(station_),
       load_tracker_(kLoadUnit, moves_in_flight(config), completions_),
       store_tracker_(kStoreUnit, moves_in_flight(config), completions_),
-      reader_(config, clock_, ports_, memory_, cpu_cache_, load_tracker_, breakdown_),
-      writer_(config, clock_, ports_, memory_, cpu_cache_, store_tracker_, breakdown_),
+      reader_(config, clock_, ports_, memory_, order_, cpu_cache_, load_tracker_, breakdown_),
+      writer_(config, clock_, ports_, memory_, order_, cpu_cache_, store_tracker_, breakdown_),
       mesh_(config, clock_, ports_, completions_),
       load_(config, clock_, station_.issued[kLoadUnit], load_tracker_, reader_),
       execute_(config, clock_, ports_, station_.issued[kExecuteUnit], mesh_, completions_,
                breakdown_),
       store_(config, clock_, station_.issued[kStoreUnit], store_tracker_, writer_),
-      front_end_(config, clock_, source, cpu_cache_, station_, breakdown_) {
+      front_end_(config, clock_, source, cpu_cache_, station_, order_, breakdown_) {
   if (waits_for_mark) front_end_.skip_to_mark();
 }
 

@@ -16,6 +16,7 @@
 #include "execute_controller.hpp"
 #include "front_end.hpp"
 #include "load_controller.hpp"
+#include "memory_order.hpp"
 #include "memory_system.hpp"
 #include "mesh.hpp"
 #include "ports.hpp"
@@ -31,7 +32,7 @@ class TimingModel {
   // With `waits_for_mark`, time starts at the program's first read of its cycle counter and
   // stops at the second.
   // `steps_every_cycle` does not skip cycles in which nothing changes: slower, same results.
-  TimingModel(const Config& config, EventSource& source, bool waits_for_mark,
+  TimingModel(const Config& config, EventSource& source, Memory& contents, bool waits_for_mark,
               bool steps_every_cycle);
 
   // Runs to the end of the program, to `limit` cycles, or until the program or the deadline
@@ -40,6 +41,9 @@ class TimingModel {
                    std::optional<std::chrono::steady_clock::time_point> deadline);
 
   Cycle cycles() const { return clock_.now; }
+
+  // DRAM accesses without a fence that came in order.
+  const std::vector<UnorderedPair>& unordered() const { return order_.unordered(); }
 
   void report(std::vector<std::pair<std::string, u64>>& breakdown,
               std::vector<Hotspot>& hotspots) const {
@@ -56,6 +60,7 @@ class TimingModel {
   Breakdown breakdown_;
   Ports ports_;
   MemorySystem memory_;
+  MemoryOrder order_;
   CpuCache cpu_cache_;
   ReservationStation station_;
   Completions completions_;
