@@ -176,7 +176,18 @@ def _simplify_loop(loop: Loop, env: Env) -> Body:
         once = at_value(loop.body, loop.var, loop.lower)
         return _simplify(with_notes(once, loop.notes), env)
     body = _simplify(loop.body, entered(env, loop))
+    if fewest >= 1 and _only_first(loop, body):
+        once = at_value(body, loop.var, loop.lower)
+        return _simplify(with_notes(once, loop.notes), env)
     return (replace(loop, body=body),) if body else ()
+
+
+def _only_first(loop: Loop, body: Body) -> bool:
+    """Whether all that a loop does is guarded to happen in its first iteration."""
+    first = Compare("==", var(loop.var), loop.lower)
+    return bool(body) and all(
+        isinstance(s, Guard) and not s.orelse and first in s.condition for s in body
+    )
 
 
 def with_notes(body: Body, notes: tuple[str, ...]) -> Body:

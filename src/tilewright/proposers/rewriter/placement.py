@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from tilewright.proposers.rewriter.buffers import (
     Buffer,
@@ -15,6 +17,14 @@ from tilewright.proposers.rewriter.machine import Machine, Space
 
 ELSEWHERE = 1 << 24
 """Rows from here on exist in no memory: a grown buffer waits there for its place."""
+
+
+Place: TypeAlias = tuple[int, int]
+"""Row of the first slot, and rows from slot to slot."""
+BEAM = 48
+"""Placements kept after each buffer."""
+PARTNERS_SHARE, SLOTS_SHARE, OTHERS_SHARE = 4.0, 1.0, 0.5
+"""What it costs to share a bank: a product waits for each row; loads disturb reads now and then."""
 
 
 def placed(kernel: Kernel, machine: Machine) -> Kernel:
@@ -43,25 +53,71 @@ def spread(kernel: Kernel, machine: Machine) -> Kernel:
     return kernel
 
 
-def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> dict[str, tuple[int, int]]:
-    """Base and slot stride per buffer of a memory; empty when it is too full to choose."""
+def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> dict[str, Place]:
+    """Base and slot stride per buffer of a memory; empty when it is too full to choose.
+
+    A beam search over whole placements, the largest buffers first.
+    """
     buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
     together = _used_together(kernel, machine, buffers)
-    order = sorted(buffers, key=lambda b: (-b.slots, -b.rows))
-    plan: dict[str, tuple[int, int]] = {}
-    for buffer in order:
-        best = min(
-            _positions(buffer, order, plan, space),
-            key=lambda p: _cost(buffer, p, order, plan, together, space),
-            default=None,
-        )
-        if best is None:
-            return {}
-        plan[buffer.name] = best
-    return plan
+    beam: list[_Placement] = [_Placement((), 0.0)]
+    for buffer in sorted(buffers, key=lambda b: -b.rows * b.slots):
+        grown = [
+            placement.with_buffer(buffer, place, together, space)
+            for placement in beam
+            for place in _positions(buffer, placement, space)
+        ]
+        beam = sorted(grown, key=lambda p: (p.cost, p.addresses))[:BEAM]
+    return dict(beam[0].named) if beam else {}
 
 
-def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, tuple[int, int]]:
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Places of some buffers, and how much what is there collides."""
+
+    taken: tuple[tuple[Buffer, Place], ...]
+    cost: float
+
+    @property
+    def named(self) -> list[tuple[str, Place]]:
+        return [(buffer.name, place) for buffer, place in self.taken]
+
+    @property
+    def addresses(self) -> tuple[Place, ...]:
+        return tuple(place for _, place in self.taken)
+
+    def with_buffer(
+        self, buffer: Buffer, place: Place, together: set[frozenset[str]], space: Space
+    ) -> _Placement:
+        """One buffer more: what it shares banks with, weighted by how much that costs."""
+        slots = [_shares(rows, space) for rows in _at(buffer, *place)]
+        cost = self.cost
+        for position, slot in enumerate(slots):
+            cost += SLOTS_SHARE * sum(_collision(slot, s) for s in slots[:position])
+        for other, there in self.taken:
+            weight = (
+                PARTNERS_SHARE if frozenset((buffer.name, other.name)) in together else OTHERS_SHARE
+            )
+            theirs = [_shares(rows, space) for rows in _at(other, *there)]
+            pairs = [_collision(a, b) for a in slots for b in theirs]
+            cost += weight * sum(pairs) / len(pairs)
+        return _Placement((*self.taken, (buffer, place)), round(cost, 9))
+
+
+def _shares(rows: tuple[int, int], space: Space) -> list[float]:
+    """The part of some rows that lies in each bank."""
+    first, end = rows
+    starts = range(0, space.rows, space.bank_rows)
+    inside = [max(0, min(end, s + space.bank_rows) - max(first, s)) for s in starts]
+    return [n / (end - first) for n in inside]
+
+
+def _collision(left: list[float], right: list[float]) -> float:
+    """How likely a row of each lies in the same bank."""
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, Place]:
     """Base and slot stride per buffer, the largest first and one behind the other."""
     need = sum(b.rows * b.slots for b in buffers)
     if need > space.rows:
@@ -73,7 +129,7 @@ def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, tuple[int, int]
     return plan
 
 
-def _moved(kernel: Kernel, buffers: list[Buffer], plan: dict[str, tuple[int, int]]) -> Kernel:
+def _moved(kernel: Kernel, buffers: list[Buffer], plan: dict[str, Place]) -> Kernel:
     return relocated(kernel, [(b, *plan[b.name]) for b in buffers if b.name in plan])
 
 
@@ -92,21 +148,20 @@ def _used_together(kernel: Kernel, machine: Machine, buffers: list[Buffer]) -> s
     return {frozenset((a, b)) for names in readers.values() for a in names for b in names if a != b}
 
 
-def _positions(
-    buffer: Buffer, order: list[Buffer], plan: dict[str, tuple[int, int]], space: Space
-) -> Iterator[tuple[int, int]]:
-    """Places that are free: from each bank's start or behind a placed buffer."""
-    used = [i for b in order if b.name in plan for i in _at(b, *plan[b.name])]
-    bases = sorted({*range(0, space.rows, space.bank_rows), *(end for _, end in used)})
-    strides = [0]
+def _positions(buffer: Buffer, placement: _Placement, space: Space) -> Iterator[Place]:
+    """Places that are free: from a bank's start, up to a bank's end, or behind another buffer."""
+    used = [i for other, place in placement.taken for i in _at(other, *place)]
+    strides = [buffer.rows if buffer.slots > 1 else 0]
     if buffer.slots > 1:
         banks = range(1, space.banks // buffer.slots + 1)
-        strides = [n * space.bank_rows for n in banks if n * space.bank_rows >= buffer.rows]
-        strides.append(buffer.rows)
-    for base in bases:
-        for stride in strides:
+        strides += [n * space.bank_rows for n in banks if n * space.bank_rows > buffer.rows]
+    starts = range(0, space.rows, space.bank_rows)
+    for stride in strides:
+        length = stride * (buffer.slots - 1) + buffer.rows
+        up_to = {s + space.bank_rows - length for s in starts}
+        for base in sorted({*starts, *up_to, *(end for _, end in used)}):
             rows = _at(buffer, base, stride)
-            inside = rows[-1][1] <= space.rows
+            inside = base >= 0 and rows[-1][1] <= space.rows
             if inside and not any(a < d and c < b for a, b in rows for c, d in used):
                 yield base, stride
 
@@ -114,32 +169,3 @@ def _positions(
 def _at(buffer: Buffer, base: int, stride: int) -> list[tuple[int, int]]:
     starts = [base + s * stride for s in range(buffer.slots)]
     return [(s, s + buffer.rows) for s in starts]
-
-
-def _cost(
-    buffer: Buffer,
-    position: tuple[int, int],
-    order: list[Buffer],
-    plan: dict[str, tuple[int, int]],
-    together: set[frozenset[str]],
-    space: Space,
-) -> tuple[int, int, int, int]:
-    """Shared banks with partners, between own slots, with anyone; then the lowest address."""
-    slots = [_banks(rows, space) for rows in _at(buffer, *position)]
-    mine = set().union(*slots)
-    partners = others = 0
-    for placed_buffer in order:
-        if placed_buffer.name in plan:
-            theirs = set().union(
-                *(_banks(r, space) for r in _at(placed_buffer, *plan[placed_buffer.name]))
-            )
-            shared = len(mine & theirs)
-            others += shared
-            if frozenset((buffer.name, placed_buffer.name)) in together:
-                partners += shared
-    own = sum(len(a & b) for i, a in enumerate(slots) for b in slots[:i])
-    return partners, own, others, position[0]
-
-
-def _banks(rows: tuple[int, int], space: Space) -> set[int]:
-    return set(range(rows[0] // space.bank_rows, (rows[1] - 1) // space.bank_rows + 1))

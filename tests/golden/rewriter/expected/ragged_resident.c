@@ -9,7 +9,7 @@ void kernel(const int8_t X[40][72], const int8_t W[72][100], int8_t Y[40][100]) 
     const int width = 100 - c < 64 ? 100 - c : 64;
     for (int d = 0; d < 72; d += 16) {
       const int depth = 72 - d < 16 ? 72 - d : 16;
-      mvin2(&W[d][c], SPAD(c + 8 * d + 8192), width, depth);
+      mvin2(&W[d][c], SPAD(c + 8 * d), width, depth);
     }
   }
   for (int r = 0; r < 40; r += 16) {
@@ -17,7 +17,7 @@ void kernel(const int8_t X[40][72], const int8_t W[72][100], int8_t Y[40][100]) 
     for (int c = 0; c < 100; c += 64) {
       const int width = 100 - c < 64 ? 100 - c : 64;
       mvin3(0, ACC(0), width, height);
-      mvin(&X[r][0], SPAD(4096 * (c / 64)), 16, height);
+      mvin(&X[r][0], SPAD(4096 * (c / 64) + 4096), 16, height);
       for (int d = 0; d < 72; d += 16) {
         const int slot = (c / 64 + d / 16 + 1) % 2;
         const int count = 56 - d < 16 ? 56 - d : 16;
@@ -25,12 +25,12 @@ void kernel(const int8_t X[40][72], const int8_t W[72][100], int8_t Y[40][100]) 
         const int slot2 = (c / 64 + d / 16) % 2;
         // X for the next iteration
         if (d + 16 < 72) {
-          mvin(&X[r][d + 16], SPAD(4096 * slot), count, height);
+          mvin(&X[r][d + 16], SPAD(4096 * slot + 4096), count, height);
         }
         for (int p = 0; p < width; p += 16) {
           const int part = width - p < 16 ? width - p : 16;
-          preload(SPAD(c + 8 * d + p + 8192), ACC(p) | ACCUMULATE, part, depth, part, height);
-          compute_preloaded(SPAD(4096 * slot2), NONE, depth, height, part, height);
+          preload(SPAD(c + 8 * d + p), ACC(p) | ACCUMULATE, part, depth, part, height);
+          compute_preloaded(SPAD(4096 * slot2 + 4096), NONE, depth, height, part, height);
         }
       }
       mvout(&Y[r][c], ACC(0), width, height);
