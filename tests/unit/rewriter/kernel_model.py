@@ -24,6 +24,9 @@ from tilewright.proposers.rewriter.ir import (
     Operand,
     Text,
 )
+from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.gemm import Gemm
+from tilewright.targets.gemmini.naive import naive_gemm
 
 Values = dict[str, int]
 Call = tuple[str, tuple[Any, ...]]
@@ -181,6 +184,11 @@ class Gemmini:
         assert row + offset + rows <= len(self.local[space])
         view = self.local[space][row + offset : row + offset + rows, :columns]
         view[:] = view + data if "ACCUMULATE" in flags else data
+
+
+def gemm(m: int, n: int, k: int) -> str:
+    """The generated start of an int8 product."""
+    return naive_gemm(Gemm(m, n, k), create_target().instance)
 
 
 def gemm_is_right(kernel: Kernel, m: int, n: int, k: int) -> bool:

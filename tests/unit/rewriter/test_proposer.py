@@ -7,9 +7,10 @@ import random
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from kernel_model import gemm_is_right
+from kernel_model import gemm, gemm_is_right
 
 from tilewright.core.records import (
     Brief,
@@ -31,7 +32,6 @@ from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import payoff, urgency
-from tilewright.targets.gemmini.naive import naive_gemm
 
 WORKLOAD = Workload("w", "gemmini", (), 1)
 RENAMED = {
@@ -70,7 +70,7 @@ def steps(target: TargetBrief, source: str, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("shape", [(128, 128, 128), (40, 100, 72)])
 def test_names_do_not_matter(target: TargetBrief, shape: tuple[int, int, int]) -> None:
-    source = naive_gemm(*shape)
+    source = gemm(*shape)
     assert renamed(source) != source
     for seed in range(3):
         plain = [renamed(s) for s in steps(target, source, seed)]
@@ -79,7 +79,7 @@ def test_names_do_not_matter(target: TargetBrief, shape: tuple[int, int, int]) -
 
 def test_candidates_are_right(target: TargetBrief, machine: Machine) -> None:
     shape = (40, 100, 72)
-    parent, proposer = trial(naive_gemm(*shape)), create_proposer()
+    parent, proposer = trial(gemm(*shape)), create_proposer()
     seen = set()
     for seed in range(3):
         for plan in proposer.plan(brief(target), parent, History([parent]), 6, seed):
@@ -90,7 +90,7 @@ def test_candidates_are_right(target: TargetBrief, machine: Machine) -> None:
 
 
 def test_comments_layout_and_loop_names_do_not_make_a_new_kernel(target: TargetBrief) -> None:
-    proposer, source = create_proposer(), naive_gemm(64, 64, 64)
+    proposer, source = create_proposer(), gemm(64, 64, 64)
     parent = trial(source)
     proposer.plan(brief(target), parent, History([parent]), 1, 0)
     other = re.sub(r"//.*", "", source).replace("  ", "    ")
@@ -104,9 +104,9 @@ def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
         "from tilewright.core.records import *\n"
         "from tilewright.targets.gemmini import create_target\n"
         "from tilewright.proposers.rewriter import create_proposer\n"
-        "from tilewright.targets.gemmini.naive import naive_gemm\n"
+        "from kernel_model import gemm\n"
         "t = create_target().brief(); p = create_proposer()\n"
-        "a = Trial(0, 0, Candidate(naive_gemm(96, 128, 64)), Failed('check', 'crash', ''))\n"
+        "a = Trial(0, 0, Candidate(gemm(96, 128, 64)), Failed('check', 'crash', ''))\n"
         "b = Brief(Workload('w', 'gemmini', (), 1), t, t.menu, 1, 9)\n"
         "for plan in p.plan(b, a, History([a]), 5, 7):\n"
         "    print(plan.text, [c.id for c in p.implement(b, a, plan, 2, 3)])\n"
@@ -118,6 +118,7 @@ def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parent,
         ).stdout
         for seed in ("1", "2")
     }
@@ -135,13 +136,13 @@ def test_source_that_cannot_be_lifted_gives_no_plans(target: TargetBrief) -> Non
 
 
 def test_a_plan_of_another_proposer_is_declined(target: TargetBrief) -> None:
-    parent = trial(naive_gemm(64, 64, 64))
+    parent = trial(gemm(64, 64, 64))
     plan = Plan(parent.candidate.id, "unroll", "unroll it", "llm")
     assert create_proposer().implement(brief(target), parent, plan, 2, 1) == []
 
 
 def test_plans_say_what_they_expect(target: TargetBrief) -> None:
-    parent = trial(naive_gemm(512, 512, 512))
+    parent = trial(gemm(512, 512, 512))
     option = tuple(o for o in target.menu if o.technique == "resident")
     plans = create_proposer().plan(brief(target, option), parent, History([parent]), 3, 0)
     assert any("rows loaded" in p.expected for p in plans)
@@ -166,7 +167,7 @@ def test_options_that_paid_are_drawn_more_often() -> None:
 
 
 def test_the_estimate_ranks_the_expert_kernel_first(machine: Machine) -> None:
-    kernel = simplify(lift(naive_gemm(12544, 64, 256), machine))
+    kernel = simplify(lift(gemm(12544, 64, 256), machine))
     costs = [estimate(kernel, machine).total]
     for text in (
         "resident B i before",
@@ -182,7 +183,7 @@ def test_the_estimate_ranks_the_expert_kernel_first(machine: Machine) -> None:
 
 
 def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
-    lines = naive_gemm(512, 512, 512).splitlines()
+    lines = gemm(512, 512, 512).splitlines()
     settings = [n for n, line in enumerate(lines) if line.startswith("  config_")]
     order = random.Random(1).sample(settings, len(settings))
     shuffled = [
@@ -197,7 +198,7 @@ def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
 
 def test_some_plans_go_back_to_an_ancestor(target: TargetBrief, machine: Machine) -> None:
     shape = (96, 128, 128)
-    start, proposer = trial(naive_gemm(*shape)), create_proposer()
+    start, proposer = trial(gemm(*shape)), create_proposer()
     unroll = Plan(start.candidate.id, "unroll", "t", "builtin", {"steps": "unroll jj 0"})
     child = proposer.implement(brief(target), start, unroll, 1, 0)[0]
     parent = Trial(1, 1, child, start.outcome)

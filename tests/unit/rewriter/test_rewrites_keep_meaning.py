@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_model import gemm_is_right, trace
+from kernel_model import gemm, gemm_is_right, trace
 
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
@@ -15,7 +15,6 @@ from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.targets.gemmini.naive import naive_gemm
 
 SHAPES = [(32, 64, 32), (48, 64, 64), (40, 100, 24), (17, 30, 70), (64, 128, 16), (16, 16, 48)]
 FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -28,7 +27,7 @@ def test_random_rewrites_keep_the_product(
     machine: Machine, shape: tuple[int, int, int], seed: int
 ) -> None:
     rng = random.Random(seed)
-    kernel = simplify(lift(naive_gemm(*shape), machine))
+    kernel = simplify(lift(gemm(*shape), machine))
     done = []
     for _ in range(6):
         steps = list(steps_for(kernel, machine, rng.choice(list(CATALOGUE))))
@@ -70,7 +69,7 @@ def test_random_rewrites_keep_the_product(
     ],
 )
 def test_known_hard_sequences(machine: Machine, shape: tuple[int, int, int], steps: str) -> None:
-    kernel = simplify(lift(naive_gemm(*shape), machine))
+    kernel = simplify(lift(gemm(*shape), machine))
     for text in steps.split("; "):
         try:
             kernel = Step.parse(text).apply(kernel, machine)
@@ -84,7 +83,7 @@ def test_known_hard_sequences(machine: Machine, shape: tuple[int, int, int], ste
 def test_each_technique_alone_keeps_the_product(
     machine: Machine, technique: str, shape: tuple[int, int, int]
 ) -> None:
-    kernel = simplify(lift(naive_gemm(*shape), machine))
+    kernel = simplify(lift(gemm(*shape), machine))
     for step in steps_for(kernel, machine, technique):
         try:
             after = step.apply(kernel, machine)
