@@ -6,7 +6,7 @@ An implementation of a role is checked by the contract suite of the same name in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -229,6 +229,17 @@ class CallStore(Protocol):
 
     def close(self) -> None:
         """Release the database. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class StreamingPlanner(Protocol):
+    """A proposer whose plans become known one by one."""
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """What `plan` returns, in the same order, each one as soon as it is known."""
         ...
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 
 from tilewright.core.records import Brief, Candidate, History, Plan, Trial
-from tilewright.core.roles import Proposer, Repairer
+from tilewright.core.roles import Proposer, Repairer, StreamingPlanner
 from tilewright.proposers.dealing import plan_slots
 from tilewright.proposers.normal_form import normal_form
 
@@ -38,16 +39,33 @@ class MixedProposer:
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Each member's share of `count` plans."""
-        plans: list[Plan] = []
+        """Each member's share of `count` plans, first of those that do not wait for others."""
+        return list(self.each_plan(brief, parent, history, count, seed))
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """The plans of `plan`; members that wait for others have begun when this returns."""
         slots = plan_slots(brief.iteration, brief.rank, count)
         dealt = [self._shares[slot % len(self._shares)] for slot in slots]
+        computed: list[Iterator[Plan]] = []
+        awaited: list[Iterator[Plan]] = []
         for member in self._members:
             share = dealt.count(member)
-            if share:
-                with self._alone(member):
-                    plans += member.proposer.plan(brief, parent, history, share, seed)
-        return plans
+            if not share:
+                continue
+            if isinstance(member.proposer, StreamingPlanner):
+                awaited.append(member.proposer.each_plan(brief, parent, history, share, seed))
+            else:
+                computed.append(self._plans(member, brief, parent, history, share, seed))
+        return chain(*computed, *awaited)
+
+    def _plans(
+        self, member: Member, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        with self._alone(member):
+            plans = member.proposer.plan(brief, parent, history, count, seed)
+        yield from plans
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int

@@ -108,27 +108,37 @@ class Search:
         try:
             for part in parts:
                 proposed += [request.candidate.id for request in part]
-                history = self._extend(iteration, part, history)
-            for _ in range(self._repairs):
+                history = self._extend(iteration, part, history, self._repairs > 0)
+            for left in reversed(range(self._repairs)):
                 failed = [t for t in map(history.get, proposed) if t and t.latency is None]
                 part = self._batches.repair(iteration, failed, history)
                 proposed = [request.candidate.id for request in part]
-                history = self._extend(iteration, part, history)
+                history = self._extend(iteration, part, history, left > 0)
         except BudgetSpentError as stop:
             return stop.history or history, self._exhausted(stop.history or history)
         finally:
             parts.close()
+            self._batches.end()
         best = history.best
         self._on_event(IterationFinished(iteration, len(history) - len(before), best))
         return history, self._exhausted(history)
 
     def _extend(
-        self, iteration: int, requests: Sequence[EvaluationRequest], history: History
+        self,
+        iteration: int,
+        requests: Sequence[EvaluationRequest],
+        history: History,
+        repaired: bool,
     ) -> History:
-        """Evaluate what is not yet recorded and still afforded; BudgetSpentError ends it early."""
+        """Evaluate what is not yet recorded and still afforded; BudgetSpentError ends it early.
+
+        `repaired` says that failures go back to their author, who then hears of them at once.
+        """
         new = [request for request in requests if history.get(request.candidate.id) is None]
         affordable = self._budget.evaluations_left(self._spent(history))
-        trials, reason = self._evaluate(iteration, new[:affordable], history, self._budget)
+        trials, reason = self._evaluate(
+            iteration, new[:affordable], history, self._budget, repaired
+        )
         history = history.extended(trials)
         if reason is not None:
             raise BudgetSpentError(history)
@@ -140,6 +150,7 @@ class Search:
         requests: Sequence[EvaluationRequest],
         history: History,
         budget: Budget,
+        repaired: bool = False,
     ) -> tuple[list[Trial], str | None]:
         """Evaluate and record a batch; with a reason when the wall time ran out inside it."""
         done: dict[int, Trial] = {}
@@ -151,6 +162,8 @@ class Search:
             trial = Trial(index, iteration, candidate, outcome, wall_s, cached)
             done[position] = trial
             self._on_event(Evaluated(trial))
+            if repaired and trial.latency is None:
+                self._batches.foresee_repair(iteration, trial, history)
             while (following := done.get(len(appended))) is not None:
                 self._append(following)
                 appended.append(following)

@@ -30,7 +30,6 @@ from tilewright.search.events import Implemented, OnEvent, Planned, ProposalFail
 
 Proposal = TypeVar("Proposal", Plan, Candidate)
 T = TypeVar("T")
-U = TypeVar("U")
 Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
 
 
@@ -98,23 +97,22 @@ class Batches:
 
         To be asked after `stream` or `propose`, and in the order in which those gave them.
         """
-        proposer = self._proposer
-        if not isinstance(proposer, Repairer):
-            return []
         requests: list[EvaluationRequest] = []
-        families = [(t, history.get(t.candidate.parent_id or "")) for t in failed]
-        corrections = self._map(
-            lambda family: self._corrections(iteration, proposer, *family), families
-        )
-        for (_, parent), children in zip(families, corrections, strict=True):
+        for trial in failed:
+            parent = history.get(trial.candidate.parent_id or "")
             if parent is not None:
-                requests += self._fresh(parent, children)
+                requests += self._fresh(parent, self._corrections(iteration, trial, parent))
         return requests
 
-    def _corrections(
-        self, iteration: int, proposer: Repairer, failed: Trial, parent: Trial | None
-    ) -> list[Candidate]:
-        if parent is None:
+    def foresee_repair(self, iteration: int, failed: Trial, history: History) -> None:
+        """Told of a candidate that failed while others are still proposed or evaluated."""
+
+    def end(self) -> None:
+        """The iteration is over, or given up."""
+
+    def _corrections(self, iteration: int, failed: Trial, parent: Trial) -> list[Candidate]:
+        proposer = self._proposer
+        if not isinstance(proposer, Repairer):
             return []
         brief = self._brief(iteration, 0, parent)
         seed = self._seed(iteration, parent, f"repair {failed.candidate.id}")
@@ -123,9 +121,6 @@ class Batches:
             parent.candidate.id,
             lambda: proposer.repair(brief, parent, failed, seed),
         )
-
-    def _map(self, make: Callable[[T], U], items: Sequence[T]) -> list[U]:
-        return [make(item) for item in items]
 
     def _begin(self, history: History) -> None:
         """Forget the iteration before: what counts as new is decided by the history."""

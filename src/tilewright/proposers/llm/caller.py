@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.core.budget import Spent
 from tilewright.core.records import CallRecord
@@ -73,32 +73,25 @@ class Caller:
             # A session killed right after recording a reply has left the call in the spool.
             transport.settled(key)
 
+    def begin(self, requests: Sequence[Request]) -> list[Pending]:
+        """Make all of these calls at once; each one's reply can be waited for apart."""
+        return [Pending(self, request, self._submit(request)) for request in requests]
+
     def ask(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Replies in the order of the requests, made concurrently; None where not afforded.
 
-        Truncated replies are continued. A `ModelError` is raised only when every other call is
-        finished and recorded.
+        A `ModelError` is raised only when every other call is finished and recorded.
         """
-        futures = [self._submit(request) for request in requests]
-        errors: list[BaseException] = []
-        replies: list[Reply | None] = []
-        for future in futures:
-            error = None if future is None else future.exception()
-            if error is not None:
-                errors.append(error)
-            replies.append(future.result() if future is not None and error is None else None)
-        if errors:
-            raise errors[0]
-        return [
-            self._continued(request, reply) if reply is not None else None
-            for request, reply in zip(requests, replies, strict=True)
-        ]
+        calls = self.begin(requests)
+        for call in calls:
+            call.wait()
+        return [call.reply() for call in calls]
 
     def reject(self, request: Request, note: str) -> None:
         """Record why a reply could not be used."""
         self._store.annotate(self._run_id, request.key, note)
 
-    def _continued(self, request: Request, reply: Reply) -> Reply:
+    def continued(self, request: Request, reply: Reply) -> Reply:
         """A truncated reply together with its continuations."""
         for _ in range(CONTINUATIONS):
             if reply.stop != "length" or not reply.text.strip():
@@ -186,6 +179,26 @@ class Caller:
         price = self._prices.get(request.model)
         usd = price.usd(usage) if price is not None else None
         return Spent(usd=usd or 0.0, tokens=usage.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A call that was begun; `future` is None when the budget did not afford it."""
+
+    caller: Caller
+    request: Request
+    future: Future[Reply] | None
+
+    def wait(self) -> None:
+        """Return once the call is over, however it ended."""
+        if self.future is not None:
+            self.future.exception()
+
+    def reply(self) -> Reply | None:
+        """Wait for the reply; continued if it was truncated. None when not afforded."""
+        if self.future is None:
+            return None
+        return self.caller.continued(self.request, self.future.result())
 
 
 def _described(call: CallRecord, reply: Reply) -> CallRecord:

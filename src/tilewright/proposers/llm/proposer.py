@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.core.records import Brief, Candidate, Failed, History, Plan, Trial, content_id
 from tilewright.proposers.dealing import implementer, plan_slots, planner
-from tilewright.proposers.llm.caller import Caller
+from tilewright.proposers.llm.caller import Caller, Pending
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
 from tilewright.proposers.llm.models import parse_model
@@ -51,30 +51,44 @@ class LLMProposer:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
         """Up to `count` distinct plans, one call each."""
+        return list(self.each_plan(brief, parent, history, count, seed))
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """The plans of `plan`; all calls have begun when this returns."""
         messages = self._prompts.plan(brief, parent, history)
         slots = plan_slots(brief.iteration, brief.rank, count)
-        requests = [
-            self._request(planner(self._models, slot), "plan", messages, seed, number)
-            for number, slot in enumerate(slots)
-        ]
-        plans: dict[tuple[str, str], Plan] = {}
-        for slot, request, reply in zip(slots, requests, self._caller.ask(requests), strict=True):
+        calls = self._caller.begin(
+            [
+                self._request(planner(self._models, slot), "plan", messages, seed, number)
+                for number, slot in enumerate(slots)
+            ]
+        )
+        return self._distinct_plans(brief, parent, zip(slots, calls, strict=True))
+
+    def _distinct_plans(
+        self, brief: Brief, parent: Trial, calls: Iterable[tuple[int, Pending]]
+    ) -> Iterator[Plan]:
+        """Of equal plans only the first slot's, so that calls do not depend on who is first."""
+        seen: set[tuple[str, str]] = set()
+        for slot, call in calls:
+            reply = call.reply()
             if reply is None:
                 continue
             read = read_plan(reply, brief.menu)
             if isinstance(read, ReplyFailed):
-                self._reject(request, read)
-                continue
-            plan = Plan(
-                parent_id=parent.candidate.id,
-                option=read.option,
-                text=read.text,
-                proposer=request.model,
-                parameters={"slot": slot},
-                expected=read.expected,
-            )
-            plans.setdefault((plan.option, plan.text), plan)
-        return list(plans.values())
+                self._reject(call.request, read)
+            elif (read.option, read.text) not in seen:
+                seen.add((read.option, read.text))
+                yield Plan(
+                    parent_id=parent.candidate.id,
+                    option=read.option,
+                    text=read.text,
+                    proposer=call.request.model,
+                    parameters={"slot": slot},
+                    expected=read.expected,
+                )
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
