@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
@@ -36,6 +36,7 @@ from tilewright.core.records import (
     Measured,
     Outcome,
     RunRecord,
+    Schedule,
     Trial,
 )
 from tilewright.core.roles import (
@@ -60,9 +61,13 @@ from tilewright.search.events import (
 )
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
+from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
 from tilewright.verification import require_preflight
+
+SCHEDULE_EVENT = "Schedule"
+"""Entry of a run's event log that holds the schedule of an earlier run it was told to reuse."""
 
 CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
@@ -126,6 +131,8 @@ def optimize(
     models = Models(settings, project, replay)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
+        if settings.schedule_from:
+            settings = replace(settings, schedule_from=_source(storage, opened, settings))
         require_preflight(opened, settings, project, versions)
         run = _new_run(opened, settings, versions)
         stack.enter_context(_lock(project, run))
@@ -312,6 +319,7 @@ class _Session:
             strategy,
             settings,
             self._hear,
+            self._schedule(),
         )
         return Search(
             strategy=strategy,
@@ -325,6 +333,20 @@ class _Session:
             repairs=settings.repairs,
             models_stop=models_stop,
         )
+
+    def _schedule(self) -> Schedule | None:
+        """What an earlier run found, as it was when this run began."""
+        if not self._settings.schedule_from:
+            return None
+        storage, run_id = self._storage, self._run.id
+        for _, kind, data in storage.events(run_id):
+            if kind == SCHEDULE_EVENT:
+                stored: Schedule = from_json(data["schedule"])
+                return stored
+        source = storage.run(self._settings.schedule_from)
+        schedule = schedule_of(source, storage.history(source.id))
+        storage.append_event(run_id, SCHEDULE_EVENT, {"schedule": to_json(schedule)})
+        return schedule
 
     def _proposer(self, stack: ExitStack) -> tuple[Proposer, Callable[[], str | None]]:
         """The run's proposer, and what says why its models are asked no more."""
@@ -377,6 +399,18 @@ class _Session:
 
 def _only_or_mixed(members: Sequence[Member]) -> Proposer:
     return members[0].proposer if len(members) == 1 else MixedProposer(members)
+
+
+def _source(storage: Storage, opened: OpenTask, settings: Settings) -> str:
+    """The full id of the run whose schedule is reused; `InputError` if it is of no use here."""
+    source = storage.run(settings.schedule_from)
+    if source.target != opened.target.name:
+        raise InputError(
+            f"run {source.id} is for target {source.target}, {opened.name} for "
+            f"{opened.target.name}: name a run of the same target (`tilewright runs list`)."
+        )
+    schedule_of(source, storage.history(source.id))
+    return source.id
 
 
 def _new_run(opened: OpenTask, settings: Settings, versions: Mapping[str, str]) -> RunRecord:

@@ -19,7 +19,16 @@ from tilewright.core.errors import (
     UnknownNameError,
     WorkloadError,
 )
-from tilewright.core.records import EvaluationRequest, Failed, Outcome
+from tilewright.core.records import (
+    Brief,
+    EvaluationRequest,
+    Failed,
+    History,
+    Outcome,
+    Plan,
+    Schedule,
+    Trial,
+)
 from tilewright.core.roles import Executor, OnOutcome, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
@@ -100,6 +109,53 @@ def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) ->
     assert best.candidate.id == summary.best_candidate_id
     kinds = [kind for _, kind, _ in storage.events(stored.id)]
     assert kinds == ["RunStarted", *["IterationFinished"] * 3, "Stopped"]
+
+
+class ShownProposer(ToyProposer):
+    """Keeps the schedules it is shown."""
+
+    def __init__(self) -> None:
+        self.seen: list[Schedule | None] = []
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        self.seen.append(brief.schedule)
+        return super().plan(brief, parent, history, count, seed)
+
+
+def test_a_run_is_shown_the_schedule_of_the_one_it_is_told_to_begin_with(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run.optimize("toy:digits", QUICK, project=tmp_path)
+    proposer = ShownProposer()
+    monkeypatch.setattr(run, "load_proposer", lambda name: proposer)
+    told = replace(QUICK, seed=2, schedule_from=first.run_id[:5])
+    world.interrupt_after = len(world.evaluated) + 5
+    cut = run.optimize("toy:digits", told, project=tmp_path)
+    world.interrupt_after = None
+    done = run.optimize("toy:digits", told, project=tmp_path)
+    assert done.run_id == cut.run_id
+    schedule = proposer.seen[0]
+    assert schedule is not None
+    assert all(shown == schedule for shown in proposer.seen)
+    assert schedule.workload == "toy:digits"
+    assert schedule.latencies == (235, *sorted(schedule.latencies[1:], reverse=True))
+    assert schedule.latencies[-1] == first.best_latency
+    storage = run.open_project(tmp_path)
+    assert storage.run(done.run_id).settings["schedule_from"] == first.run_id
+
+
+def test_a_run_to_begin_with_must_fit(world: World, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="run"):
+        run.optimize("toy:digits", replace(QUICK, schedule_from="f00"), project=tmp_path)
+    empty = run.optimize("toy:digits", replace(QUICK, iterations=0), project=tmp_path)
+    with pytest.raises(InputError, match="no schedule to reuse"):
+        run.optimize("toy:digits", replace(QUICK, schedule_from=empty.run_id), project=tmp_path)
+    found = run.optimize("toy:digits", QUICK, project=tmp_path)
+    world.target.name = "other"
+    with pytest.raises(InputError, match="is for target toy"):
+        run.optimize("toy:digits", replace(QUICK, schedule_from=found.run_id), project=tmp_path)
 
 
 def test_baselines_are_evaluated_once_and_are_no_trials(

@@ -23,6 +23,7 @@ Examples:
   tilewright optimize gemmini:gemm-784x256x1024 --budget "5 min" --seed 7
   tilewright optimize gemmini:gemm-512x512x512 --proposer openai/gpt-5.5 --proposer builtin \\
       --budget "5 USD, 2 h"
+  tilewright optimize gemmini:gemm-256x256x256 --from 6bc76228
   tilewright optimize examples/my-gemm --json result.json --report report.html
 """
 
@@ -54,6 +55,7 @@ def optimize(
     edits: model_options.Edits = False,
     without: model_options.Without = None,
     allow_unpriced: model_options.AllowUnpriced = False,
+    schedule_from: options.From = "",
     record: model_options.Record = None,
     replay: model_options.Replay = None,
     jobs: options.Jobs = None,
@@ -81,6 +83,7 @@ def optimize(
         edits=edits,
         repairs=repairs,
         allow_unpriced=allow_unpriced,
+        schedule_from=schedule_from,
     )
 
     def start(on_event: OnEvent) -> Summary:

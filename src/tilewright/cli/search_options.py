@@ -44,6 +44,14 @@ BudgetText = Annotated[
         help='Upper limits: "90 s", "10 min", "500 evaluations", "5 USD, 2 h, 3 Mtok".',
     ),
 ]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="Begin with the schedule that this run of the project found for a similar workload.",
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -71,6 +79,7 @@ def make_settings(
     edits: bool = False,
     repairs: int = DEFAULT.repairs,
     allow_unpriced: bool = False,
+    schedule_from: str = "",
 ) -> Settings:
     """Settings of a run; raises InputError for a budget or number that cannot be used."""
     limits = parse_budget(budget) if budget is not None else None
@@ -91,4 +100,5 @@ def make_settings(
         edits=edits,
         repairs=repairs,
         allow_unpriced=allow_unpriced,
+        schedule_from=schedule_from,
     )

@@ -151,6 +151,7 @@ def command_line(run: RunRecord) -> str:
         words.append(f"--repairs {settings.repairs}")
     words += ["--edits"] if settings.edits else []
     words += ["--allow-unpriced"] if settings.allow_unpriced else []
+    words += [f"--from {settings.schedule_from}"] if settings.schedule_from else []
     budget = describe_budget(settings.budget)
     if budget:
         words.append(f"--budget {shlex.quote(budget)}")

@@ -19,6 +19,7 @@ _TYPES: dict[str, type] = {
         records.Tolerance,
         records.Workload,
         records.Plan,
+        records.Schedule,
         records.Candidate,
         records.EvaluationRequest,
         records.Check,

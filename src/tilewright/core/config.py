@@ -55,6 +55,7 @@ class Settings:
         repairs: rounds in which candidates that do not compile or pass go back to their author.
         edits: language models may answer with search/replace edits.
         without: components that are switched off, some of `COMPONENTS`.
+        schedule_from: the run of the same project whose schedule proposers are shown; "" for none.
     """
 
     seed: int = 0
@@ -76,6 +77,7 @@ class Settings:
     repairs: int = 1
     edits: bool = False
     without: tuple[str, ...] = ()
+    schedule_from: str = ""
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():

@@ -141,7 +141,8 @@ class TargetBrief:
 class Brief:
     """What a proposer is given for one step: workload, target and the menu after dropout.
 
-    `rank` is the parent's place in the beam, 0 for the best.
+    `rank` is the parent's place in the beam, 0 for the best. `schedule` is what an earlier run
+    found for a similar workload, if the user named one.
     """
 
     workload: Workload
@@ -150,14 +151,16 @@ class Brief:
     iteration: int
     iterations: int
     rank: int = 0
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One optimisation to make on one parent: the menu option and how to apply it, in words.
 
-    `parameters` is for proposers that implement their own plans (the rewriter); `expected`
-    says which quantity the plan should save and by how much, empty when unknown.
+    `parameters` is for proposers that implement their own plans (the rewriter); the one named
+    `base` is the candidate the plan starts from where that is not the parent. `expected` says which
+    quantity the plan should save and by how much, empty when unknown.
     """
 
     parent_id: str
@@ -172,6 +175,19 @@ class Plan:
         """Content hash of parent, option, text and parameters."""
         items = sorted((k, str(v)) for k, v in self.parameters.items())
         return content_id(self.parent_id, self.option, self.text, repr(items))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The plans that led an earlier run from its starting kernel to its best one, in order.
+
+    `latencies` are in `unit`: that of the starting kernel, then of the kernel after each plan.
+    """
+
+    workload: str
+    plans: tuple[Plan, ...]
+    latencies: tuple[float, ...]
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)

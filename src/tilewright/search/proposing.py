@@ -20,6 +20,7 @@ from tilewright.core.records import (
     History,
     MenuOption,
     Plan,
+    Schedule,
     TargetBrief,
     Trial,
     Workload,
@@ -44,7 +45,9 @@ class Batches:
         strategy: SearchStrategy,
         settings: Settings,
         on_event: OnEvent,
+        schedule: Schedule | None = None,
     ) -> None:
+        self._schedule = schedule
         self._workload = workload
         self._target = target
         self._proposer = proposer
@@ -144,7 +147,15 @@ class Batches:
         settings = self._settings
         seed = self._seed(iteration, parent, "dropout")
         menu = dropped(self._target.menu, settings.menu_dropout, seed)
-        return Brief(self._workload, self._target, menu, iteration, settings.iterations, rank=rank)
+        return Brief(
+            self._workload,
+            self._target,
+            menu,
+            iteration,
+            settings.iterations,
+            rank,
+            self._schedule,
+        )
 
     def _children(
         self,

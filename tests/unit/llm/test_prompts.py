@@ -10,7 +10,7 @@ import pytest
 from world import BRIEF, HISTORY, PARENT, PLAN, START, child, failed
 
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Brief, Candidate, History, Measured, Trial
+from tilewright.core.records import Brief, Candidate, History, Measured, Schedule, Trial
 from tilewright.proposers.llm.messages import Message
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 
@@ -85,6 +85,14 @@ def test_plan_prompts_hold_the_ancestors() -> None:
     rendered = text(PROMPTS["plan"](Prompts()))
     assert "1. `tile`: 800 cycles" in rendered
     assert "2. `widen`: 500 cycles" in rendered
+
+
+def test_plan_prompts_hold_what_made_a_similar_kernel_fast() -> None:
+    schedule = Schedule("toyaccel:copy-64", (PLAN,), (9000.0, 4000.0), "cycles")
+    rendered = text(Prompts().plan(replace(BRIEF, schedule=schedule), PARENT, HISTORY))
+    assert "For toyaccel:copy-64 these steps were taken" in rendered
+    assert "1. `tile` (9,000 -> 4,000 cycles): Tile loop i by 4." in rendered
+    assert "similar kernel" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))
 
 
 def test_a_target_may_say_itself_what_binds() -> None:

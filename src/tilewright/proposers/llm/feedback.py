@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.core.records import Failed, History, Measured, Trial
+from itertools import pairwise
+
+from tilewright.core.records import Failed, History, Measured, Schedule, Trial
+
+LONGEST_PLAN = 1500
+"""Characters of an earlier run's plan that are shown."""
 
 CONTEXT_LINES = 2
 """Source lines shown before and after the line of a failure."""
@@ -43,6 +48,21 @@ def describe_ancestors(trial: Trial, history: History) -> list[str]:
         what = f"`{plan.option}`" if plan else "a change"
         steps.append(f"{what}: {_latency(ancestor)}")
     return steps
+
+
+def describe_schedule(schedule: Schedule) -> list[str]:
+    """The plans of an earlier run, with the latency before and after each."""
+    around = pairwise(schedule.latencies)
+    return [
+        f"`{plan.option}` ({before:,.0f} -> {after:,.0f} {schedule.unit}): {shortened(plan.text)}"
+        for plan, (before, after) in zip(schedule.plans, around, strict=True)
+    ]
+
+
+def shortened(text: str) -> str:
+    """The text in one paragraph of at most `LONGEST_PLAN` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_PLAN else f"{text[:LONGEST_PLAN]} ..."
 
 
 def describe_failure(trial: Trial) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import Brief, Candidate, History, Plan, TargetBrief, Trial
@@ -16,6 +18,7 @@ from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
+from tilewright.proposers.rewriter.replay import replayed
 
 NAME = "builtin"
 
@@ -44,9 +47,11 @@ class RewriterProposer:
             return []
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
+        reused = _plans_of_schedule(brief, parent, kernel, machine, before)[:count]
+        count -= len(reused)
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
         drafts = draw(kernel, machine, brief.menu, parent, history, count - len(plans), rng)
-        return [_plan(parent, draft, before) for draft in drafts] + plans
+        return reused + [_plan(parent, draft, before) for draft in drafts] + plans
 
     def _plans_from_ancestor(
         self,
@@ -83,13 +88,14 @@ class RewriterProposer:
         except (InputError, NotApplicable, ValueError):
             return []
         rng = random.Random(f"implement {seed}")
-        sources = [] if same_code(kernel.body, start.body) else [emit(kernel)]
+        found = {} if same_code(kernel.body, start.body) else {emit(kernel): plan}
         for _ in range(2 * (count - 1)):
-            _, variant = extended((), kernel, machine, rng, 1)
+            more, variant = extended((), kernel, machine, rng, 1)
             source = emit(variant)
-            if source not in sources and len(sources) < count:
-                sources.append(source)
-        return [Candidate(s, parent.candidate.id, plan, self.name) for s in sources[:count]]
+            if source not in found and len(found) < count:
+                found[source] = _longer(plan, more)
+        made = list(found.items())[:count]
+        return [Candidate(s, parent.candidate.id, p, self.name) for s, p in made]
 
     def normalize(self, source: str) -> str:
         """Comments, layout and names of locals removed."""
@@ -119,6 +125,39 @@ def _plan(parent: Trial, draft: Draft, before: Cost, ancestor: Trial | None = No
         parameters=parameters,
         expected=_expected(before, draft.cost),
     )
+
+
+def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
+    """The plan with further steps, so that the way to a variant's kernel is known as well."""
+    steps = "; ".join(filter(None, (str(plan.parameters.get("steps", "")), *map(str, more))))
+    return replace(plan, parameters={**plan.parameters, "steps": steps})
+
+
+def _plans_of_schedule(
+    brief: Brief, parent: Trial, kernel: Kernel, machine: Machine, before: Cost
+) -> list[Plan]:
+    """At the start of a run: an earlier run's schedule as a whole, then the most promising part."""
+    if brief.schedule is None or brief.iteration > 1:
+        return []
+    found = [
+        (number, steps, estimate(after, machine))
+        for number, steps, after in replayed(brief.schedule, kernel, machine)
+    ]
+    chosen = dict.fromkeys([*found[-1:], *sorted(found, key=lambda part: part[2].total)[:1]])
+    plans = []
+    for number, steps, cost in chosen:
+        text = "; then ".join(step.sentence for step in steps)
+        plans.append(
+            Plan(
+                parent_id=parent.candidate.id,
+                option=brief.schedule.plans[number].option,
+                text=f"As in {brief.schedule.workload}: {text}.",
+                proposer=NAME,
+                parameters={"steps": "; ".join(map(str, steps))},
+                expected=_expected(before, cost),
+            )
+        )
+    return plans
 
 
 def _expected(before: Cost, after: Cost) -> str:

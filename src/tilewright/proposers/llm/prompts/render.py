@@ -12,7 +12,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.records import Brief, Example, History, Plan, Trial
-from tilewright.proposers.llm.feedback import describe_ancestors, describe_failure, describe_latency
+from tilewright.proposers.llm.feedback import (
+    describe_ancestors,
+    describe_failure,
+    describe_latency,
+    describe_schedule,
+)
 from tilewright.proposers.llm.messages import Message
 
 if TYPE_CHECKING:
@@ -45,6 +50,8 @@ class Prompts:
             source=parent.candidate.source.rstrip(),
             feedback=describe_latency(parent),
             ancestors=describe_ancestors(parent, history),
+            similar=brief.schedule.workload if brief.schedule else "",
+            schedule=describe_schedule(brief.schedule) if brief.schedule else [],
             menu=brief.menu,
             iteration=brief.iteration,
             iterations=brief.iterations,

@@ -1,0 +1,81 @@
+"""A schedule found for one size is carried over to another size of the same kernel."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_model import gemm_is_right
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    Measured,
+    Plan,
+    Schedule,
+    TargetBrief,
+    Trial,
+    Verdict,
+    Workload,
+)
+from tilewright.proposers.rewriter import create_proposer
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.targets.gemmini.naive import naive_gemm
+
+STEPS = "block-load B k; resident A j before; overwrite C; pipeline A i 3"
+
+
+def schedule(*steps: str) -> Schedule:
+    plans = tuple(
+        Plan("p", f"option-{i}", "", "builtin", {"steps": s}) for i, s in enumerate(steps)
+    )
+    return Schedule(
+        "gemmini:other", plans, tuple(100.0 - i for i in range(len(steps) + 1)), "cycles"
+    )
+
+
+def start(m: int, n: int, k: int) -> Trial:
+    outcome = Measured(1000.0, "cycles", "simulated", 0.3, Verdict(()))
+    return Trial(0, 0, Candidate(naive_gemm(m, n, k)), outcome)
+
+
+def planned(
+    target: TargetBrief, parent: Trial, found: Schedule | None, iteration: int = 1
+) -> list[Plan]:
+    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, iteration, 15, 0, found)
+    return create_proposer().plan(brief, parent, History([parent]), 4, seed=1)
+
+
+@pytest.mark.parametrize("shape", [(64, 144, 64), (96, 128, 80), (48, 80, 40)])
+def test_the_first_plan_is_the_whole_schedule(
+    target: TargetBrief, machine: Machine, shape: tuple[int, int, int]
+) -> None:
+    parent = start(*shape)
+    first, second, *rest = STEPS.split("; ")
+    found = schedule(first, second, "; ".join(rest))
+    plan = planned(target, parent, found)[0]
+    assert plan.parameters["steps"] == STEPS
+    assert plan.text.startswith("As in gemmini:other: ")
+    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, 1, 15)
+    made = create_proposer().implement(brief, parent, plan, 2, seed=1)
+    assert made
+    for candidate in made:
+        assert gemm_is_right(lift(candidate.source, machine), *shape)
+
+
+def test_what_does_not_fit_is_made_smaller_or_left_out(target: TargetBrief) -> None:
+    found = schedule("retile i 4; resident Z j before", "nonsense; pipeline B k 9")
+    steps = str(planned(target, start(32, 64, 64), found)[0].parameters["steps"]).split("; ")
+    assert "retile i 2" in steps
+    assert not any(step.startswith(("resident", "nonsense")) for step in steps)
+
+
+def test_only_the_first_iteration_takes_it_up(target: TargetBrief) -> None:
+    parent = start(64, 64, 64)
+    assert planned(target, parent, schedule(STEPS), 2) == planned(target, parent, None, 2)
+
+
+def test_a_schedule_without_steps_changes_nothing(target: TargetBrief) -> None:
+    told = Schedule("other", (Plan("p", "tile", "Tile it.", "openai/a"),), (2.0, 1.0), "cycles")
+    parent = start(64, 64, 64)
+    assert planned(target, parent, told) == planned(target, parent, None)
