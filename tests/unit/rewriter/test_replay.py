@@ -20,7 +20,7 @@ from tilewright.core.records import (
 from tilewright.proposers.rewriter import create_proposer
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.targets.gemmini.naive import naive_gemm
+from tilewright.targets.gemmini import create_target
 
 STEPS = "block-load B k; resident A j before; overwrite C; pipeline A i 3"
 
@@ -36,7 +36,8 @@ def schedule(*steps: str) -> Schedule:
 
 def start(m: int, n: int, k: int) -> Trial:
     outcome = Measured(1000.0, "cycles", "simulated", 0.3, Verdict(()))
-    return Trial(0, 0, Candidate(naive_gemm(m, n, k)), outcome)
+    source = create_target().open(f"gemm-{m}x{n}x{k}", {}).start
+    return Trial(0, 0, Candidate(source), outcome)
 
 
 def planned(
