@@ -80,7 +80,8 @@ BASELINES_EVENT = "Baselines"
 class Evaluation:
     """One kernel's outcome outside any search. `versions` says by what it was evaluated.
 
-    `external` is its run on another simulator, if one was asked for and the kernel passed here.
+    `external` is its run on another simulator, if one was asked for and the kernel passed here;
+    `baselines` are the target's, if they were asked for.
     """
 
     workload: str
@@ -91,6 +92,7 @@ class Evaluation:
     cached: bool
     versions: Mapping[str, str]
     external: ExternalResult | Failed | None = None
+    baselines: tuple[Baseline, ...] = ()
 
 
 def open_project(project: Path, *, create: bool = False) -> Storage:
@@ -174,6 +176,17 @@ def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
     return tuple(from_json(found[0]["kernels"])) if found else ()
 
 
+def evaluate_baselines(opened: OpenTask, executor: Executor) -> tuple[Baseline, ...]:
+    """The target's baselines of a task, each evaluated like a candidate."""
+    sources = opened.task.baselines
+    candidates = [Candidate(source, proposer=name) for name, source in sources.items()]
+    outcomes = executor.evaluate([EvaluationRequest(c) for c in candidates])
+    return tuple(
+        Baseline(candidate.proposer, candidate.id, outcome)
+        for candidate, outcome in zip(candidates, outcomes, strict=True)
+    )
+
+
 def evaluate_file(
     file: Path,
     task: str,
@@ -182,10 +195,12 @@ def evaluate_file(
     project: Path | None = None,
     simulator: str | None = None,
     simulator_timeout_s: float = 3600.0,
+    with_baselines: bool = False,
 ) -> Evaluation:
     """Build, check and measure one kernel; takes outcomes from the project's cache if named.
 
-    A kernel that passes is then run on the external `simulator`, if one is named.
+    A kernel that passes is then run on the external `simulator`, if one is named, and the target's
+    baselines are evaluated `with_baselines`.
     """
     opened = open_task(task, settings.recorded())
     run_external = _external(opened, simulator) if simulator else None
@@ -200,6 +215,7 @@ def evaluate_file(
             [EvaluationRequest(candidate)],
             lambda _, outcome, wall_s, cached: finished.append((outcome, wall_s, cached)),
         )
+        compared = evaluate_baselines(opened, executor) if with_baselines else ()
     outcome, wall_s, cached = finished[0]
     external = None
     if run_external is not None and isinstance(outcome, Measured):
@@ -213,6 +229,7 @@ def evaluate_file(
         cached=cached,
         versions=_versions(opened),
         external=external,
+        baselines=compared,
     )
 
 
@@ -296,15 +313,9 @@ class _Session:
 
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Once per run, with the search's executor and cache; they are no trials of the run."""
-        sources = self._opened.task.baselines
-        if not sources or baselines(self._storage, self._run.id):
+        if not self._opened.task.baselines or baselines(self._storage, self._run.id):
             return
-        candidates = [Candidate(source, proposer=name) for name, source in sources.items()]
-        outcomes = executor.evaluate([EvaluationRequest(c) for c in candidates])
-        kernels = [
-            Baseline(candidate.proposer, candidate.id, outcome)
-            for candidate, outcome in zip(candidates, outcomes, strict=True)
-        ]
+        kernels = list(evaluate_baselines(self._opened, executor))
         self._storage.append_event(self._run.id, BASELINES_EVENT, {"kernels": to_json(kernels)})
 
     def _assemble(self, executor: Executor, stack: ExitStack) -> Search:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
@@ -42,6 +43,11 @@ def evaluate(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
     ] = Settings().seed,
+    ordering: options.Ordering = options.DEFAULT.ordering,
+    baselines: Annotated[
+        bool,
+        typer.Option("--baselines", help="Also measure the target's baselines and compare."),
+    ] = False,
     simulator: Annotated[
         str | None,
         typer.Option(
@@ -70,9 +76,10 @@ def evaluate(
     evaluation = evaluate_file(
         file,
         workload,
-        Settings(seed=seed),
+        Settings(seed=seed, ordering=ordering),
         simulator=simulator,
         simulator_timeout_s=simulator_timeout,
+        with_baselines=baselines,
     )
     if json:
         write_json(json, evaluation_json(evaluation, seed))
@@ -92,7 +99,8 @@ def evaluate(
 
 
 def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
-    """The documented fields of `evaluate --json`; what a failed kernel lacks is null."""
+    """The documented fields of `evaluate --json`; what a failed kernel lacks is null or empty."""
+    from tilewright.cli.searching import baseline_json
     from tilewright.core.records import Failed
 
     common: dict[str, object] = {
@@ -104,6 +112,8 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "utilization": None,
         "breakdown": None,
         "feedback": None,
+        "warnings": [],
+        "baselines": {},
         "external": None,
         "failure": None,
         "wall_s": evaluation.wall_s,
@@ -128,6 +138,8 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "breakdown": dict(outcome.breakdown),
         "details": dict(outcome.details),
         "feedback": outcome.feedback,
+        "warnings": list(outcome.warnings),
+        "baselines": {b.name: baseline_json(b, outcome.latency) for b in evaluation.baselines},
         "external": _external_json(evaluation),
         "versions": {**evaluation.versions, **outcome.versions},
     }
@@ -175,6 +187,7 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     from rich.table import Table
     from rich.text import Text
 
+    from tilewright.cli.summary_table import comparison
     from tilewright.report.text import number, percent, share, words
 
     checks = ", ".join(f"{c.distribution}" for c in outcome.verdict.checks)
@@ -194,6 +207,12 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     if outcome.feedback:
         console.print()
         console.print(Text(outcome.feedback), soft_wrap=True)
+    for warning in outcome.warnings:
+        console.print()
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+    if evaluation.baselines:
+        console.print()
+        console.print(comparison(evaluation.baselines, outcome))
 
 
 def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, file: Path) -> None:

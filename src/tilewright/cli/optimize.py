@@ -58,6 +58,7 @@ def optimize(
     schedule_from: options.From = "",
     record: model_options.Record = None,
     replay: model_options.Replay = None,
+    ordering: options.Ordering = options.DEFAULT.ordering,
     jobs: options.Jobs = None,
     project: Project = Path(),
     json: Json = None,
@@ -84,6 +85,7 @@ def optimize(
         repairs=repairs,
         allow_unpriced=allow_unpriced,
         schedule_from=schedule_from,
+        ordering=ordering,
     )
 
     def start(on_event: OnEvent) -> Summary:

@@ -58,6 +58,15 @@ Jobs = Annotated[
         "--jobs", metavar="N", min=1, help="Evaluations at a time; one per core unless given."
     ),
 ]
+Ordering = Annotated[
+    str,
+    typer.Option(
+        "--ordering",
+        metavar="fence|timing",
+        help="What must order accesses to the same memory: a fence, or else the modelled timing, "
+        "with a warning in every result.",
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Write the report, one HTML file, when done."),
@@ -80,6 +89,7 @@ def make_settings(
     repairs: int = DEFAULT.repairs,
     allow_unpriced: bool = False,
     schedule_from: str = "",
+    ordering: str = DEFAULT.ordering,
 ) -> Settings:
     """Settings of a run; raises InputError for a budget or number that cannot be used."""
     limits = parse_budget(budget) if budget is not None else None
@@ -101,4 +111,5 @@ def make_settings(
         repairs=repairs,
         allow_unpriced=allow_unpriced,
         schedule_from=schedule_from,
+        ordering=ordering,
     )

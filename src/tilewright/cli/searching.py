@@ -111,7 +111,8 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "best_cycles": summary.best_latency,
         "speedup": summary.speedup,
         "best_utilization": summary.best_utilization,
-        "baselines": {b.name: _baseline_json(b, summary) for b in summary.baselines},
+        "warnings": list(summary.warnings),
+        "baselines": {b.name: baseline_json(b, summary.best_latency) for b in summary.baselines},
         "evaluations": summary.evaluations,
         "wall_s": summary.wall_s,
         "seed": summary.seed,
@@ -125,9 +126,9 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
     }
 
 
-def _baseline_json(baseline: Baseline, summary: Summary) -> dict[str, object]:
-    """A baseline's fields; `speedup` is the best kernel's over it."""
-    latency, best = baseline.latency, summary.best_latency
+def baseline_json(baseline: Baseline, best: float | None) -> dict[str, object]:
+    """A baseline's fields; `speedup` is that of a kernel with the latency `best` over it."""
+    latency = baseline.latency
     return {
         "verdict": "correct" if latency is not None else getattr(baseline.outcome, "kind", ""),
         "cycles": latency,
@@ -140,7 +141,8 @@ def command_line(run: RunRecord) -> str:
     """The command that starts this run again: its task and every setting that is not a default."""
     settings, default = Settings.from_recorded(run.settings), Settings()
     words = ["tilewright", "optimize", shlex.quote(run.task), f"--seed {settings.seed}"]
-    for name in ("beam", "plans", "implementations", "iterations", "dropout", "patience"):
+    names = ("beam", "plans", "implementations", "iterations", "dropout", "patience", "ordering")
+    for name in names:
         value = getattr(settings, name)
         if value != getattr(default, name):
             words.append(f"--{name} {value}")

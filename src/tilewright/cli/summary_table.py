@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -13,7 +13,7 @@ from tilewright.report.text import duration, number, percent, ratio, words
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tilewright.core.records import History
+    from tilewright.core.records import Baseline, History, Measured
     from tilewright.search.summary import Summary
 
 
@@ -22,7 +22,10 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
     yield Text(headline(summary), style="bold")
     yield ""
     if summary.baseline_latency is not None:
-        yield comparison(summary, history)
+        yield search_comparison(summary, history)
+        yield ""
+    for warning in summary.warnings:
+        yield Text(f"warning: {warning}", style="yellow")
         yield ""
     if summary.best_candidate_id and len(history.lineage(summary.best_candidate_id)) > 1:
         yield schedule(summary.best_candidate_id, history)
@@ -43,13 +46,9 @@ def headline(summary: Summary) -> str:
     return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
 
 
-def comparison(summary: Summary, history: History) -> Table:
+def search_comparison(summary: Summary, history: History) -> Table:
     """The starting kernel, the target's baselines and the best kernel, and how they compare."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    headings = (f"{summary.quantity} {summary.unit}", "array utilisation", "speedup")
-    for heading in (*headings, "best over it"):
-        table.add_column(heading, justify="right")
+    table = _comparison(f"{summary.quantity} {summary.unit}", "speedup", "best over it")
     start = history.baseline.candidate.id if history.baseline else ""
     same = [b.name for b in summary.baselines if b.candidate_id == start]
     first = f"starting kernel ({same[0]})" if same else "starting kernel"
@@ -68,6 +67,27 @@ def comparison(summary: Summary, history: History) -> Table:
             ratio(_ratio(latency, summary.best_latency)),
             style="green" if name == "best kernel" else None,
         )
+    return table
+
+
+def comparison(baselines: Sequence[Baseline], outcome: Measured) -> Table:
+    """The target's baselines, and how much faster than each a kernel with this outcome is."""
+    table = _comparison(f"{outcome.quantity} {outcome.unit}", "this kernel over it")
+    for baseline in baselines:
+        table.add_row(
+            baseline.name,
+            number(baseline.latency) if baseline.latency is not None else "failed",
+            percent(baseline.utilization),
+            ratio(_ratio(baseline.latency, outcome.latency)),
+        )
+    return table
+
+
+def _comparison(measure: str, *ratios: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for heading in (measure, "array utilisation", *ratios):
+        table.add_column(heading, justify="right")
     return table
 
 

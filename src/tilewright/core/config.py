@@ -33,6 +33,8 @@ _POSITIVE = {
 }
 COMPONENTS = ("isa", "menu", "dropout", "feedback", "examples", "history", "ensemble")
 """What `without` may name: parts of what language models are told, and who is asked."""
+ORDERINGS = ("fence", "timing")
+"""What orders two accesses to the same memory: a fence alone, or also the modelled timing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Settings:
         edits: language models may answer with search/replace edits.
         without: components that are switched off, some of `COMPONENTS`.
         schedule_from: the run of the same project whose schedule proposers are shown; "" for none.
+        ordering: what an accelerator's memory accesses must be ordered by, one of `ORDERINGS`.
     """
 
     seed: int = 0
@@ -78,6 +81,7 @@ class Settings:
     edits: bool = False
     without: tuple[str, ...] = ()
     schedule_from: str = ""
+    ordering: str = "fence"
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():
@@ -95,6 +99,8 @@ class Settings:
         for component in self.without:
             if component not in COMPONENTS:
                 raise UnknownNameError("component", component, COMPONENTS)
+        if self.ordering not in ORDERINGS:
+            raise UnknownNameError("ordering", self.ordering, ORDERINGS)
         if not 0 <= self.dropout < 1:
             raise ConfigurationError(
                 f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."

@@ -11,6 +11,7 @@ from tilewright.report.views import BaselineView, ReportView, TrialState, TrialV
 _DIFF_BUDGET = 2_000_000
 """Characters all diffs of one report may take together (a 1000-trial report stays below 5 MB)."""
 _LOG_BUDGET = 1_000_000
+_FEEDBACK_BUDGET = 1_000_000
 _LARGEST_DIFF = 60_000
 _SMALLEST_SHARE = 800
 
@@ -79,6 +80,8 @@ def _trial_view(trial: Trial, history: History, winning: bool) -> TrialView:
         utilization=measured.utilization if measured else None,
         breakdown=measured.breakdown if measured else {},
         details=measured.details if measured else {},
+        feedback=cut(measured.feedback, _share(_FEEDBACK_BUDGET, len(history))) if measured else "",
+        warnings=measured.warnings if measured else (),
         failure=_failure(outcome) if isinstance(outcome, Failed) else "",
         log=cut(outcome.log, _share(_LOG_BUDGET, len(history)))
         if isinstance(outcome, Failed)

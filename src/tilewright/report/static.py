@@ -105,6 +105,8 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
             (text.words(name), text.number(value), text.share(value, trial.latency))
             for name, value in sorted(trial.breakdown.items(), key=lambda item: -item[1])
         ],
+        "feedback": trial.feedback,
+        "warnings": trial.warnings,
         "failure": trial.failure,
         "log": trial.log,
         "diff": trial.diff,

@@ -30,6 +30,8 @@ class TrialView:
     utilization: float | None
     breakdown: Mapping[str, float]
     details: Mapping[str, float]
+    feedback: str
+    warnings: tuple[str, ...]
     failure: str
     log: str
     wall_s: float

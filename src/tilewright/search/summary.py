@@ -15,7 +15,7 @@ class Summary:
     `verdict` is "correct" when a kernel passed every check and was measured, else the kind of
     the starting kernel's failure, or "not evaluated". Latencies are in `unit`, and `quantity`
     says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
-    `evaluations` took their outcome from the cache.
+    `evaluations` took their outcome from the cache. `warnings` are the best kernel's.
     """
 
     run_id: str
@@ -38,6 +38,7 @@ class Summary:
     status: str
     stop_reason: str
     baselines: tuple[Baseline, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def summarize(run: RunRecord, history: History, baselines: Sequence[Baseline] = ()) -> Summary:
@@ -70,4 +71,5 @@ def summarize(run: RunRecord, history: History, baselines: Sequence[Baseline] = 
         status=run.status,
         stop_reason=run.stop_reason,
         baselines=tuple(baselines),
+        warnings=winner.warnings if winner else (),
     )

@@ -117,13 +117,47 @@ def test_a_broken_kernel_fails_with_its_line(toolchain: Toolchain, name: str) ->
     assert failed.log.strip()
 
 
-def test_reading_what_was_stored_needs_a_fence(toolchain: Toolchain) -> None:
-    text = "  mvout(C, ACC(0), 16, 16); mvin(C, SPAD(32), 16, 16);"
-    failed = failure(toolchain, with_line(9, text))
-    assert (failed.kind, failed.line) == ("unordered_dram_read", 9)
-    assert "kernel.c:9" in failed.log
-    fenced = "  mvout(C, ACC(0), 16, 16); fence(); mvin(C, SPAD(32), 16, 16);"
-    assert isinstance(evaluate(toolchain, with_line(9, fenced)), Measured)
+# The store waits for products; the load of the same bytes, one line on, for nothing.
+RACED = """  mvout(C, ACC(0), 16, 16);
+  mvin(C, SPAD(32), 16, 16);
+"""
+# By the time the core has counted, the store is through.
+UNORDERED = """  mvout(C, ACC(0), 16, 16); for (volatile int i = 0; i < 500; i++);
+  mvin(C, SPAD(32), 16, 16);
+"""
+ORDERED = """  mvout(C, ACC(0), 16, 16); fence();
+  mvin(C, SPAD(32), 16, 16);
+"""
+BY_TIMING = EvaluationSettings(input_seed=3, ordering="timing")
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, BY_TIMING])
+def test_a_raced_read_fails_with_both_lines(
+    toolchain: Toolchain, settings: EvaluationSettings
+) -> None:
+    failed = evaluate(toolchain, with_line(9, RACED), settings=settings)
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.line) == ("raced_dram_access", 10)
+    assert "overtakes it and gets the old data" in failed.log
+    assert "(the other command is at kernel.c:9)" in failed.log
+
+
+def test_an_unordered_read_fails_unless_timing_is_enough(toolchain: Toolchain) -> None:
+    failed = failure(toolchain, with_line(9, UNORDERED))
+    assert (failed.kind, failed.line) == ("unordered_dram_read", 10)
+    assert "(the other command is at kernel.c:9)" in failed.log
+    measured = evaluate(toolchain, with_line(9, UNORDERED), settings=BY_TIMING)
+    assert isinstance(measured, Measured), measured
+    (warning,) = measured.warnings
+    assert warning.startswith("unordered: kernel.c:10: mvin reads")
+    assert "kernel.c:9, 16 times" in warning
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, BY_TIMING])
+def test_a_fence_orders_a_read(toolchain: Toolchain, settings: EvaluationSettings) -> None:
+    measured = evaluate(toolchain, with_line(9, ORDERED), settings=settings)
+    assert isinstance(measured, Measured), measured
+    assert measured.warnings == ()
 
 
 def test_a_mismatch_names_index_and_values(toolchain: Toolchain) -> None:
@@ -186,7 +220,7 @@ def test_a_slow_compilation_is_stopped(toolchain: Toolchain) -> None:
 
 
 def test_builds_are_reproducible(toolchain: Toolchain) -> None:
-    builder = GemminiBuilder(toolchain, 20.0)
+    builder = GemminiBuilder(toolchain, INT8.header, 20.0)
     digests = set()
     for _ in range(2):
         built = builder.build(Candidate(GOOD))

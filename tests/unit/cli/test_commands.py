@@ -14,8 +14,8 @@ from tilewright.testing.toy import START, digits_of
 OPTIMIZE = ("optimize", "toy:digits", "--iterations", "3", "--seed", "1")
 JSON_FIELDS = {
     "workload", "target", "verdict", "baseline_cycles", "best_cycles", "speedup",
-    "best_utilization", "baselines", "evaluations", "wall_s", "seed", "versions", "run", "status",
-    "stop_reason",
+    "best_utilization", "warnings", "baselines", "evaluations", "wall_s", "seed", "versions", "run",
+    "status", "stop_reason",
     "model_calls", "model_tokens", "model_usd",
 }  # fmt: skip
 
@@ -135,6 +135,7 @@ def test_evaluate_tells_verdict_and_numbers(world: World, cli: Cli) -> None:
     assert "correct" in good.out
     written = json.loads(Path("a.json").read_text())
     assert (written["verdict"], written["cycles"], written["failure"]) == ("correct", 155, None)
+    assert (written["warnings"], written["baselines"]) == ([], {})
     Path("bad.toy").write_text("toy -1 2 3 4 5")
     bad = cli("evaluate", "bad.toy", "--workload", "toy:digits", "--json", "a.json")
     assert bad.code == 1
@@ -144,6 +145,15 @@ def test_evaluate_tells_verdict_and_numbers(world: World, cli: Cli) -> None:
     assert written["verdict"] == "wrong_result"
     assert written["cycles"] is None
     assert written["failure"]["log"] == "a digit is below zero"
+
+
+def test_an_unknown_ordering_is_refused(world: World, cli: Cli) -> None:
+    Path("good.toy").write_text("toy 1 2 3 4 5")
+    for command in (["evaluate", "good.toy", "--workload"], ["optimize"]):
+        refused = cli(*command, "toy:digits", "--ordering", "luck")
+        assert refused.code == 2
+        assert "luck" in refused.err
+        assert "fence" in refused.err
 
 
 def test_targets_workloads_and_doctor(world: World, cli: Cli) -> None:

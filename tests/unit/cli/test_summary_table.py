@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from tilewright.cli.searching import summary_json
-from tilewright.cli.summary_table import comparison
+from tilewright.cli.summary_table import search_comparison
 from tilewright.core.records import Baseline, Candidate, Failed, History, Trial
 from tilewright.search.summary import Summary, summarize
 from tilewright.testing.runs import measured, run_record
@@ -22,7 +22,7 @@ BASELINES = (
 def rows(summary: Summary) -> list[list[str]]:
     console = Console(width=120, no_color=True)
     with console.capture() as captured:
-        console.print(comparison(summary, TRIALS))
+        console.print(search_comparison(summary, TRIALS))
     return [line.split() for line in captured.get().splitlines()[1:]]
 
 

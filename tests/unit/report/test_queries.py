@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.core.records import Candidate, Failed, History, Plan, Trial
+from tilewright.core.records import Candidate, Failed, History, Measured, Plan, Trial
 from tilewright.report.queries import report_view
 from tilewright.testing.runs import history, measured, run_record
 
@@ -64,6 +64,19 @@ def test_versions_join_the_run_and_the_best_measurement() -> None:
     versions = report_view(run_record(), small_history()).versions
     assert versions["compiler"] == "gcc 12.2.0"
     assert versions["binary"] == "5d0a1c"
+
+
+def test_feedback_and_warnings_go_with_their_trial() -> None:
+    trials = list(small_history())
+    best = report_view(run_record(), History(trials)).best
+    assert best is not None
+    outcome = trials[best.index].outcome
+    assert isinstance(outcome, Measured)
+    told = replace(outcome, feedback="the array waits", warnings=("unordered: line 3",))
+    trials[best.index] = replace(trials[best.index], outcome=told)
+    view = report_view(run_record(), History(trials)).best
+    assert view is not None
+    assert (view.feedback, view.warnings) == ("the array waits", ("unordered: line 3",))
 
 
 def test_nothing_measured_is_nothing_to_compare() -> None:

@@ -48,6 +48,8 @@ function describe(trial) {
   if (trial.expected) parts.push(element("p", "expected", "Expected: " + trial.expected));
   parts.push(list(trial.facts, "facts"));
   if (trial.failure) parts.push(section("Failed: " + trial.failure, scrollable(trial.log, "log")));
+  for (const warning of trial.warnings) parts.push(element("p", "warning", "Warning: " + warning));
+  if (trial.feedback) parts.push(section("What costs most", element("pre", "words", trial.feedback)));
   if (trial.parent !== null) {
     parts.push(section("Changes against trial " + trial.parent, diff(trial.diff)));
   }

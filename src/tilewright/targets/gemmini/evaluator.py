@@ -14,6 +14,7 @@ from tilewright.targets.gemmini.simulator import (
     Simulator,
     cycles_by_cause,
     measurements,
+    order_warnings,
     utilization,
     versions,
 )
@@ -137,4 +138,5 @@ class GemminiRunner:
             },
             artifact_digest=artifact.digest,
             feedback=self._simulator.feedback(artifact, result),
+            warnings=order_warnings(artifact, result),
         )

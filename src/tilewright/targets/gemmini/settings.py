@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
-from tilewright.core.errors import ConfigurationError
+from tilewright.core.config import ORDERINGS
+from tilewright.core.errors import ConfigurationError, UnknownNameError
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,9 @@ class EvaluationSettings:
     `input_seed` is the run's private seed, `checks` the number of functional comparisons before
     the timed one. `instructions_per_operation` bounds a candidate that never ends: more than
     10 million plus this many instructions per useful multiply-accumulate is a time-out. The default
-    leaves room for a starting kernel that multiplies on the CPU.
+    leaves room for a starting kernel that multiplies on the CPU. `ordering` says whether a DRAM
+    access that no fence orders is a failure ("fence"), or only where the timed run shows that it
+    overtakes the earlier one, else a warning ("timing").
     """
 
     input_seed: int = 0
@@ -24,19 +27,23 @@ class EvaluationSettings:
     compile_timeout_s: float = 20.0
     simulation_timeout_s: float = 60.0
     instructions_per_operation: float = 16.0
+    ordering: str = "fence"
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, object]) -> Self:
         """Known keys of `settings`; other keys belong to other parts of the run."""
         known = {f.name: settings[f.name] for f in fields(cls) if f.name in settings}
         for name, value in known.items():
-            _require_number(name, value, whole=name in ("input_seed", "checks"))
+            if name != "ordering":
+                _require_number(name, value, whole=name in ("input_seed", "checks"))
         chosen = cls(**known)  # type: ignore[arg-type]
         if chosen.checks < 3:
             raise ConfigurationError(
                 f"setting checks = {chosen.checks} is too few: use 3 or more, so that values, "
                 "saturation and sparse data are all compared."
             )
+        if chosen.ordering not in ORDERINGS:
+            raise UnknownNameError("ordering", str(chosen.ordering), ORDERINGS)
         return chosen
 
 

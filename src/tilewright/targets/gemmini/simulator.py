@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Stage, Workload
 from tilewright.targets.gemmini.cases import Case
-from tilewright.targets.gemmini.debug_lines import source_line
+from tilewright.targets.gemmini.debug_lines import source_line, source_lines
 from tilewright.targets.gemmini.feedback import describe
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.memory import argument_addresses
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
 """Counters of the simulator that count memory requests, not cycles."""
+
+UNORDERED = frozenset({"unordered_dram_read", "unordered_dram_write"})
+"""Faults of DRAM accesses that no fence orders, as far as a run without timing can tell."""
 
 
 def load_sim() -> ModuleType:
@@ -66,17 +69,12 @@ class Simulator:
     ) -> SimResult | Failed:
         """A finished run whose outputs are right, or the failure. Timed in stage "measure"."""
         try:
-            result: SimResult = self._sim.run_kernel(
-                self._config,
-                artifact.binary,
-                self._regions(case),
-                timing=stage == "measure",
-                limit_cycles=limit_cycles,
-                max_instructions=self._max_instructions,
-                max_host_s=self._settings.simulation_timeout_s,
-            )
+            result = self._simulate(artifact, case, stage == "measure", limit_cycles)
         except InputError as error:  # a candidate may well be linked into something odd
             return Failed(stage, "link_error", str(error))
+        if stage == "check" and result.fault is not None and result.fault.kind in UNORDERED:
+            # Whether it was raced, only a timed run can tell.
+            result = self._simulate(artifact, case, True, limit_cycles)
         if result.status == "fault":
             assert result.fault is not None
             return _fault(artifact, stage, result.fault)
@@ -89,6 +87,21 @@ class Simulator:
         mismatch = case.mismatch(outputs)
         if mismatch is not None:
             return Failed(stage, "wrong_result", f"{mismatch}.")
+        return result
+
+    def _simulate(
+        self, artifact: Artifact, case: Case, timing: bool, limit_cycles: int | None
+    ) -> SimResult:
+        result: SimResult = self._sim.run_kernel(
+            self._config,
+            artifact.binary,
+            self._regions(case),
+            timing=timing,
+            ordering=self._settings.ordering,
+            limit_cycles=limit_cycles,
+            max_instructions=self._max_instructions,
+            max_host_s=self._settings.simulation_timeout_s,
+        )
         return result
 
     def feedback(self, artifact: Artifact, result: SimResult) -> str:
@@ -108,6 +121,18 @@ class Simulator:
             f"stopped after {instructions} instructions: the limits are {self._max_instructions} "
             f"instructions and {self._settings.simulation_timeout_s:g} s."
         )
+
+
+def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:
+    """One sentence for each pair of lines whose order only this run's timing shows."""
+    warnings = []
+    for pair in result.unordered:
+        later, earlier = source_lines(artifact.binary, [pair.pc, pair.second_pc])
+        warnings.append(
+            f"unordered: kernel.c:{later}: {pair.message} (the other command is at "
+            f"kernel.c:{earlier}, {pair.count:,} times); in the modelled timing they came in order."
+        )
+    return tuple(warnings)
 
 
 def _fault(artifact: Artifact, stage: Stage, fault: Fault) -> Failed:

@@ -46,6 +46,7 @@ class KernelTask:
             inputs.VERSION,
             str(settings.input_seed),
             str(settings.checks),
+            settings.ordering,
         )
 
     def check_cases(self) -> Sequence[CheckCase]:
