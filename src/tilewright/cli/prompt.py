@@ -91,7 +91,7 @@ def _situation(
     iteration = history[-1].iteration + 1
     target = opened.target.brief()
     seed = derived_seed(settings.seed, iteration, parent.candidate.id, "dropout")
-    menu = dropped(target.menu, settings.menu_dropout, seed)
+    menu = dropped(target.menu_for(opened.task.workload), settings.menu_dropout, seed)
     iterations = max(iteration, settings.iterations)
     return Brief(opened.task.workload, target, menu, iteration, iterations), parent, history
 

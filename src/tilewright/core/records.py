@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 ArgumentRole = Literal["input", "output", "inout"]
@@ -35,8 +36,6 @@ FailureKind = Literal[
     "slower_than_limit",  # simulation stopped: it can no longer be kept
     "timeout",  # a stage ran out of wall time or instructions and was killed
     "crash",  # the evaluating process died
-    "invalid",  # measured faster than the hardware could be
-    "unconfirmed",  # rebuilt and run on fresh inputs, it was wrong or slower
     "no_result",  # an external simulator printed no result, or one that is not the program's own
 ]
 
@@ -95,11 +94,13 @@ class MenuOption:
 
     `id` is stable and appears in plans; `text` is what a proposer reads; `technique` names the
     built-in rewriter's transformation, empty where only a language model can carry it out.
+    `kinds` are the workloads it is for, by the first word of their names; empty for all.
     """
 
     id: str
     text: str
     technique: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,16 @@ class TargetBrief:
     limits: Mapping[str, int]
     constants: Mapping[str, int]
     examples: tuple[Example, ...] = ()
+
+    def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:
+        """The options for a workload's kind; all of them for a folder's own kernel.
+
+        The kind is the first word of a registered name: `gemm` of `gemm-512x512x512`.
+        """
+        if Path(workload.source).is_absolute():
+            return self.menu
+        kind = workload.source.partition("-")[0]
+        return tuple(o for o in self.menu if not o.kinds or kind in o.kinds)
 
 
 @dataclass(frozen=True, slots=True)

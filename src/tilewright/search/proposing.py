@@ -146,7 +146,7 @@ class Batches:
     def _brief(self, iteration: int, rank: int, parent: Trial) -> Brief:
         settings = self._settings
         seed = self._seed(iteration, parent, "dropout")
-        menu = dropped(self._target.menu, settings.menu_dropout, seed)
+        menu = dropped(self._target.menu_for(self._workload), settings.menu_dropout, seed)
         return Brief(
             self._workload,
             self._target,

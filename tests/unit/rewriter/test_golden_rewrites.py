@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kernel_model import gemm_is_right
+from test_block_rewrites import CASES as RECURRENCE
 
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step
@@ -77,7 +78,7 @@ def test_result_is_the_stored_one(
 def test_every_technique_has_a_golden_case() -> None:
     shown = {
         Step.parse(s).technique
-        for c in (CASES | RAGGED | FENCED).values()
+        for c in (CASES | RAGGED | FENCED | RECURRENCE).values()
         for s in c.split("; ")
         if s
     }

@@ -165,7 +165,7 @@ def _simplify_one(stmt: Stmt, env: Env) -> Body:
             body, orelse = _simplify(stmt.body, env), _simplify(stmt.orelse, env)
             return (replace(stmt, condition=left, body=body, orelse=orelse),)
         return _simplify(with_notes(stmt.body if verdict else stmt.orelse, stmt.notes), env)
-    return (stmt,)
+    return map_expressions((stmt,), fold)
 
 
 def _simplify_loop(loop: Loop, env: Env) -> Body:

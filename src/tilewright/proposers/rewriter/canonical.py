@@ -9,6 +9,7 @@ from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
+    Assign,
     Body,
     Command,
     Guard,
@@ -16,8 +17,8 @@ from tilewright.proposers.rewriter.ir import (
     Loop,
     Opaque,
     Stmt,
-    has_opaque,
     map_expressions,
+    walk,
 )
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
@@ -45,6 +46,8 @@ def _bare_one(stmt: Stmt, counter: list[int]) -> Stmt:
     match stmt:
         case Command():
             return replace(stmt, notes=(), trailing="")
+        case Assign():
+            return replace(stmt, notes=())
         case Opaque(text):
             return replace(stmt, text=" ".join(text.split()), notes=())
         case Guard():
@@ -52,7 +55,7 @@ def _bare_one(stmt: Stmt, counter: list[int]) -> Stmt:
                 stmt, body=_bare(stmt.body, counter), orelse=_bare(stmt.orelse, counter), notes=()
             )
         case Loop():
-            if not has_opaque(stmt.body):
+            if not any(isinstance(s, Opaque) for s in walk(stmt.body)):
                 stmt = _numbered(stmt, counter)
             return replace(stmt, body=_bare(stmt.body, counter), notes=())
 

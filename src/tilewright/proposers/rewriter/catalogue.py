@@ -15,14 +15,19 @@ from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
+from tilewright.proposers.rewriter.rewrites.early import load_early
+from tilewright.proposers.rewriter.rewrites.fences import spare_fences
+from tilewright.proposers.rewriter.rewrites.forward import carry, forward, share
 from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
 from tilewright.proposers.rewriter.rewrites.interleave import interleave
+from tilewright.proposers.rewriter.rewrites.invariant import hoist_loads
 from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, tail_first, unroll
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
+from tilewright.proposers.rewriter.rewrites.offload import offload
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
 from tilewright.proposers.rewriter.rewrites.promote import depends_on, promote
-from tilewright.proposers.rewriter.rewrites.remove import remove_fences, remove_settings
+from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
@@ -317,10 +322,46 @@ CATALOGUE: Mapping[str, Technique] = {
         "remove settings that are already in force or that nothing uses",
         _CORE,
     ),
+    "offload": Technique(
+        _loops(),
+        _on_loop(offload),
+        "let the accumulator add and negate what the core computes in loop {0}",
+        _CORE | {"fence"},
+    ),
+    "share": Technique(
+        _loops(),
+        _on_loop(share),
+        "load what several products of an iteration of loop {0} use once",
+        _LOADS | _CORE,
+    ),
+    "forward": Technique(
+        _loops(),
+        _on_loop(forward),
+        "hand results to the products of loop {0} that use them through the array, not memory",
+        _LOADS | {"fence"},
+    ),
+    "carry": Technique(
+        _loops(),
+        _on_loop(carry),
+        "keep what an iteration of loop {0} stores for the next one in local memory",
+        _LOADS | {"fence"},
+    ),
+    "hoist-loads": Technique(
+        _loops(),
+        _on_loop(hoist_loads),
+        "load what every iteration of loop {0} uses before it, by wide moves",
+        _LOADS | _CORE,
+    ),
+    "early-loads": Technique(
+        _loops(),
+        _on_loop(load_early),
+        "issue the loads of an iteration of loop {0} before its products",
+        _LOADS,
+    ),
     "fences": Technique(
         _once,
-        remove_fences,
-        "remove the fences inside the kernel, which order nothing",
+        spare_fences,
+        "remove the fences that order nothing",
         frozenset(("fence", "drain")),
     ),
 }

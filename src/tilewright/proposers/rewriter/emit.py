@@ -18,6 +18,8 @@ from tilewright.proposers.rewriter.expr import (
     Var,
 )
 from tilewright.proposers.rewriter.ir import (
+    Array,
+    Assign,
     Body,
     Command,
     Condition,
@@ -45,7 +47,8 @@ def emit(kernel: Kernel) -> str:
         elif isinstance(stmt, Opaque):
             taken |= stmt.names
     printer = _Printer(kernel.names, taken)
-    lines = printer.block(kernel.body, 1, frozenset(), {})
+    lines = [_declaration(a) for a in kernel.arrays if a.local and _mentions(kernel.body, a.name)]
+    lines += printer.block(kernel.body, 1, frozenset(), {})
     return "\n".join([f"{kernel.before}{kernel.signature} {{", *lines, "}"]) + kernel.after
 
 
@@ -107,6 +110,8 @@ class _Printer:
                     lines.append(f"{pad}}} else {{")
                     lines.extend(self.block(orelse, depth + 1, scope, names))
                 lines.append(f"{pad}}}")
+            case Assign(target, terms, constant):
+                lines.append(f"{pad}{text.element(target)} = {text.sum(terms, constant)};")
             case Opaque(source):
                 lines.append(pad + source)
         return lines
@@ -125,10 +130,25 @@ class _Text:
             case Local(space, row, flags):
                 return " | ".join([f"{space}({self.expr(row)})", *(self.flag(f) for f in flags)])
             case Dram(array, index):
-                element = "".join(f"[{self.expr(e)}]" for e in index)
-                return f"&{array}{element}" if element else array
+                return f"&{self.element(operand)}" if index else array
             case Text(text):
                 return text
+
+    def element(self, dram: Dram) -> str:
+        return dram.array + "".join(f"[{self.expr(e)}]" for e in dram.index)
+
+    def sum(self, terms: tuple[tuple[float, Dram], ...], constant: float) -> str:
+        """A linear combination; factors of one are left out."""
+        result = ""
+        for factor, dram in terms:
+            scaled = "" if abs(factor) == 1 else f"{_number(abs(factor))} * "
+            sign = "-" if factor < 0 else "+"
+            part = scaled + self.element(dram)
+            result += f" {sign} {part}" if result else (f"-{part}" if sign == "-" else part)
+        if constant or not result:
+            sign = " - " if constant < 0 else " + "
+            result += f"{sign if result else ''}{_number(abs(constant) if result else constant)}"
+        return result
 
     def flag(self, flag: Flag) -> str:
         if not flag.when:
@@ -177,6 +197,32 @@ class _Text:
         return self.expr(expr) if single or expr.is_const else f"({self.expr(expr)})"
 
 
+def _declaration(array: Array) -> str:
+    sizes = "".join(f"[{size}]" for size in array.shape)
+    return f"  {array.element} {array.name}{sizes};"
+
+
+def _mentions(body: Body, name: str) -> bool:
+    for stmt in walk(body):
+        match stmt:
+            case Command(_, operands):
+                drams = [o for o in operands if isinstance(o, Dram)]
+            case Assign(target, terms):
+                drams = [target, *(dram for _, dram in terms)]
+            case Opaque(_, names):
+                drams = [Dram(n, ()) for n in names]
+            case _:
+                continue
+        if any(dram.array == name for dram in drams):
+            return True
+    return False
+
+
+def _number(value: float) -> str:
+    """A factor as C has it: whole for integers, single precision else."""
+    return str(int(value)) if value == int(value) else f"{value!r}f"
+
+
 def _nameable(body: Body) -> Iterator[Atom]:
     """Minimums and remainders that are used anywhere inside, inner ones first."""
     for stmt in walk(body):
@@ -192,6 +238,9 @@ def _used(stmt: Stmt) -> Iterator[Expr]:
             yield from expressions(operand)
     elif isinstance(stmt, Loop):
         yield from (stmt.lower, stmt.upper)
+    elif isinstance(stmt, Assign):
+        for dram in (stmt.target, *(dram for _, dram in stmt.terms)):
+            yield from dram.index
     elif isinstance(stmt, Guard):
         for compare in stmt.condition:
             yield from (compare.left, compare.right)

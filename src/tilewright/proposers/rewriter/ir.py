@@ -108,13 +108,23 @@ class Opaque:
     line: int = 0
 
 
-Stmt: TypeAlias = Command | Loop | Guard | Opaque
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign:
+    """`target = sum of factor * element + constant`, computed by the core itself."""
+
+    target: Dram
+    terms: tuple[tuple[float, Dram], ...]
+    constant: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+Stmt: TypeAlias = Command | Loop | Guard | Opaque | Assign
 Body: TypeAlias = tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A parameter of the kernel: an array with literal sizes, empty where they are not known.
+    """An array with literal sizes, empty where they are not known: a parameter, or a `local` one.
 
     The first size is 0 where only that is not known: a pointer, or an array without it.
     """
@@ -122,6 +132,7 @@ class Array:
     name: str
     shape: tuple[int, ...]
     element: str = ""
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +200,13 @@ def _code(stmt: Stmt) -> tuple[object, ...]:
             return condition, len(body)
         case Opaque(text):
             return (text,)
+        case Assign(target, terms, const):
+            return target, terms, const
 
 
 def has_opaque(body: Body) -> bool:
-    """Whether anything inside is not modelled."""
-    return any(isinstance(s, Opaque) for s in walk(body))
+    """Whether anything inside is not a command: text, or code that the core runs."""
+    return any(isinstance(s, Opaque | Assign) for s in walk(body))
 
 
 Change: TypeAlias = Callable[[Stmt], "Body | None"]
@@ -255,9 +268,19 @@ def map_expressions(body: Body, change: Callable[[Expr], Expr]) -> Body:
                     orelse=map_expressions(stmt.orelse, change),
                 )
             )
+        elif isinstance(stmt, Assign):
+            result.append(_map_assign(stmt, change))
         else:
             result.append(stmt)
     return tuple(result)
+
+
+def _map_assign(stmt: Assign, change: Callable[[Expr], Expr]) -> Assign:
+    def element(dram: Dram) -> Dram:
+        return Dram(dram.array, tuple(change(e) for e in dram.index))
+
+    terms = tuple((factor, element(dram)) for factor, dram in stmt.terms)
+    return replace(stmt, target=element(stmt.target), terms=terms)
 
 
 def map_operand(operand: Operand, change: Callable[[Expr], Expr]) -> Operand:

@@ -54,14 +54,12 @@ def lift(source: str, machine: Machine) -> Kernel:
         )
     block = entry.child_by_field_name("body")
     assert block is not None
-    arrays: tuple[Array, ...] = ()
     pinned: frozenset[str] = frozenset()
     reasons: dict[tuple[int, int], str] = {}
     while True:
         outermost = Scope({}, {n: f for n, f in functions.items() if not f.has_error})
         declare_constants(root, Reader(machine, outermost))
-        arrays = tuple(_arrays(entry, Reader(machine, outermost)))
-        outermost.arrays = {a.name: a for a in arrays}
+        outermost.arrays = {a.name: a for a in _arrays(entry, Reader(machine, outermost))}
         lifter = Lifter(machine, pinned, outermost, reasons)
         body = lifter.function_body(block)
         mentioned = {n for s in walk(body) if isinstance(s, Opaque) for n in s.names}
@@ -70,7 +68,7 @@ def lift(source: str, machine: Machine) -> Kernel:
             break
         pinned |= missing
     before, signature, after = _around(source, plain, entry, block)
-    return Kernel(before, signature, arrays, body, after, lifter.names)
+    return Kernel(before, signature, tuple(outermost.arrays.values()), body, after, lifter.names)
 
 
 def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str, str]:

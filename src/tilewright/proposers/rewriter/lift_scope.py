@@ -74,7 +74,7 @@ class NotModelled(Exception):
 class Scope:
     """Names in scope. `slots` says which variable a name means, `state` what each holds now."""
 
-    arrays: Mapping[str, Array]
+    arrays: dict[str, Array]
     functions: Mapping[str, Node] = field(default_factory=dict)
     slots: dict[str, int] = field(default_factory=dict)
     state: dict[int, Value] = field(default_factory=dict)

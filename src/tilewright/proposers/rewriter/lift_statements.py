@@ -29,6 +29,7 @@ from tilewright.proposers.rewriter.ir import (
     walk,
 )
 from tilewright.proposers.rewriter.lift_constants import declare_enumerators
+from tilewright.proposers.rewriter.lift_core import assignment, local_array
 from tilewright.proposers.rewriter.lift_induction import (
     Count,
     Marked,
@@ -189,9 +190,20 @@ class Lifter:
         if given is None and not sizes and integer:
             scope.declare(name, None)
             return
+        if given is None and target.type == "array_declarator" and name not in self.pinned:
+            self._declare_array(name, sizes, kind, scope)
+            return
         scope_value = self._initial(target, given, sizes, integer, scope)
         scope.declare(name, scope_value)
         self._remember(name, scope_value)
+
+    def _declare_array(self, name: str, sizes: list[Node | None], kind: str, scope: Scope) -> None:
+        """A local array, which is printed at the head of the kernel again."""
+        array = local_array(name, sizes, kind, self._reader(scope))
+        if scope.arrays.get(name, array) != array or self._calls:
+            raise NotModelled(f"two arrays with the name {name}")
+        scope.arrays[name] = array
+        scope.declare(name, Pointer(name, (Expr(),) * len(array.shape), 0))
 
     def _remember(self, name: str, value: Value | None) -> None:
         """The author's name for an expression, for printing it again."""
@@ -241,7 +253,7 @@ class Lifter:
             raise NotModelled(node.type.replace("_", " "))
         target = node.child_by_field_name("left") or node.child_by_field_name("argument")
         if target is None or target.type != "identifier":
-            raise NotModelled(f"{node.type.replace('_', ' ')} of memory")
+            return (assignment(node, self._reader(scope)),)
         name = text_of(target)
         if name in self._unmodelled and not self._calls:
             raise NotModelled(f"variable {name} that changes")

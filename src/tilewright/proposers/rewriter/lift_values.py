@@ -123,6 +123,14 @@ class Reader:
             raise NotModelled("pointer that is no array element")
         return value
 
+    def place(self, node: Node) -> Value:
+        """Where `p[i]` or `*p` lies in memory."""
+        if node.type == "subscript_expression":
+            return self._subscripted(node)
+        if node.type == "pointer_expression" and not text_of(node).startswith("&"):
+            return self._subscript(self.pointee(_field(node, "argument")), Expr())
+        raise NotModelled("memory that is no array element")
+
     def _chosen(self, condition: Condition, yes: Node, no: Node) -> Value:
         holds = decided(condition)
         if holds is not None:

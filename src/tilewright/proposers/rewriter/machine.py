@@ -67,6 +67,10 @@ class Machine:
         """Name of the flag with this meaning, if the target has one."""
         return next((n for n, m in self.flags.items() if m == meaning), None)
 
+    def element(self, space: str) -> str | None:
+        """C type of a local memory's elements, where the target declares it."""
+        return self.effects[space].attributes.get("element")
+
     def is_command(self, name: str) -> bool:
         """Whether a called name is an accelerator command."""
         effect = self.effects.get(name)

@@ -16,6 +16,9 @@ from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm, parameters
+from tilewright.targets.gemmini.tinympc import TinyMpc
+from tilewright.targets.gemmini.tinympc_naive import naive_tinympc
+from tilewright.targets.gemmini.tinympc_tuned import library_tinympc, tuned_tinympc
 from tilewright.targets.gemmini.tuned import tuned_convolution, tuned_gemm
 
 _LIBRARY = Path(__file__).parent / "library"
@@ -38,6 +41,16 @@ def convolution_baselines(conv: Convolution, instance: Instance) -> Mapping[str,
         "library": _library_convolution(conv, instance, "convolution.c"),
         "tuned": tuned_convolution(conv, instance),
         "fsm": _library_convolution(conv, instance, "fsm_convolution.c"),
+    })  # fmt: skip
+
+
+def tinympc_baselines(mpc: TinyMpc, instance: Instance) -> Mapping[str, str]:
+    """Sources by name, slowest first."""
+    return _present({
+        "naive": naive_tinympc(mpc, instance.dim),
+        "library": library_tinympc(mpc),
+        "tuned": tuned_tinympc(mpc, instance),
+        "fsm": library_tinympc(mpc, by_loop_unroller=True),
     })  # fmt: skip
 
 

@@ -84,8 +84,8 @@ def _kib(size_bytes: int) -> str:
 
 
 def load_menu(path: Path, instance: Instance) -> tuple[MenuOption, ...]:
-    """The `[[option]]` tables of a menu: id, text and optionally technique."""
-    tables = _tables(path, "option", instance)
+    """The `[[option]]` tables of a menu: id, text and optionally technique and kinds."""
+    tables = [{**t, "kinds": tuple(t.get("kinds", ()))} for t in _tables(path, "option", instance)]
     return tuple(_record(path, "option", table, MenuOption) for table in tables)
 
 

@@ -12,7 +12,7 @@ from tilewright.core.records import Argument, Check, Tolerance, Workload
 from tilewright.targets.gemmini import inputs
 from tilewright.targets.gemmini.float_error import Bounded
 from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.problem import Expected, Problem
+from tilewright.targets.gemmini.problem import DrawsInputs, Expected, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +63,19 @@ class Cases:
 
     def _make(self, index: int) -> Case:
         seed = inputs.derived_seed(self._input_seed, index)
-        distribution = inputs.distribution(index)
+        problem = self._problem
+        known = problem.distributions if isinstance(problem, DrawsInputs) else inputs.DISTRIBUTIONS
+        distribution = known[index % len(known)]
         rng = np.random.default_rng(seed)
-        initial = {
-            a.name: inputs.draw(a, distribution, self._problem.reduction, rng)
-            if a.is_given
-            else inputs.poison(a, rng)
-            for a in self._workload.arguments
-        }
-        return Case(Check(seed, distribution), self._workload, initial, self._problem)
+        initial = {a.name: self._initial(a, distribution, rng) for a in self._workload.arguments}
+        return Case(Check(seed, distribution), self._workload, initial, problem)
+
+    def _initial(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        if not argument.is_given:
+            return inputs.poison(argument, rng)
+        if isinstance(self._problem, DrawsInputs):
+            return self._problem.draw(argument, distribution, rng)
+        return inputs.draw(argument, distribution, self._problem.reduction, rng)
 
 
 def _difference(

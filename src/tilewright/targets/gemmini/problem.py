@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from tilewright.core.records import Argument
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.float_error import Bounded
 from tilewright.targets.gemmini.gemm import Gemm
@@ -32,6 +33,18 @@ class Problem(Protocol):
         An array has the argument's dtype, and the workload's tolerance holds for it; float32
         outputs may be given as `Bounded`, which says how far each element may be off.
         """
+        ...
+
+
+@runtime_checkable
+class DrawsInputs(Protocol):
+    """A problem whose inputs must fit one another, which independent arrays would not."""
+
+    distributions: tuple[str, ...]
+    """Names, taken in turn by the checks."""
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of one argument that is given."""
         ...
 
 

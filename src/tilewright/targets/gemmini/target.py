@@ -10,7 +10,11 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Task
 from tilewright.targets.gemmini import workloads
-from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
+from tilewright.targets.gemmini.baselines import (
+    convolution_baselines,
+    gemm_baselines,
+    tinympc_baselines,
+)
 from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.external.tools import HOW_TO_GET as HOW_TO_GET_TOOLS
@@ -28,6 +32,8 @@ from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import model_version
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
 from tilewright.targets.gemmini.task import KernelTask
+from tilewright.targets.gemmini.tinympc import TinyMpc
+from tilewright.targets.gemmini.tinympc_problem import TinyMpcProblem
 from tilewright.targets.gemmini.toolchain import HOW_TO_GET, find_toolchain
 
 
@@ -53,10 +59,10 @@ class GemminiTarget:
 
     def workloads(self) -> Mapping[str, str]:
         """Registered names, and the pattern for any other sizes."""
-        return {**workloads.PATTERNS, **workloads.REGISTERED}
+        return workloads.registered(self.instance)
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
-        """The GEMM or convolution named by `spec`, with its naive starting kernel."""
+        """The workload named by `spec`, with its naive starting kernel."""
         instance = self.instance
         shape = workloads.parse_workload(spec, instance)
         chosen = EvaluationSettings.from_mapping(settings)
@@ -64,6 +70,8 @@ class GemminiTarget:
         if isinstance(shape, Convolution):
             of_type = ConvolutionProblem if instance.is_integer else FloatConvolutionProblem
             problem, kernels = of_type(shape), convolution_baselines(shape, instance)
+        elif isinstance(shape, TinyMpc):
+            problem, kernels = TinyMpcProblem(shape), tinympc_baselines(shape, instance)
         else:
             problem = (GemmProblem if instance.is_integer else FloatGemmProblem)(shape)
             kernels = gemm_baselines(shape, instance)

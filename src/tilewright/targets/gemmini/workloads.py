@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from tilewright.core.errors import UnknownNameError
-from tilewright.targets.gemmini import convolution, gemm
+from tilewright.targets.gemmini import convolution, gemm, tinympc
 from tilewright.targets.gemmini.convolution import Convolution, parse_convolution
 from tilewright.targets.gemmini.gemm import Gemm, parse_gemm
 from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.tinympc import TinyMpc, parse_tinympc
 
-Shape: TypeAlias = Gemm | Convolution
+Shape: TypeAlias = Gemm | Convolution | TinyMpc
 
 PATTERNS = {
     gemm.PATTERN: "C[M][N] = A[M][K] * B[K][N] for any positive sizes; int8 results are saturated",
     convolution.PATTERN: "convolution with bias: kernel RxR, stride S, padding P; pP may be "
     "left out for (R-1)/2",
 }
+
+FLOAT_PATTERNS = {
+    tinympc.PATTERN: "TinyMPC: PASS forward or backward over H steps of S states and I inputs",
+}
+"""Patterns of configurations that compute with floating point."""
 
 REGISTERED = {
     "gemm-512x512x512": "square; A and B together are twice the scratchpad",
@@ -39,7 +46,19 @@ REGISTERED = {
     "conv-4x14x14x256x256-k3s1": "ResNet-50 at batch 4, 3x3 on 14x14, 256 channels",
     "conv-4x14x14x128x128-k3s1": "schedule reuse: 3x3 on 14x14, 128 channels",
 }
+
+FLOAT_REGISTERED = {
+    "tinympc-forward": "TinyMPC forward pass: 12 states, 4 inputs, horizon 5",
+    "tinympc-backward": "TinyMPC backward pass: 12 states, 4 inputs, horizon 10",
+}
 """Names shown by `tilewright workloads`; any other sizes of the patterns work too."""
+
+
+def registered(instance: Instance) -> Mapping[str, str]:
+    """Patterns and names of this instance's workloads, with descriptions."""
+    if instance.is_integer:
+        return {**PATTERNS, **REGISTERED}
+    return {**PATTERNS, **FLOAT_PATTERNS, **FLOAT_REGISTERED, **REGISTERED}
 
 
 def parse_workload(spec: str, instance: Instance) -> Shape:
@@ -52,6 +71,9 @@ def parse_workload(spec: str, instance: Instance) -> Shape:
         return parse_gemm(spec, instance)
     if re.match(r"conv([-_x\d]|$)", spec):
         return parse_convolution(spec, instance)
-    known = [*REGISTERED, *PATTERNS]
-    hint = f"Any positive sizes work: {', '.join(PATTERNS)}."
+    if re.match(r"tinympc([-_]|$)", spec):
+        return parse_tinympc(spec, instance)
+    known = list(registered(instance))
+    patterns = PATTERNS if instance.is_integer else {**PATTERNS, **FLOAT_PATTERNS}
+    hint = f"Any positive sizes work: {', '.join(patterns)}."
     raise UnknownNameError("gemmini workload", spec, known, hint)

@@ -36,15 +36,21 @@ def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
         for other, store in stored:
             if array == other and (fetched is None or store is None or meet(fetched, store)):
                 raise NotApplicable(f"elements of {array} are both loaded and stored")
+    at_end = last_fences(kernel, machine)
+    last = {c.name for c in at_end}
+    gone = {c for c in commands(kernel.body) if c.name in last} - at_end
+    return _without(kernel, gone, "no fence can be spared")
+
+
+def last_fences(kernel: Kernel, machine: Machine) -> set[Command]:
+    """The last synchronisation of each kind with nothing but others behind it."""
     at_end: set[Command] = set()
     for stmt in reversed(kernel.body):
         if not isinstance(stmt, Command) or machine.unit(stmt.name) != "sync":
             break
         if stmt.name not in {c.name for c in at_end}:
             at_end.add(stmt)
-    last = {c.name for c in at_end}
-    gone = {c for c in commands(kernel.body) if c.name in last} - at_end
-    return _without(kernel, gone, "no fence can be spared")
+    return at_end
 
 
 def remove_settings(kernel: Kernel, machine: Machine) -> Kernel:

@@ -1,0 +1,148 @@
+"""Fences that no access needs, found by following every access of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.proposers.rewriter.analysis import decide, trips
+from tilewright.proposers.rewriter.block import Section, core_parts, is_core_loop, section_of
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Guard,
+    Kernel,
+    Loop,
+    Stmt,
+    commands,
+    map_expressions,
+    rebuilt,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.remove import last_fences, remove_fences
+from tilewright.proposers.rewriter.settings import resolved
+
+LONGEST = 20_000
+"""Commands of the longest kernel that is followed access by access."""
+
+
+def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
+    """Remove the fences without which every access still finds what it should.
+
+    Before: `store(u); fence(); load(v); store(w); fence(); load(w);`
+    After:  `store(u); load(v); store(w); fence(); load(w);`
+
+    A fence stays where a load, or the core, touches what a store may not have written yet, where
+    something overwrites what a load may not have read yet, and at the kernel's end. Kernels too
+    long to follow, or whose sizes vary, keep every fence unless no load fetches what any store
+    writes (`remove_fences`).
+    """
+    try:
+        return remove_fences(kernel, machine)
+    except NotApplicable:
+        pass
+    free = resolved(kernel, machine)
+    fences = [c for c in commands(free.body) if machine.unit(c.name) == "sync"]
+    accesses = list(_followed(free, machine))
+    kept = set(fences)
+    at_end = last_fences(kernel, machine)
+    for number, fence in enumerate(fences):
+        if number < len(fences) - len(at_end) and _is_ordered(accesses, kept - {fence}):
+            kept.discard(fence)
+    if len(kept) == len(fences):
+        raise NotApplicable("no fence can be spared")
+    spared = {n for n, fence in enumerate(fences) if fence not in kept}
+    originals = [c for c in commands(kernel.body) if machine.unit(c.name) == "sync"]
+    gone = {c for n, c in enumerate(originals) if n in spared}
+    return kernel.with_body(rebuilt(kernel.body, lambda s: () if s in gone else None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """One access in the order the core issues them, or a fence."""
+
+    kind: str  # load, store, fence, or what the core does itself: reads, writes
+    section: Section | None = None
+    fence: Stmt | None = None
+
+
+@dataclass
+class _Pending:
+    """Elements by array that the accelerator may still have to read or write."""
+
+    loads: dict[str, set[int]] = field(default_factory=dict)
+    stores: dict[str, set[int]] = field(default_factory=dict)
+
+
+def _is_ordered(accesses: list[_Access], fences: set[Command]) -> bool:
+    """Whether no access meets one that it had to wait for."""
+    pending = _Pending()
+    for access in accesses:
+        if access.kind == "fence":
+            if access.fence in fences:
+                pending = _Pending()
+            continue
+        assert access.section is not None
+        array = access.section.array
+        elements = {access.section.start.const + o for o in access.section.offsets}
+        if access.kind != "store" and elements & pending.stores.get(array, set()):
+            return False
+        if access.kind in ("store", "writes") and elements & pending.loads.get(array, set()):
+            return False
+        if access.kind in ("load", "store"):
+            waiting = pending.loads if access.kind == "load" else pending.stores
+            waiting.setdefault(array, set()).update(elements)
+    return True
+
+
+def _followed(kernel: Kernel, machine: Machine) -> Iterator[_Access]:
+    """Every access of a resolved kernel; loops are run through."""
+    for number, stmt in enumerate(_issued(kernel.body, {})):
+        if number > LONGEST:
+            raise NotApplicable("the kernel is too long to follow every access")
+        yield from _of_statement(stmt, kernel, machine)
+
+
+def _of_statement(issued: tuple[Stmt, Stmt], kernel: Kernel, machine: Machine) -> Iterator[_Access]:
+    original, stmt = issued
+    if isinstance(stmt, Loop):
+        reads, writes = core_parts(stmt, kernel)
+        yield from (_Access("reads", s) for s in reads)
+        yield from (_Access("writes", s) for s in writes)
+    elif isinstance(stmt, Command):
+        unit = machine.unit(stmt.name)
+        if unit == "sync":
+            yield _Access("fence", fence=original)
+        elif unit in ("load", "store"):
+            section = section_of(stmt, kernel, machine)
+            if section is not None:
+                yield _Access(unit, section)
+
+
+def _issued(body: Body, values: Mapping[str, Expr]) -> Iterator[tuple[Stmt, Stmt]]:
+    """Statements in the order of execution: as written, and with the loops' values put in."""
+    for stmt in body:
+        if isinstance(stmt, Loop) and not is_core_loop(stmt):
+            now = _with(stmt, values)
+            assert isinstance(now, Loop)
+            fewest, most = trips(now, {})
+            if fewest != most or not now.lower.is_const:
+                raise NotApplicable(f"the number of iterations of loop {stmt.var} varies")
+            for turn in range(int(most)):
+                value = now.lower + turn * stmt.step
+                yield from _issued(stmt.body, {**values, stmt.var: value})
+        elif isinstance(stmt, Guard):
+            now = _with(stmt, values)
+            assert isinstance(now, Guard)
+            verdict, _ = decide(now.condition, {})
+            if verdict is None:
+                raise NotApplicable("whether a branch is taken is not known")
+            yield from _issued(stmt.body if verdict else stmt.orelse, values)
+        else:
+            yield stmt, _with(stmt, values)
+
+
+def _with(stmt: Stmt, values: Mapping[str, Expr]) -> Stmt:
+    return map_expressions((stmt,), lambda e: e.substituted(values))[0]

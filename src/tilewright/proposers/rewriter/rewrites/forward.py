@@ -1,0 +1,197 @@
+"""Values that a loop stores or loads and then loads again, handed over inside local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.proposers.rewriter.block import (
+    Block,
+    Section,
+    Touch,
+    Web,
+    core_parts,
+    moved,
+    on_block,
+    renamed,
+    touches,
+)
+from tilewright.proposers.rewriter.block_moves import any_product, copied, is_lossless, scale_of
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import var
+from tilewright.proposers.rewriter.ir import Body, Command, Loop, Stmt
+from tilewright.proposers.rewriter.settings import own_setting
+
+
+@on_block
+def share(block: Block) -> Block:
+    """Load what several products of an iteration use once.
+
+    Before: `load(&x[i][0], SPAD(0)); use(SPAD(0)); load(&x[i][0], SPAD(4)); use(SPAD(4));`
+    After:  `load(&x[i][0], SPAD(0)); use(SPAD(0)); use(SPAD(0));`
+
+    Legal for loads of the same elements with the same setting, when nothing stores to them and
+    nothing writes those local rows in between.
+    """
+    shared = _shared(block)
+    if shared is block:
+        raise NotApplicable(f"loop {block.loop.var} loads nothing twice in an iteration")
+    return shared
+
+
+@on_block
+def forward(block: Block) -> Block:
+    """Hand a result to the product that uses it through the array instead of through memory.
+
+    Before: `product(a, b, ACC(0)); store(u, ACC(0)); fence(); load(u, SPAD(0)); use(SPAD(0));`
+    After:  `product(a, b, ACC(0)); store(u, ACC(0)); copy(ACC(0), SPAD(0)); use(SPAD(0));`
+
+    The copy is a product of nothing to which the result is added. Legal where the store and the
+    load change no value and nothing else stores to those elements or writes the result's rows
+    before the copy.
+    """
+    block = _shared(block)
+    new: dict[Stmt, Body] = {}
+    for load, section, web in _loads(block):
+        stored = _stored_before(block, section, load)
+        if stored is None:
+            continue
+        source = _source(block, stored, load)
+        new[load] = copied(block, any_product(block), source, web.touches[0].local)
+    if not new:
+        raise NotApplicable(f"loop {block.loop.var} loads nothing that it stored before")
+    return block.changed(new)
+
+
+@on_block
+def carry(block: Block) -> Block:
+    """Keep what the next iteration loads in local memory.
+
+    Before: `for i { load(x[i], SPAD(0)); .. product(.., ACC(0)); store(x[i + 1], ACC(0)); }`
+    After:  `load(x[0], SPAD(0)); for i { .. product(.., ACC(0)); store(..); copy(ACC(0), SPAD); }`
+
+    Legal where an iteration loads exactly what the one before stored, unchanged, and nothing else
+    stores to those elements in between.
+    """
+    block = _shared(block)
+    name, step = block.loop.var, block.loop.step
+    before: list[Stmt] = []
+    behind: list[Stmt] = []
+    gone: set[Stmt] = set()
+    for load, section, web in _loads(block):
+        later = section.at(name, var(name) + step)
+        store = _last_store(block, later, block.body)
+        if store is None or _last_store(block, section, _until(block, load)) is not None:
+            continue
+        source = _source(block, store, None)
+        behind.extend(copied(block, any_product(block), source, web.touches[0].local))
+        before.append(_first(load, block))
+        gone.add(load)
+    if not gone:
+        raise NotApplicable(f"loop {name} loads nothing that the iteration before stored")
+    kept = tuple(s for s in block.body if s not in gone)
+    return block.with_body((*kept, *behind), tuple(before))
+
+
+def _first(load: Command, block: Block) -> Command:
+    """A load as the first iteration has it."""
+    from tilewright.proposers.rewriter.analysis import at_value
+
+    first = at_value((load,), block.loop.var, block.loop.lower)[0]
+    assert isinstance(first, Command)
+    return first
+
+
+def _until(block: Block, stmt: Stmt) -> Body:
+    return block.body[: block.body.index(stmt)]
+
+
+def _loads(block: Block) -> Iterator[tuple[Command, Section, Web]]:
+    """Plain loads of a single block of an array into rows that nothing else writes."""
+    machine = block.machine
+    for stmt in block.body:
+        if not isinstance(stmt, Command) or machine.unit(stmt.name) != "load":
+            continue
+        section = block.section(stmt)
+        if section is None or scale_of(stmt, machine) != 1.0:
+            continue
+        touch = touches(stmt, machine)[0]
+        web = block.web_of(stmt, touch.operand)
+        single = section.shape[1] <= machine.spaces[touch.local.space].row_columns
+        if web is not None and len(web.writers) == 1 and single and web.readers:
+            yield stmt, section, web
+
+
+def _stored_before(block: Block, section: Section, load: Command) -> Command | None:
+    """The store in this iteration that wrote what a load reads."""
+    return _last_store(block, section, _until(block, load))
+
+
+def _last_store(block: Block, section: Section, body: Body) -> Command | None:
+    """The last store of exactly these elements; None if there is none or others touch them."""
+    found: Command | None = None
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            if any(section.meets(w) for w in core_parts(stmt, block.kernel)[1]):
+                raise NotApplicable(f"the core writes {section.array}")
+        elif isinstance(stmt, Command) and block.machine.unit(stmt.name) == "store":
+            stored = block.section(stmt)
+            if stored is not None and stored.meets(section):
+                if not stored.same(section):
+                    raise NotApplicable(f"{section.array} is stored in other pieces")
+                found = stmt
+    return found
+
+
+def _source(block: Block, store: Command, until: Command | None) -> Touch:
+    """The rows a store read, if they still hold the same where a copy of them would stand."""
+    if not is_lossless(store, block):
+        raise NotApplicable("the store changes values")
+    touch = touches(store, block.machine)[0]
+    web = block.web_of(store, touch.operand)
+    end = len(block.body) if until is None else block.body.index(until)
+    behind = block.body[block.body.index(store) : end]
+    if web is None or any(w.command in behind for w in web.writers):
+        raise NotApplicable("the stored rows are written again")
+    return touch
+
+
+def _shared(block: Block) -> Block:
+    """The block with each section loaded once; the same block if that is so already."""
+    machine = block.machine
+    seen: list[tuple[Command, Section, Web]] = []
+    gone: set[Stmt] = set()
+    shifts: dict[tuple[Command, int], int] = {}
+    for stmt in block.body:
+        seen = [e for e in seen if not _overwrites(block, stmt, e[1])]
+        if not isinstance(stmt, Command) or machine.unit(stmt.name) != "load":
+            continue
+        section = block.section(stmt)
+        touch = touches(stmt, machine)[0]
+        web = block.web_of(stmt, touch.operand)
+        if section is None or web is None or len(web.writers) != 1 or touch.adds:
+            continue
+        for earlier, known, source in seen:
+            if (
+                known.same(section)
+                and source.space == web.space
+                and own_setting(earlier, machine) == own_setting(stmt, machine)
+            ):
+                shift = min(source.rows) - min(web.rows)
+                shifts |= {(t.command, t.operand): shift for t in web.readers}
+                gone.add(stmt)
+                break
+        else:
+            seen.append((stmt, section, web))
+    if not gone:
+        return block
+    block = moved(block, shifts)
+    return renamed(block.with_body(tuple(s for s in block.body if s not in gone)))
+
+
+def _overwrites(block: Block, stmt: Stmt, section: Section) -> bool:
+    if isinstance(stmt, Loop):
+        return any(section.meets(w) for w in core_parts(stmt, block.kernel)[1])
+    if isinstance(stmt, Command) and block.machine.unit(stmt.name) == "store":
+        stored = block.section(stmt)
+        return stored is not None and stored.meets(section)
+    return False

@@ -1,0 +1,307 @@
+"""Sums of vectors that the core computes, moved into the accumulator."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.rewriter.block import (
+    Block,
+    Section,
+    Web,
+    core_parts,
+    core_section,
+    on_block,
+    touches,
+)
+from tilewright.proposers.rewriter.block_moves import (
+    adding,
+    element_of,
+    fence_of,
+    is_lossless,
+    load_like,
+    product_commands,
+    scaled,
+    store_of,
+)
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import (
+    Assign,
+    Command,
+    Dram,
+    Flag,
+    Local,
+    Loop,
+    Operand,
+    Stmt,
+    walk,
+)
+from tilewright.proposers.rewriter.placement import ELSEWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A store of products, and the web of their sums."""
+
+    store: Command
+    section: Section
+    web: Web
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A summand: computed by products, part by part, or found in memory."""
+
+    factor: float
+    section: Section
+    parts: tuple[_Part, ...]
+
+
+@on_block
+def offload(block: Block) -> Block:
+    """Let the accumulator add and negate what the core adds after products are stored.
+
+    Before: `product(a, b, ACC(0)); store(T, ACC(0)); fence(); for j { T[j] = -T[j] - d[j]; }`
+    After:  `load(-d, ACC(0)); product(-a, b, ACC(0) | ADD); store(T, ACC(0)); fence();`
+
+    Summands in memory are loaded into the accumulator with their factor as scale, before the
+    products where nothing writes them in between; a product's factor goes to the load of the
+    operand it streams. Legal for factors that are powers of two, where stores change no value and
+    arrays have the accumulator's type, where nothing else reads the products' own results, and
+    where their sums are made of products alone. Sums are taken in another order, which for floating
+    point is within what a check allows.
+    """
+    refusal = NotApplicable(f"the core computes nothing in loop {block.loop.var}")
+    for stmt in block.body:
+        if isinstance(stmt, Loop):
+            try:
+                return _offloaded(block, stmt)
+            except NotApplicable as reason:
+                refusal = reason
+    raise refusal
+
+
+def _offloaded(block: Block, loop: Loop) -> Block:
+    assign = loop.body[0]
+    if len(loop.body) != 1 or not isinstance(assign, Assign) or assign.constant:
+        raise NotApplicable("the core computes more than a sum of elements")
+    target = core_section(assign.target, loop, block.kernel)
+    terms = [_term(block, loop, f, core_section(s, loop, block.kernel)) for f, s in assign.terms]
+    made = [t for t in terms if t.parts]
+    if not made:
+        raise NotApplicable("no product computes what the core adds")
+    if any(not _is_power_of_two(t.factor) for t in terms):
+        raise NotApplicable("a factor is no power of two")
+    tiles = _tiles(made)
+    _check_unused(block, loop, target, made)
+    new: dict[Stmt, list[Stmt]] = {}
+    stores: list[Stmt] = []
+    for number, tile in enumerate(tiles):
+        stores.append(_summed(block, loop, target, terms, tile, ELSEWHERE + 64 * number, new))
+    for term in made:
+        for part in term.parts:
+            new[part.store] = []
+    new[loop] = [*stores, fence_of(block)]
+    stores[0] = replace(stores[0], notes=loop.notes)
+    return without_dead_loads(block.changed({s: tuple(n) for s, n in new.items()}))
+
+
+def _term(block: Block, loop: Loop, factor: float, section: Section) -> _Term:
+    """A summand, with the stores that made it in this iteration, if any did."""
+    parts: list[_Part] = []
+    for stmt in block.body[: block.body.index(loop)]:
+        if isinstance(stmt, Loop):
+            if any(section.meets(w) for w in core_parts(stmt, block.kernel)[1]):
+                parts.clear()
+        elif isinstance(stmt, Command) and block.machine.unit(stmt.name) == "store":
+            stored = block.section(stmt)
+            if stored is not None and stored.meets(section):
+                parts.append(_part(block, stmt, stored))
+    covered = [o for p in parts for o in _relative(p.section, section)]
+    if parts and sorted(covered) != sorted(section.offsets):
+        raise NotApplicable(f"{section.array} is not stored piece by piece")
+    return _Term(factor, section, tuple(parts))
+
+
+def _part(block: Block, store: Command, section: Section) -> _Part:
+    if not is_lossless(store, block):
+        raise NotApplicable(f"the store to {section.array} changes values")
+    read = touches(store, block.machine)[0]
+    web = block.web_of(store, read.operand)
+    if web is None or web.rows != read.rows or len(web.readers) != 1:
+        raise NotApplicable(f"what is stored to {section.array} is also used elsewhere")
+    units = {block.machine.unit(w.command.name) for w in web.writers}
+    if units != {"execute"} or any(w.rows != web.rows for w in web.writers):
+        raise NotApplicable(f"{section.array} is not a sum of products")
+    return _Part(store, section, web)
+
+
+def _relative(part: Section, whole: Section) -> list[int]:
+    apart = part.start - whole.start
+    if not apart.is_const:
+        raise NotApplicable(f"{part.array} is not stored piece by piece")
+    return [o + apart.const for o in part.offsets]
+
+
+def _tiles(made: list[_Term]) -> list[list[_Part]]:
+    """For each piece of the result the parts of all computed summands, which must agree."""
+    pieces = [{min(_relative(p.section, t.section)): p for p in t.parts} for t in made]
+    first = pieces[0]
+    for other in pieces[1:]:
+        if other.keys() != first.keys() or any(
+            other[o].section.offsets != first[o].section.offsets
+            or other[o].section.shape != first[o].section.shape
+            for o in first
+        ):
+            raise NotApplicable("summands are computed in different pieces")
+    return [[p[offset] for p in pieces] for offset in sorted(first)]
+
+
+def _check_unused(block: Block, loop: Loop, target: Section, made: list[_Term]) -> None:
+    """The products' own results may be read by the core's loop alone."""
+    for term in made:
+        inside = [s for s, _ in _readers(block, term.section.array) if s is not loop]
+        same = [s for s, r in _readers(block, term.section.array) if r.meets(term.section)]
+        is_overwritten = term.section.same(target)
+        is_local = next(a.local for a in block.kernel.arrays if a.name == term.section.array)
+        if not (is_overwritten or is_local):
+            raise NotApplicable(f"{term.section.array} is a result of its own")
+        position = block.body.index(loop)
+        first = min(block.body.index(p.store) for p in term.parts)
+        between = [s for s in same if first < block.body.index(s) < position]
+        outside = term.section.array in _arrays_around(block)
+        if between or (not is_overwritten and (inside or outside)):
+            raise NotApplicable(f"{term.section.array} is also read elsewhere")
+
+
+def _arrays_around(block: Block) -> set[str]:
+    """Arrays that code around the loop mentions."""
+    inside = {id(s) for s in walk(block.body)}
+    return {
+        dram.array
+        for stmt in walk(block.kernel.body)
+        if id(stmt) not in inside
+        for dram in (
+            stmt.operands
+            if isinstance(stmt, Command)
+            else (stmt.target, *(d for _, d in stmt.terms))
+            if isinstance(stmt, Assign)
+            else ()
+        )
+        if isinstance(dram, Dram)
+    }
+
+
+def _readers(block: Block, array: str) -> list[tuple[Stmt, Section]]:
+    """Statements of the body that read an array, and which elements."""
+    found: list[tuple[Stmt, Section]] = []
+    for stmt in block.body:
+        if isinstance(stmt, Loop):
+            found.extend((stmt, r) for r in core_parts(stmt, block.kernel)[0])
+        elif isinstance(stmt, Command) and block.machine.unit(stmt.name) == "load":
+            read = block.section(stmt)
+            found.extend([(stmt, read)] if read is not None else [])
+    return [(s, r) for s, r in found if r.array == array]
+
+
+def _summed(
+    block: Block,
+    loop: Loop,
+    target: Section,
+    terms: list[_Term],
+    tile: list[_Part],
+    row: int,
+    new: dict[Stmt, list[Stmt]],
+) -> Command:
+    """Rewrites all that one piece is the sum of; returns its store."""
+    made = [t for t in terms if t.parts]
+    space, like = tile[0].web.space, tile[0].store
+    if block.machine.element(space) != element_of(block.kernel, target.array):
+        raise NotApplicable(f"{target.array} has another type than {space}")
+    apart = (tile[0].section.start - made[0].section.start).const
+    first = product_commands(block, tile[0].web.writers[0].command)[0]
+    loads: list[Stmt] = []
+    for term in (t for t in terms if not t.parts):
+        section = replace(
+            tile[0].section, array=term.section.array, start=term.section.start + apart
+        )
+        if _is_written(block, section, first, loop):
+            raise NotApplicable(f"{section.array} is written shortly before it is added")
+        local = adding(space, row, block.machine) if loads else Local(space, Expr(row))
+        loads.append(load_like(block, like, section, local, term.factor))
+    if loads:
+        new.setdefault(first, [first])[:0] = loads
+    begun = bool(loads)
+    for term, part in zip(made, tile, strict=True):
+        for touch in part.web.writers:
+            plain = Local(space, Expr(row))
+            local = adding(space, row, block.machine) if begun else plain
+            _replace(new, touch.command, touch.operand, local)
+            begun = True
+            if term.factor != 1.0:
+                _negate(block, touch.command, term.factor, row, new)
+    whole = replace(tile[0].section, array=target.array, start=target.start + apart)
+    return store_of(block, like, whole, Local(space, Expr(row), _flags(like)))
+
+
+def _flags(store: Command) -> tuple[Flag, ...]:
+    return next(o.flags for o in store.operands if isinstance(o, Local))
+
+
+def _is_written(block: Block, section: Section, first: Stmt, loop: Loop) -> bool:
+    """Whether a summand in memory is stored between the first product and the core's loop."""
+    body = block.body[block.body.index(first) : block.body.index(loop)]
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            if any(section.meets(w) for w in core_parts(stmt, block.kernel)[1]):
+                return True
+        elif isinstance(stmt, Command) and block.machine.unit(stmt.name) == "store":
+            stored = block.section(stmt)
+            if stored is not None and stored.meets(section):
+                return True
+    return False
+
+
+def _replace(new: dict[Stmt, list[Stmt]], command: Command, operand: int, value: Operand) -> None:
+    """One operand of a command replaced in its latest version."""
+    versions = new.setdefault(command, [command])
+    latest = versions[-1]
+    assert isinstance(latest, Command)
+    operands = (*latest.operands[:operand], value, *latest.operands[operand + 1 :])
+    versions[-1] = replace(latest, operands=operands)
+
+
+def _negate(
+    block: Block, member: Command, factor: float, row: int, new: dict[Stmt, list[Stmt]]
+) -> None:
+    """The factor of a product applied by a further load of the operand it streams."""
+    machine = block.machine
+    _, use = product_commands(block, member)
+    streamed = touches(use, machine)[0]
+    web = block.web_of(use, streamed.operand)
+    load = web.writers[0].command if web is not None and len(web.writers) == 1 else None
+    if load is None or machine.unit(load.name) != "load" or block.section(load) is None:
+        raise NotApplicable("the operand of a product is not loaded in this loop")
+    position = ELSEWHERE + (1 << 16) + 64 * block.body.index(use)
+    copy = scaled(load, machine, factor)
+    at = machine.operands(load.name, "local_write")[0]
+    target = Local(streamed.local.space, Expr(position))
+    operands = (*copy.operands[:at], target, *copy.operands[at + 1 :])
+    new.setdefault(load, [load]).append(replace(copy, operands=operands, notes=()))
+    shift = streamed.local.row - min(web.rows if web is not None else {0})
+    _replace(new, use, streamed.operand, replace(streamed.local, row=shift + position))
+
+
+def without_dead_loads(block: Block) -> Block:
+    """Loads into rows that nothing reads, removed."""
+    dead = {
+        web.writers[0].command
+        for web in block.webs
+        if len(web.touches) == 1 and block.machine.unit(web.writers[0].command.name) == "load"
+    }
+    return block.changed(dict.fromkeys(dead, ()))
+
+
+def _is_power_of_two(factor: float) -> bool:
+    return math.frexp(abs(factor))[0] == 0.5
