@@ -12,6 +12,7 @@ from tilewright.proposers.rewriter.expr import (
     Bounds,
     Expr,
     Minimum,
+    Var,
     bounds,
     minimum,
     simplified,
@@ -225,5 +226,21 @@ def decide(condition: Condition, env: Env) -> tuple[bool | None, Condition]:
         if verdict is False:
             return False, ()
         if verdict is None:
-            left.append(compare)
+            left.extend(_at_the_lowest(compare, env) if low == 0 else (compare,))
     return (None, tuple(left)) if left else (True, ())
+
+
+def _at_the_lowest(compare: Compare, env: Env) -> Condition:
+    """A sum that equals its smallest value: every variable in it is at its own smallest value.
+
+    Before: `y + yy == 0`.  After: `y == 0 && yy == 0`.
+    """
+    terms = (compare.left - compare.right).terms
+    if compare.op != "==" or len(terms) < 2:
+        return (compare,)
+    if not all(isinstance(a, Var) and c > 0 for a, c in terms):
+        return (compare,)
+    return tuple(
+        Compare("==", Expr(0, ((a, 1),)), Expr(int(bounds(Expr(0, ((a, 1),)), env)[0])))
+        for a, _ in terms
+    )
