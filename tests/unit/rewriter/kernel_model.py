@@ -25,6 +25,7 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.naive import naive_gemm
 
@@ -122,8 +123,7 @@ class Gemmini:
         assert 0 < rows <= 16
         data = np.zeros((rows, cols))
         if source != 0:
-            assert self.stride[key] == self.arrays[source[0]].shape[1], "wrong stride"
-            data = self._block(source, cols, rows)
+            data = self._block(source, cols, rows, self.stride[key])
         for block in range(0, cols, 16):
             part = data[:, block : block + 16]
             self._write(to, block // 16 * self.block_stride[key], part)
@@ -161,8 +161,7 @@ class Gemmini:
         self.target = None
 
     def mvout(self, to: Any, source: Any, cols: int, rows: int) -> None:
-        assert self.stride["store"] == self.arrays[to[0]].shape[1], "wrong stride"
-        target = self._block(to, cols, rows)
+        target = self._block(to, cols, rows, self.stride["store"])
         for block in range(0, cols, 16):
             width = min(16, cols - block)
             first = source[1] + block
@@ -170,13 +169,24 @@ class Gemmini:
                 self.local[source[0]][first : first + rows, :width], -128, 127
             )
 
-    def _block(self, at: Any, cols: int, rows: int) -> np.ndarray:
-        array, (row, column) = self.arrays[at[0]], at[1]
-        assert row >= 0
-        assert column >= 0
-        assert row + rows <= array.shape[0], f"{at} is outside the array"
-        assert column + cols <= array.shape[1], f"{at} is outside the array"
-        return array[row : row + rows, column : column + cols]
+    def _block(self, at: Any, cols: int, rows: int, stride: int) -> np.ndarray:
+        """Rows of an array, `stride` elements apart: a whole number of its own rows."""
+        array, (*_, column) = self.arrays[at[0]], at[1]
+        height, width = array.shape[-2] if array.ndim > 1 else 1, array.shape[-1]
+        step = stride // width
+        assert stride % width == 0, f"{at} is loaded by a wrong stride"
+        row = at[1][-2] if array.ndim > 1 else 0
+        assert min(at[1]) >= 0
+        assert row + step * (rows - 1) < height, f"{at} is outside the array"
+        assert column + cols <= width, f"{at} is outside the array"
+        if array.ndim > 1:
+            plane = array[tuple(at[1][:-2])]
+            chosen = row + step * np.arange(rows)
+            if step == 1:
+                return plane[row : row + rows, column : column + cols]
+            return plane[chosen, column : column + cols]
+        assert step == 0 or rows == 1
+        return np.repeat(array[None, column : column + cols], rows, axis=0)
 
     def _write(self, to: Any, offset: int, data: np.ndarray) -> None:
         space, row, flags = to
@@ -199,3 +209,22 @@ def gemm_is_right(kernel: Kernel, m: int, n: int, k: int) -> bool:
     c = np.full((m, n), np.nan)
     Gemmini(dict(zip(names, (a, b, c), strict=True))).run(kernel)
     return bool(np.array_equal(c, np.clip(a @ b, -128, 127)))
+
+
+def convolution_is_right(kernel: Kernel, conv: Convolution) -> bool:
+    """Whether the kernel computes the convolution on random signed inputs."""
+    rng = np.random.default_rng(conv.operations)
+    image = rng.integers(-3, 4, conv.input_shape).astype(float)
+    weights = rng.integers(-3, 4, conv.weights_shape).astype(float)
+    bias = rng.integers(-9, 10, conv.filters).astype(float)
+    output = np.full(conv.output_shape, np.nan)
+    names = [a.name for a in kernel.arrays]
+    Gemmini(dict(zip(names, (image, weights, bias, output), strict=True))).run(kernel)
+    _, rows, columns, _ = conv.output_shape
+    total = np.zeros(conv.output_shape) + bias
+    for r in range(conv.size):
+        for t in range(conv.size):
+            ends = r + conv.stride * rows, t + conv.stride * columns
+            part = image[:, r : ends[0] : conv.stride, t : ends[1] : conv.stride]
+            total += part[:, :rows, :columns] @ weights[r, t]
+    return bool(np.array_equal(output, np.clip(total, -128, 127)))

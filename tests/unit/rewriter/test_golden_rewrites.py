@@ -46,6 +46,15 @@ CASES = {
     "expert": EXPERT,
 }
 FENCED = {"fences": "fences", "settings_in_force": "settings"}
+APART = {
+    "split": "split d 2",
+    "fuse": "fuse d",
+    "fuse_all": "dead-code; fuse d; fuse d",
+    "peel_first": "overwrite Y; peel d#3 first",
+    "peel_last": "peel r last",
+    "strength": "strength d#2; strength d#3",
+    "dead_code": "dead-code",
+}
 RAGGED = {
     "ragged_lifted": "",
     "ragged_split_tail": "simplify c",
@@ -56,11 +65,12 @@ RAGGED = {
 }
 
 
-@pytest.mark.parametrize(("name", "steps"), [*CASES.items(), *RAGGED.items(), *FENCED.items()])
+@pytest.mark.parametrize(("name", "steps"), [*(CASES | RAGGED | FENCED | APART).items()])
 def test_result_is_the_stored_one(
     machine: Machine, name: str, steps: str, update_golden: bool
 ) -> None:
-    start = "ragged.c" if name in RAGGED else "fenced.c" if name in FENCED else "start.c"
+    starts = {"ragged.c": RAGGED, "fenced.c": FENCED, "apart.c": APART, "start.c": CASES}
+    start = next(file for file, cases in starts.items() if name in cases)
     source = (GOLDEN / start).read_text()
     kernel = simplify(lift(source, machine))
     for step in filter(None, steps.split("; ")):
@@ -78,7 +88,7 @@ def test_result_is_the_stored_one(
 def test_every_technique_has_a_golden_case() -> None:
     shown = {
         Step.parse(s).technique
-        for c in (CASES | RAGGED | FENCED | RECURRENCE).values()
+        for c in (CASES | RAGGED | FENCED | RECURRENCE | APART).values()
         for s in c.split("; ")
         if s
     }

@@ -15,6 +15,7 @@ from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
+from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
 from tilewright.proposers.rewriter.rewrites.early import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
 from tilewright.proposers.rewriter.rewrites.forward import carry, forward, share
@@ -30,6 +31,8 @@ from tilewright.proposers.rewriter.rewrites.promote import depends_on, promote
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
+from tilewright.proposers.rewriter.rewrites.strength import count_iterations
+from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
 Arguments: TypeAlias = tuple[str, ...]
@@ -221,6 +224,10 @@ def _on_slots(
     return apply
 
 
+def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
+    return peel(kernel, machine, _loop(kernel, label), which)
+
+
 _LOADS = frozenset(("dma", "load"))
 _BANKS = frozenset(("bank", "steal"))
 _STORES = frozenset(("store", "accumulator", "dependency"))
@@ -363,5 +370,32 @@ CATALOGUE: Mapping[str, Technique] = {
         spare_fences,
         "remove the fences that order nothing",
         frozenset(("fence", "drain")),
+    ),
+    "split": Technique(
+        _loops("2", "4"),
+        _on_loop_by(split),
+        "make two loops of loop {0}: one over groups of {1} iterations, one within a group",
+        _CORE,
+    ),
+    "fuse": Technique(
+        _loops(),
+        _on_loop(fuse),
+        "run the iterations of loop {0} together with those of the loop behind it",
+        _CORE | {"dependency"},
+    ),
+    "peel": Technique(
+        _loops("first", "last"),
+        _peeled,
+        "take the {1} iteration out of loop {0}, and with it the tests for it",
+        _CORE,
+    ),
+    "strength": Technique(
+        _loops(),
+        _on_loop(count_iterations),
+        "let loop {0} count its iterations, so that addresses need no division",
+        _CORE,
+    ),
+    "dead-code": Technique(
+        _once, remove_dead_loads, "remove loads that nothing uses", _LOADS | _CORE
     ),
 }

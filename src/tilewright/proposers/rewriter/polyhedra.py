@@ -44,21 +44,34 @@ class Region:
 
 
 def meet(
-    first: Region, second: Region, same: Sequence[Loop] = (), apart: Loop | None = None
+    first: Region,
+    second: Region,
+    same: Sequence[Loop] = (),
+    apart: Loop | None = None,
+    beyond: tuple[Loop, Loop] | None = None,
 ) -> bool:
     """Whether the regions may share a point in some iterations.
 
-    Loops in `same` have equal values in both, the loop `apart` different ones.
+    Loops in `same` have equal values in both, the loop `apart` different ones; of the loops
+    `beyond`, the one of the first region is further on than that of the second.
     """
-    return _meet(first, second, tuple(same), apart)
+    return _meet(first, second, tuple(same), apart, beyond)
 
 
 @lru_cache(maxsize=1 << 14)
-def _meet(first: Region, second: Region, same: tuple[Loop, ...], apart: Loop | None) -> bool:
+def _meet(
+    first: Region,
+    second: Region,
+    same: tuple[Loop, ...],
+    apart: Loop | None,
+    beyond: tuple[Loop, Loop] | None,
+) -> bool:
     text = [*_domain(first, "a"), *_domain(second, "b")]
     text += [f"a_{s.var} = b_{s.var}" for s in same]
     if apart is not None:
         text.append(f"a_{apart.var} != b_{apart.var}")
+    if beyond is not None:
+        text.append(f"a_{beyond[0].var} > b_{beyond[1].var}")
     points = _points(len(first.dims))
     text += [*_inside(first, "a", points), *_inside(second, "b", points)]
     names = [*_names(first, "a"), *_names(second, "b"), *points]

@@ -1,0 +1,52 @@
+"""Cheaper address arithmetic: loops count what their addresses are multiples of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.analysis import at_value
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Atom, Expr, Quotient, Remainder, quotient, var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Kernel,
+    Loop,
+    commands,
+    expressions,
+    has_opaque,
+    rebuilt,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def count_iterations(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Let a loop count its iterations where addresses divide its variable by the step.
+
+    Before: `for (c = 0; c < 128; c += 16) use(SPAD(58 * (c / 16) + c));`
+    After:  `for (c = 0; c < 8; c++) use(SPAD(74 * c));`
+
+    Always legal: the new variable is the old one's quotient, and products of it with constants
+    become running sums in the compiler.
+    """
+    divided = any(_divides(a, loop) for a in _atoms(loop.body))
+    if loop.step == 1 or not divided or has_opaque(loop.body):
+        raise NotApplicable(f"no address divides {loop.var} by the step of its loop")
+    count = quotient(loop.upper - loop.lower + (loop.step - 1), loop.step)
+    body = at_value(loop.body, loop.var, var(loop.var) * loop.step + loop.lower)
+    new = replace(loop, lower=Expr(), upper=count, step=1, body=body)
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (new,) if s is loop else None))
+
+
+def _divides(atom: Atom, loop: Loop) -> bool:
+    """Whether an atom is a quotient or remainder of the variable that counting removes."""
+    if not isinstance(atom, Quotient | Remainder) or atom.by % loop.step:
+        return False
+    return atom.of.coefficient(loop.var) != 0
+
+
+def _atoms(body: Body) -> Iterator[Atom]:
+    for command in commands(body):
+        for operand in command.operands:
+            for expr in expressions(operand):
+                yield from expr.atoms()
