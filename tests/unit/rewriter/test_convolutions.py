@@ -40,7 +40,7 @@ def start(name: str, machine: Machine) -> tuple[Convolution, Kernel]:
     ("name", "steps"),
     [
         (
-            "conv-1x4x56x32x32-k3s1",
+            "conv-2x3x56x32x32-k3s1",
             "retile x 4; resident weights n at-first-use; block-load input r; tail-first xx#2; "
             "unroll xx#2 0; unroll oo 0; pipeline input y 2; reuse; pipeline bias y 2; "
             "interleave y; interleave y",
