@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli import search_options as options
-from tilewright.cli.options import Json, NoColor
+from tilewright.cli.options import Json, NoColor, TargetName
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
@@ -40,6 +40,7 @@ def evaluate(
             help="What the kernel must compute: a workload's name or a folder.",
         ),
     ],
+    target: TargetName = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
     ] = Settings().seed,
@@ -76,7 +77,7 @@ def evaluate(
     evaluation = evaluate_file(
         file,
         workload,
-        Settings(seed=seed, ordering=ordering),
+        Settings(seed=seed, target=target, ordering=ordering),
         simulator=simulator,
         simulator_timeout_s=simulator_timeout,
         with_baselines=baselines,

@@ -9,7 +9,7 @@ import typer
 
 from tilewright.cli import model_options
 from tilewright.cli import search_options as options
-from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.options import Json, NoColor, Project, TargetName
 from tilewright.cli.searching import Outputs, search
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ Examples:
   tilewright optimize gemmini:gemm-512x512x512 --proposer openai/gpt-5.5 --proposer builtin \\
       --budget "5 USD, 2 h"
   tilewright optimize gemmini:gemm-256x256x256 --from 6bc76228
+  tilewright optimize gemm-256x256x256 --target my-gemmini.toml
   tilewright optimize examples/my-gemm --json result.json --report report.html
 """
 
@@ -42,6 +43,7 @@ def optimize(
             "reference.py and kernel.c.",
         ),
     ],
+    target: TargetName = None,
     seed: options.Seed = options.DEFAULT.seed,
     beam: options.Beam = options.DEFAULT.beam,
     plans: options.Plans = options.DEFAULT.plans,
@@ -72,6 +74,7 @@ def optimize(
     """
     settings = options.make_settings(
         seed=seed,
+        target=target,
         beam=beam,
         plans=plans,
         implementations=implementations,

@@ -42,6 +42,23 @@ Json = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write the result as JSON, whole or not at all."),
 ]
+
+
+def _absolute(target: str | None) -> str | None:
+    """A file's path is kept absolute: a run may be resumed from another folder."""
+    return str(Path(target).resolve()) if target and target.endswith(".toml") else target
+
+
+TargetName = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="NAME|FILE",
+        callback=_absolute,
+        help="Open it on this target instead: a name of `tilewright targets`, or a .toml file that "
+        "describes an instance of your own (see docs/targets.md).",
+    ),
+]
 RunName = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, its first characters, or 'latest'."),

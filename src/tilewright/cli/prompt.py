@@ -10,7 +10,7 @@ import typer
 
 from tilewright.cli import model_options
 from tilewright.cli import search_options as options
-from tilewright.cli.options import NoColor, Project
+from tilewright.cli.options import NoColor, Project, TargetName
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def prompt(
             "--run", metavar="RUN", help="Prompt for the best kernel of this run, as measured."
         ),
     ] = None,
+    target: TargetName = None,
     seed: options.Seed = options.DEFAULT.seed,
     dropout: options.Dropout = options.DEFAULT.dropout,
     edits: model_options.Edits = False,
@@ -54,7 +55,11 @@ def prompt(
     from tilewright.proposers.llm.providers.base import joined
 
     settings = Settings(
-        seed=seed, dropout=dropout, edits=edits, without=tuple(sorted(set(without or ())))
+        seed=seed,
+        target=target,
+        dropout=dropout,
+        edits=edits,
+        without=tuple(sorted(set(without or ()))),
     )
     brief, parent, history = _situation(task, settings, run, project)
     prompts = Prompts(settings.without, settings.edits)

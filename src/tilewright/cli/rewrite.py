@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import NoColor
+from tilewright.cli.options import NoColor, TargetName
 from tilewright.cli.output import check_outputs, write_text
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def rewrite(
             help="What the kernel computes; its target says which commands there are.",
         ),
     ],
+    target: TargetName = None,
     apply: Annotated[
         str | None,
         typer.Option("--apply", metavar="STEPS", help="Rewrites to carry out, separated by ';'."),
@@ -63,7 +64,7 @@ def rewrite(
     if (apply is not None) == list_:
         raise InputError('give either --list or --apply "STEPS", so that there is one thing to do.')
     check_outputs(output=output)
-    source, machine = _source(file), _machine(workload)
+    source, machine = _source(file), _machine(workload, target)
     kernel = by_hand.read(source, machine)
     if apply is None:
         _list(source, kernel, machine)
@@ -97,13 +98,13 @@ def _list(source: str, kernel: Kernel, machine: Machine) -> None:
         console.print("left alone: nothing, the whole kernel is understood")
 
 
-def _machine(workload: str) -> Machine:
+def _machine(workload: str, target: str | None) -> Machine:
     from tilewright.core.config import Settings
     from tilewright.core.errors import InputError
     from tilewright.core.tasks import open_task
     from tilewright.proposers.rewriter.machine import Machine
 
-    opened = open_task(workload, Settings().recorded())
+    opened = open_task(workload, Settings(target=target).recorded())
     brief = opened.target.brief()
     if not brief.commands:
         raise InputError(

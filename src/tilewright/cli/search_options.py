@@ -76,6 +76,7 @@ Report = Annotated[
 def make_settings(
     *,
     seed: int,
+    target: str | None = None,
     beam: int,
     plans: int,
     implementations: int,
@@ -95,6 +96,7 @@ def make_settings(
     limits = parse_budget(budget) if budget is not None else None
     return Settings(
         seed=seed,
+        target=target,
         beam=beam,
         plans=plans,
         implementations=implementations,

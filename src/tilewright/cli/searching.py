@@ -141,6 +141,8 @@ def command_line(run: RunRecord) -> str:
     """The command that starts this run again: its task and every setting that is not a default."""
     settings, default = Settings.from_recorded(run.settings), Settings()
     words = ["tilewright", "optimize", shlex.quote(run.task), f"--seed {settings.seed}"]
+    if settings.target:
+        words.append(f"--target {shlex.quote(settings.target)}")
     names = ("beam", "plans", "implementations", "iterations", "dropout", "patience", "ordering")
     for name in names:
         value = getattr(settings, name)

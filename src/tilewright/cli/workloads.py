@@ -16,7 +16,10 @@ def register(app: typer.Typer) -> None:
 
 def list_workloads(
     target: Annotated[
-        str | None, typer.Option("--target", metavar="NAME", help="Only this target's.")
+        str | None,
+        typer.Option(
+            "--target", metavar="NAME|FILE", help="Only this target's, or those of a target file."
+        ),
     ] = None,
     no_color: NoColor = False,
 ) -> None:
@@ -31,8 +34,10 @@ def list_workloads(
     from tilewright.core.plugins import load_target, target_names
 
     table = Table("workload", "what it is", box=None, pad_edge=False)
-    for name in [target] if target is not None else target_names():
-        for workload, text in load_target(name).workloads().items():
-            full_name = workload if workload.startswith(f"{name}:") else f"{name}:{workload}"
+    for chosen in [target] if target is not None else target_names():
+        opened = load_target(chosen)
+        for workload, text in opened.workloads().items():
+            prefix = f"{opened.name}:"
+            full_name = workload if workload.startswith(prefix) else prefix + workload
             table.add_row(full_name, text)
     results().print(table)

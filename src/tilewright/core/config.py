@@ -43,6 +43,8 @@ class Settings:
 
     Attributes:
         seed: source of all randomness; the same seed gives the same run.
+        target: the target to open the task on instead of the one it names: its name, or the path
+            of a TOML file that describes one; None for the task's own.
         proposers: who writes candidates: entry-point names and models, in shares of equal size.
         beam: B, parents kept per iteration.
         plans: N, plans per parent and iteration.
@@ -62,6 +64,7 @@ class Settings:
     """
 
     seed: int = 0
+    target: str | None = None
     proposers: tuple[str, ...] = ("builtin",)
     beam: int = 6
     plans: int = 6

@@ -337,6 +337,15 @@ class ExternallySimulated(Protocol):
         ...
 
 
+@runtime_checkable
+class Configurable(Protocol):
+    """A target that a user can describe another instance of."""
+
+    def configured(self, file: Path) -> Target:
+        """The instance `file` describes; `ConfigurationError` says what is wrong with it."""
+        ...
+
+
 class Target(Protocol):
     """One accelerator: a folder behind the `tilewright.targets` entry point."""
 

@@ -36,21 +36,28 @@ class OpenTask:
 
 
 def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
-    """Open "target:workload" or a folder with a workload.toml; `InputError`s say what is wrong."""
-    folder = Path(name)
+    """Open "target:workload" or a folder with a workload.toml; `InputError`s say what is wrong.
+
+    With `settings["target"]`, a target's name or file, the task is opened on that one: a workload
+    may then be named without its target.
+    """
+    folder, chosen = Path(name), settings.get("target")
     if name and folder.is_dir():
         folder = folder.resolve()
-        target = load_target(_target_of(folder))
+        target = load_target(str(chosen or _target_of(folder)))
         return OpenTask(str(folder), target, target.open_folder(folder, settings))
     target_name, colon, spec = name.partition(":")
-    if not colon:
+    if chosen and not colon:
+        spec = name
+    elif not colon:
         raise _unknown(name)
-    target = load_target(target_name)
+    target = load_target(str(chosen or target_name))
     task = target.open(spec, settings)
     return OpenTask(task.workload.name, target, task)
 
 
 def _target_of(folder: Path) -> str:
+    """The target's name, or the path of its file, which is relative to the folder."""
     file = folder / WORKLOAD_FILE
     try:
         target = tomllib.loads(file.read_text()).get("target")
@@ -65,7 +72,7 @@ def _target_of(folder: Path) -> str:
         ) from error
     if not isinstance(target, str):
         raise WorkloadError(f'{file} names no target: add a line like target = "gemmini".')
-    return target
+    return str(folder / target) if target.endswith(".toml") else target
 
 
 def _unknown(name: str) -> Exception:

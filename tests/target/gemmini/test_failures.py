@@ -40,9 +40,7 @@ def evaluate(
 ) -> Outcome:
     gemm = Gemm(16, 16, 16)
     workload, problem = gemm.workload(INT8), GemmProblem(gemm)
-    built = GemminiBuilder(toolchain, INT8.header, settings.compile_timeout_s).build(
-        Candidate(source)
-    )
+    built = GemminiBuilder(toolchain, INT8, settings.compile_timeout_s).build(Candidate(source))
     if not isinstance(built, Artifact):
         return built
     simulator = Simulator(INT8, workload, settings)

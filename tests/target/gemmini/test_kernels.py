@@ -55,7 +55,7 @@ FP32 = create_fp32_target().instance
 def checked(
     source: str, workload: Workload, problem: Problem, instance: Instance = INT8
 ) -> Verdict | Failed:
-    builder = GemminiBuilder(find_toolchain(), instance.header, 20.0, [source])
+    builder = GemminiBuilder(find_toolchain(), instance, 20.0, [source])
     built = builder.build(Candidate(source))
     assert isinstance(built, Artifact), built
     chosen = EvaluationSettings(input_seed=2, checks=4)

@@ -65,7 +65,7 @@ def test_the_header_has_the_types_of_the_configuration() -> None:
 def test_limits_are_those_of_the_simulated_machine(target: str) -> None:
     config, limits = INSTANCES[target].config, INSTANCES[target].limits
     assert limits["tile_rows"] == limits["move_rows"] == config["array_dim"]
-    assert limits["move_columns"] == config["array_dim"] * config["commands_max_blocks"]
+    assert limits["move_columns"] == config["array_dim"] * config.max_blocks
     assert limits["scratchpad_bank_rows"] == config["scratchpad_bank_rows"]
 
 

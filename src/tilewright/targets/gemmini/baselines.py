@@ -36,9 +36,10 @@ def gemm_baselines(gemm: Gemm, instance: Instance) -> Mapping[str, str]:
 
 def convolution_baselines(conv: Convolution, instance: Instance) -> Mapping[str, str]:
     """Sources by name, slowest first."""
+    fits = _library_fits(conv, instance)
     return _present({
         "naive": naive_convolution(conv, instance),
-        "library": _library_convolution(conv, instance, "convolution.c"),
+        "library": _library_convolution(conv, instance, "convolution.c") if fits else None,
         "tuned": tuned_convolution(conv, instance),
         "fsm": _library_convolution(conv, instance, "fsm_convolution.c"),
     })  # fmt: skip
@@ -72,6 +73,14 @@ void kernel(const {elem} A[{gemm.m}][{gemm.k}], const {elem} B[{gemm.k}][{gemm.n
 }}
 """
     )
+
+
+def _library_fits(conv: Convolution, instance: Instance) -> bool:
+    """Whether the routine's smallest tile, a row of pixels by one block, fits the scratchpad."""
+    limits, dim = instance.limits, instance.dim
+    half = limits["scratchpad_banks"] * limits["scratchpad_bank_rows"] // 2
+    columns = (min(dim, conv.output_shape[2]) - 1) * conv.stride + conv.size
+    return conv.size**2 * dim <= half and conv.size * columns <= half
 
 
 def _library_convolution(conv: Convolution, instance: Instance, file: str) -> str:

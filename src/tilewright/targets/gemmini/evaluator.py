@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
+from tilewright.core.records import (
+    Argument,
+    Artifact,
+    Candidate,
+    Check,
+    Failed,
+    Measured,
+    Verdict,
+    Workload,
+)
 from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
@@ -42,7 +52,9 @@ def create_evaluator(
     simulator = Simulator(instance, workload, settings)
     toolchain = find_toolchain()
     return (
-        GemminiBuilder(toolchain, instance.header, settings.compile_timeout_s, baselines),
+        GemminiBuilder(
+            toolchain, instance, settings.compile_timeout_s, baselines, workload.arguments
+        ),
         GemminiChecker(simulator, cases, settings.checks),
         GemminiRunner(simulator, cases, settings.checks, instance, workload, toolchain.build),
     )
@@ -52,10 +64,16 @@ class GemminiBuilder:
     """Compiles a source after refusing what reaches beyond it."""
 
     def __init__(
-        self, toolchain: Toolchain, header: str, timeout_s: float, baselines: Collection[str] = ()
+        self,
+        toolchain: Toolchain,
+        instance: Instance,
+        timeout_s: float,
+        baselines: Collection[str] = (),
+        arguments: Sequence[Argument] = (),
     ) -> None:
         self._toolchain = toolchain
-        self._header = header
+        self._instance = instance
+        self._arguments = arguments
         self._timeout_s = timeout_s
         self._baselines = baselines
 
@@ -67,8 +85,12 @@ class GemminiBuilder:
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """An ELF file, or the compiler's complaint with its line."""
         headers = LOOP_HEADERS if candidate.source in self._baselines else HEADERS
-        built = check_source(candidate.source, headers) or compile_kernel(
-            self._toolchain, candidate.source, self._header, self._timeout_s
+        built = (
+            check_source(candidate.source, headers)
+            or check_types(candidate.source, self._arguments, self._instance)
+            or compile_kernel(
+                self._toolchain, candidate.source, self._instance.header, self._timeout_s
+            )
         )
         if isinstance(built, Failed):
             return built

@@ -100,15 +100,13 @@ class FolderProblem:
 
 
 def read_folder(folder: Path, target: str) -> tuple[Workload, str, FolderProblem]:
-    """Workload, starting kernel and oracle of a folder; `WorkloadError` says what is wrong."""
+    """Workload on `target`, starting kernel and oracle of a folder.
+
+    `WorkloadError` says what is wrong.
+    """
     folder = folder.resolve()
     texts = {name: _read(folder, name) for name in FILES}
     description = _parse(folder / "workload.toml", texts["workload.toml"])
-    if description.target != target:
-        raise WorkloadError(
-            f"{folder / 'workload.toml'} is for target {description.target!r}: open it with that "
-            f"target, or set target = {target!r}."
-        )
     workload = Workload(
         name=f"{target}:{description.name or folder.name}",
         target=target,

@@ -34,6 +34,11 @@ class Instance:
         return Instance(name, load_config(configuration))
 
     @property
+    def summary(self) -> str:
+        """Element type and array, for people: `int8 16x16`."""
+        return f"{self.config.element_type} {self.dim}x{self.dim}"
+
+    @property
     def dim(self) -> int:
         """Rows and columns of the array: one tile of A, and the rows of every move."""
         return self.config["array_dim"]
@@ -41,7 +46,7 @@ class Instance:
     @property
     def move_columns(self) -> int:
         """Columns of the widest move."""
-        return self.dim * self.config["commands_max_blocks"]
+        return self.dim * self.config.max_blocks
 
     @property
     def is_integer(self) -> bool:

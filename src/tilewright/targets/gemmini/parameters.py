@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.targets.gemmini.possible import dotted, impossible
 
 _FOLDER = Path(__file__).parent
 CONFIGURATIONS: Mapping[str, Path] = {
@@ -20,50 +22,13 @@ CONFIGURATIONS: Mapping[str, Path] = {
 }
 """The configurations that come with the package: what `base` of another file may name."""
 
+FILE_KEYS = ("target", "name", "base", "simulator")
 ELEMENT_TYPES = ("int8", "fp32", "int32")
 """Names of the simulator's numbers for element types, in order."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "array_element_type": ("int8", "fp32"),
     "accumulator_element_type": ("int32", "fp32"),
 }
-ARRAY_SIZES = (2, 4, 8, 16, 32)
-"""Rows and columns of the arrays that are modelled."""
-
-_MAY_BE_ZERO = {
-    "array_element_type",
-    "accumulator_scaled_loads",
-    "array_tile_latency",
-    "array_output_delay",
-    "commands_front_latency",
-    "l2_mshr_release",
-    "l2_clean_victim",
-    "l2_dirty_victim",
-    "l2_full_line_store",
-    "l2_probe_latency",
-    "l2_second_request",
-    "dma_issue_latency",
-    "cpu_load_use",
-    "cpu_branch_miss",
-    "cpu_multiply",
-    "cpu_divide",
-    "cpu_float",
-    "cpu_store_to_load",
-    "cpu_store_latency",
-    "cpu_fence_latency",
-}
-_POWERS_OF_TWO = (
-    "scratchpad_banks",
-    "scratchpad_bank_rows",
-    "accumulator_banks",
-    "accumulator_bank_rows",
-    "l2_bytes",
-    "l2_ways",
-    "l2_line_bytes",
-    "dma_bus_bytes",
-    "dma_max_request_bytes",
-    "cpu_l1_bytes",
-    "cpu_l1_ways",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +56,12 @@ class SimConfig:
         return _BYTES[ELEMENT_TYPES[self["accumulator_element_type"]]]
 
     @property
+    def max_blocks(self) -> int:
+        """Blocks of `dim` columns in one move: as many as the largest request holds, or one."""
+        row_bytes = self["array_dim"] * self.element_bytes
+        return max(1, self["dma_max_request_bytes"] // row_bytes)
+
+    @property
     def digest(self) -> str:
         """First 16 hexadecimal digits of a hash of all parameters."""
         text = repr(sorted(self.parameters.items()))
@@ -108,17 +79,39 @@ def load_config(path: Path) -> SimConfig:
     """
     parameters = _read_parameters(path)
     _check_names(path, parameters)
-    _check_values(path, parameters)
+    wrong = impossible(parameters)
+    if wrong is not None:
+        raise ConfigurationError(f"{path}: {wrong}")
     return SimConfig(parameters)
 
 
-def _read_parameters(path: Path) -> dict[str, int]:
+def instance_name(path: Path) -> str:
+    """What the file calls itself, or its own name without the ending; part of workload names."""
+    name = _read_file(path).get("name", path.stem)
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise ConfigurationError(
+            f"{path}: name = {name!r} must be letters, digits, '_', '.' and '-', as it is part of "
+            "workload names."
+        )
+    return name
+
+
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}.") from error
+    for key in tables:
+        if key not in FILE_KEYS:
+            known = ", ".join(FILE_KEYS)
+            raise ConfigurationError(f"{path}: unknown field {key!r}: a file may have {known}.")
+    return tables
+
+
+def _read_parameters(path: Path) -> dict[str, int]:
+    tables = _read_file(path)
     simulator = tables.get("simulator", {})
     if not isinstance(simulator, dict) or not (simulator or "base" in tables):
         raise ConfigurationError(f"{path} has no [simulator.*] tables: add one for every unit.")
@@ -155,11 +148,11 @@ def _number(path: Path, name: str, value: object) -> int:
     if choices is not None:
         if value not in choices:
             raise ConfigurationError(
-                f"{path}: {_dotted(name)} = {value!r} must be one of {', '.join(choices)}."
+                f"{path}: {dotted(name)} = {value!r} must be one of {', '.join(choices)}."
             )
         return ELEMENT_TYPES.index(str(value))
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigurationError(f"{path}: {_dotted(name)} = {value!r} must be a whole number.")
+        raise ConfigurationError(f"{path}: {dotted(name)} = {value!r} must be a whole number.")
     return value
 
 
@@ -168,46 +161,14 @@ def _check_names(path: Path, parameters: Mapping[str, int]) -> None:
     for name in parameters:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {_dotted(near[0])}?" if near else "remove it."
-            raise ConfigurationError(f"{path}: unknown parameter {_dotted(name)}: {hint}")
+            hint = f"did you mean {dotted(near[0])}?" if near else "remove it."
+            raise ConfigurationError(f"{path}: unknown parameter {dotted(name)}: {hint}")
     for name in known:
         if name not in parameters:
-            raise ConfigurationError(f"{path}: parameter {_dotted(name)} is missing: add it.")
+            raise ConfigurationError(f"{path}: parameter {dotted(name)} is missing: add it.")
 
 
 @cache
 def _names() -> list[str]:
     """All parameters there are: those of the configuration that has no base."""
     return list(_read_parameters(CONFIGURATIONS["gemmini-int8-16x16"]))
-
-
-def _check_values(path: Path, parameters: Mapping[str, int]) -> None:
-    def refuse(name: str, must: str) -> None:
-        value = parameters[name]
-        raise ConfigurationError(f"{path}: {_dotted(name)} = {value} is impossible: it must {must}")
-
-    for name, value in parameters.items():
-        least = 0 if name in _MAY_BE_ZERO else 1
-        if not least <= value <= 1 << 24:
-            refuse(name, f"be between {least} and {1 << 24}.")
-    for name in _POWERS_OF_TWO:
-        if parameters[name].bit_count() != 1:
-            refuse(name, "be a power of two.")
-    if parameters["array_dim"] not in ARRAY_SIZES:
-        refuse("array_dim", f"be one of {', '.join(map(str, ARRAY_SIZES))}.")
-    for name in ("load", "execute", "store"):
-        if parameters[f"commands_{name}_entries"] > 32:
-            refuse(f"commands_{name}_entries", "be at most 32.")
-    if parameters["scratchpad_banks"] > 16:
-        refuse("scratchpad_banks", "be at most 16.")
-    if parameters["accumulator_banks"] > 8:
-        refuse("accumulator_banks", "be at most 8.")
-    if parameters["l2_ways"] * parameters["l2_line_bytes"] > parameters["l2_bytes"]:
-        refuse("l2_bytes", "hold at least one line for every way.")
-    if parameters["cpu_l1_ways"] * parameters["l2_line_bytes"] > parameters["cpu_l1_bytes"]:
-        refuse("cpu_l1_bytes", "hold at least one line for every way.")
-
-
-def _dotted(name: str) -> str:
-    section, _, key = name.partition("_")
-    return f"simulator.{section}.{key}"

@@ -20,6 +20,8 @@ from tilewright.targets.gemmini.settings import EvaluationSettings
 if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import Fault, SimResult
 
+GEOMETRY_FAULTS = ("limit_exceeded", "local_out_of_bounds")
+"""Faults of kernels that may be right on another instance."""
 REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
 """Counters of the simulator that count memory requests, not cycles."""
 
@@ -46,7 +48,8 @@ def model_version() -> str:
 
 def versions(instance: Instance) -> dict[str, str]:
     """Simulator model and configuration, as they go into every result."""
-    return {"simulator": model_version(), "configuration": instance.config.digest}
+    configuration = f"{instance.summary} {instance.config.digest}"
+    return {"simulator": model_version(), "configuration": configuration}
 
 
 class Simulator:
@@ -56,6 +59,7 @@ class Simulator:
         self, instance: Instance, workload: Workload, settings: EvaluationSettings
     ) -> None:
         self._sim = load_sim()
+        self._instance = instance
         self._config = instance.config
         self._workload = workload
         self._arguments = workload.arguments
@@ -77,7 +81,7 @@ class Simulator:
             result = self._simulate(artifact, case, True, limit_cycles)
         if result.status == "fault":
             assert result.fault is not None
-            return _fault(artifact, stage, result.fault)
+            return self._fault(artifact, stage, result.fault)
         if result.status == "slower_than_limit":
             log = f"stopped after {result.cycles} cycles, over the limit of {limit_cycles}."
             return Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
@@ -116,6 +120,17 @@ class Simulator:
             for a, array, address in zip(self._arguments, arrays, addresses, strict=True)
         ]
 
+    def _fault(self, artifact: Artifact, stage: Stage, fault: Fault) -> Failed:
+        """The fault with the source lines of its address and of the earlier one it refers to."""
+        line = source_line(artifact.binary, fault.pc)
+        log = f"kernel.c:{line}: {fault.message}" if line else fault.message
+        if fault.kind in GEOMETRY_FAULTS:
+            log += f" on {self._instance.name} ({self._instance.summary})"
+        if fault.second_pc is not None:
+            second = source_line(artifact.binary, fault.second_pc)
+            log += f" (the other command is at kernel.c:{second})" if second else ""
+        return Failed(stage, fault.kind, log, line)
+
     def _timeout_log(self, instructions: int) -> str:
         return (
             f"stopped after {instructions} instructions: the limits are {self._max_instructions} "
@@ -133,16 +148,6 @@ def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:
             f"kernel.c:{earlier}, {pair.count:,} times); in the modelled timing they came in order."
         )
     return tuple(warnings)
-
-
-def _fault(artifact: Artifact, stage: Stage, fault: Fault) -> Failed:
-    """The fault with the source lines of its address and of the earlier one it refers to."""
-    line = source_line(artifact.binary, fault.pc)
-    log = f"kernel.c:{line}: {fault.message}" if line else fault.message
-    if fault.second_pc is not None:
-        second = source_line(artifact.binary, fault.second_pc)
-        log += f" (the other command is at kernel.c:{second})" if second else ""
-    return Failed(stage, fault.kind, log, line)
 
 
 def utilization(workload: Workload, cycles: int, array_units: int) -> float:

@@ -21,6 +21,7 @@ from tilewright.targets.gemmini.external.tools import HOW_TO_GET as HOW_TO_GET_T
 from tilewright.targets.gemmini.external.tools import find_tool
 from tilewright.targets.gemmini.folder import read_folder
 from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.parameters import instance_name
 from tilewright.targets.gemmini.problem import (
     ConvolutionProblem,
     FloatConvolutionProblem,
@@ -52,6 +53,12 @@ class GemminiTarget:
     @cached_property
     def _brief(self) -> TargetBrief:
         return load_brief(self.instance)
+
+    def configured(self, file: Path) -> GemminiTarget:
+        """The instance a user's target.toml describes; `ConfigurationError` says what is wrong."""
+        target = GemminiTarget(instance_name(file), file)
+        _ = target.instance
+        return target
 
     def brief(self) -> TargetBrief:
         """ISA, rules, menu, command effects and limits."""

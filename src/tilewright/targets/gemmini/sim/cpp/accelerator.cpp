@@ -252,7 +252,7 @@ Block Accelerator::operand(const char* what, const Tile& tile, bool transposed, 
 }
 
 void Accelerator::check_move(const char* what, const Tile& tile) const {
-  const int max_cols = config_.commands_max_blocks * dim_;
+  const int max_cols = config_.max_blocks() * dim_;
   if (tile.cols >= 1 && tile.cols <= max_cols && tile.rows >= 1 && tile.rows <= dim_) return;
   throw_fault(FaultKind::limit_exceeded,
               "%s of %d columns and %d rows: must be 1..%d columns and 1..%d rows", what,

@@ -2,6 +2,8 @@
 // the model itself holds no numbers.
 #pragma once
 
+#include <algorithm>
+
 namespace cosim {
 
 // Fields are named SECTION_KEY after target.toml's [simulator.SECTION] tables.
@@ -21,7 +23,6 @@ namespace cosim {
   FIELD(accumulator_banks)              \
   FIELD(accumulator_bank_rows)          \
   FIELD(accumulator_scale_latency)      \
-  FIELD(commands_max_blocks)            \
   FIELD(commands_load_entries)          \
   FIELD(commands_execute_entries)       \
   FIELD(commands_store_entries)         \
@@ -82,6 +83,9 @@ struct Config {
   int sum_bytes() const { return bytes_of(accumulator_element_type); }
   int scratchpad_row_bytes() const { return array_dim * element_bytes(); }
   int accumulator_row_bytes() const { return array_dim * sum_bytes(); }
+
+  // Blocks of dim columns in one move: as many as the largest request holds, or one.
+  int max_blocks() const { return std::max(dma_max_request_bytes / scratchpad_row_bytes(), 1); }
 
   int scratchpad_rows() const { return scratchpad_banks * scratchpad_bank_rows; }
   int accumulator_rows() const { return accumulator_banks * accumulator_bank_rows; }

@@ -74,7 +74,7 @@ LoopGeometry::LoopGeometry(const Config& config)
       half_scratchpad(static_cast<u32>(config.scratchpad_rows() / 2)),
       half_accumulator(static_cast<u32>(config.accumulator_rows() / 2)) {
   const u32 request = static_cast<u32>(config.dma_max_request_bytes);
-  max_blocks = std::max(request / (dim * input_bytes), 1u);
+  max_blocks = static_cast<u32>(config.max_blocks());
   max_accumulator_blocks = std::max(request / (dim * accumulator_bytes), 1u);
 }
 

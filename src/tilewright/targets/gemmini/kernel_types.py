@@ -1,0 +1,50 @@
+"""Refuses kernels whose parameters have other element types than the workload's arrays.
+
+C links a kernel that was written for int8 to float32 arrays without a word; what comes of it is a
+wrong result or an access outside the arrays, which says little about the mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tilewright.core.records import Argument, Failed
+from tilewright.targets.gemmini.instance import Instance
+
+_KERNEL = re.compile(r"\bvoid\s+kernel\s*\(([^)]*)\)")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TYPES: Mapping[str, str] = {
+    "int8_t": "int8",
+    "uint8_t": "uint8",
+    "int16_t": "int16",
+    "int32_t": "int32",
+    "float": "float32",
+}
+
+
+def check_types(source: str, arguments: Sequence[Argument], instance: Instance) -> Failed | None:
+    """A `compile_error` naming the first parameter of a wrong type.
+
+    None where all fit, or where the parameters cannot be told by their text.
+    """
+    match = _KERNEL.search(_COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source))
+    if match is None:
+        return None
+    parameters = match.group(1).split(",")
+    if len(parameters) != len(arguments):
+        return None
+    types = {**_TYPES, "elem_t": instance.element.dtype, "acc_t": instance.sum.dtype}
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        word = next((w for w in re.findall(r"\w+", parameter) if w in types), None)
+        if word is not None and types[word] != argument.dtype:
+            line = source[: match.start()].count("\n") + 1
+            return Failed(
+                "build",
+                "compile_error",
+                f"kernel.c:{line}: error: parameter {argument.name} is {word}, and the workload's "
+                f"{argument.name} holds {argument.dtype}: the kernel was written for another "
+                f"configuration than {instance.name} ({instance.summary}).",
+                line,
+            )
+    return None
