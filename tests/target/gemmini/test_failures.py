@@ -218,7 +218,7 @@ def test_a_slow_compilation_is_stopped(toolchain: Toolchain) -> None:
 
 
 def test_builds_are_reproducible(toolchain: Toolchain) -> None:
-    builder = GemminiBuilder(toolchain, INT8.header, 20.0)
+    builder = GemminiBuilder(toolchain, INT8, 20.0)
     digests = set()
     for _ in range(2):
         built = builder.build(Candidate(GOOD))

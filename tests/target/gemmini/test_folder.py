@@ -62,7 +62,6 @@ TOML = "workload.toml"
 MALFORMED = [
     (TOML, 'target = "gemmini"', "target = gemmini", "not valid TOML"),
     (TOML, 'target = "gemmini"\n', "", "'target': Field required"),
-    (TOML, 'target = "gemmini"', 'target = "other"', "is for target 'other'"),
     (TOML, "operations = 1_048_576", "operations = 0", "'operations': Input should be greater"),
     (TOML, "operations = 1_048_576", "operation = 3", "'operations': Field required"),
     (TOML, "reduction = 128", "reductions = 128", "'reductions': Extra inputs"),

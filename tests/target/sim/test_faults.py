@@ -240,11 +240,11 @@ GOOD_TOML = (Path(tilewright.targets.gemmini.__file__).parent / "target.toml").r
     [
         ("dim = 16 ", "dims = 16 ", "unknown parameter simulator.array.dims"),
         ("dim = 16 ", "", "simulator.array.dim is missing"),
-        ("dim = 16 ", "dim = 12 ", "one of 2"),
-        ("dim = 16 ", "dim = 64 ", "one of 2, 4, 8, 16, 32"),
+        ("dim = 16 ", "dim = 12 ", "one of 4"),
+        ("dim = 16 ", "dim = 64 ", "one of 4, 8, 16, 32"),
         ("dim = 16 ", "dim = 1.5 ", "whole number"),
         ("ways = 8 ", "ways = 0 ", "between 1"),
-        ("load_entries = 8 ", "load_entries = 33 ", "at most 32"),
+        ("load_entries = 8 ", "load_entries = 33 ", "between 1 and 32"),
         ("[simulator.array]", "[simulator.array", "not valid TOML"),
     ],
 )

@@ -38,6 +38,24 @@ def test_a_folder_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.Monke
     assert open_task("./my-kernel/", {}).name == str(folder)
 
 
+def test_a_task_on_another_target_than_it_names(tmp_path: Path) -> None:
+    (tmp_path / "workload.toml").write_text('target = "toi"\n')
+    chosen = {"target": "toy"}
+    assert open_task(str(tmp_path), chosen).target.name == "toy"
+    assert open_task("toi:digits", chosen).name == "toy:digits"
+    assert open_task("digits", chosen).name == "toy:digits"
+
+
+def test_a_folder_may_name_a_target_file_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(tasks, "load_target", lambda name: asked.append(name) or ToyTarget())
+    (tmp_path / "workload.toml").write_text('target = "mine.toml"\n')
+    open_task(str(tmp_path), {})
+    assert asked == [str(tmp_path / "mine.toml")]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

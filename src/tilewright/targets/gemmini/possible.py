@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-ARRAY_SIZES = (2, 4, 8, 16, 32)
+ARRAY_SIZES = (4, 8, 16, 32)
 """Rows and columns of the arrays that are modelled."""
 
 _MAY_BE_ZERO = {

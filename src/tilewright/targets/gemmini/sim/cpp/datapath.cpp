@@ -210,7 +210,6 @@ class TypedDatapath final : public Datapath {
 template <typename A>
 std::unique_ptr<Datapath> make_for_size(const Config& config) {
   switch (config.array_dim) {
-    case 2: return std::make_unique<TypedDatapath<A, 2>>(config);
     case 4: return std::make_unique<TypedDatapath<A, 4>>(config);
     case 8: return std::make_unique<TypedDatapath<A, 8>>(config);
     case 16: return std::make_unique<TypedDatapath<A, 16>>(config);
