@@ -31,7 +31,7 @@ from tilewright.proposers.rewriter.rewrites.promote import depends_on, promote
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
-from tilewright.proposers.rewriter.rewrites.strength import count_iterations
+from tilewright.proposers.rewriter.rewrites.strength import count_iterations, divided_by
 from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
@@ -224,6 +224,14 @@ def _on_slots(
     return apply
 
 
+def _split_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """Loops whose variable is divided by a multiple of their step: groups of so many iterations."""
+    for label, loop, _ in labelled_loops(kernel.body):
+        divisors = {d // loop.step for d in divided_by(loop) if d % loop.step == 0}
+        for factor in sorted(divisors - {1}):
+            yield label, str(factor)
+
+
 def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
     return peel(kernel, machine, _loop(kernel, label), which)
 
@@ -372,7 +380,7 @@ CATALOGUE: Mapping[str, Technique] = {
         frozenset(("fence", "drain")),
     ),
     "split": Technique(
-        _loops("2", "4"),
+        _split_sites,
         _on_loop_by(split),
         "make two loops of loop {0}: one over groups of {1} iterations, one within a group",
         _CORE,

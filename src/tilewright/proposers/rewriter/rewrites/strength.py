@@ -29,7 +29,7 @@ def count_iterations(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Always legal: the new variable is the old one's quotient, and products of it with constants
     become running sums in the compiler.
     """
-    divided = any(_divides(a, loop) for a in _atoms(loop.body))
+    divided = any(by % loop.step == 0 for by in divided_by(loop))
     if loop.step == 1 or not divided or has_opaque(loop.body):
         raise NotApplicable(f"no address divides {loop.var} by the step of its loop")
     count = quotient(loop.upper - loop.lower + (loop.step - 1), loop.step)
@@ -38,11 +38,13 @@ def count_iterations(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     return kernel.with_body(rebuilt(kernel.body, lambda s: (new,) if s is loop else None))
 
 
-def _divides(atom: Atom, loop: Loop) -> bool:
-    """Whether an atom is a quotient or remainder of the variable that counting removes."""
-    if not isinstance(atom, Quotient | Remainder) or atom.by % loop.step:
-        return False
-    return atom.of.coefficient(loop.var) != 0
+def divided_by(loop: Loop) -> set[int]:
+    """What operands in a loop divide its variable by, quotients and remainders alike."""
+    return {
+        atom.by
+        for atom in _atoms(loop.body)
+        if isinstance(atom, Quotient | Remainder) and atom.of.coefficient(loop.var)
+    }
 
 
 def _atoms(body: Body) -> Iterator[Atom]:

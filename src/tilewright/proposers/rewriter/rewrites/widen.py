@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import env_of, simplify
+from tilewright.proposers.rewriter.analysis import env_of, simplify, trips
 from tilewright.proposers.rewriter.buffers import (
     NotApplicable,
     block_stride,
     by_same_setting,
     settings_for,
 )
-from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, var
+from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
@@ -96,33 +96,45 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[
     if dram is None or local is None or not dram.index:
         raise NotApplicable(f"{move.name} does not move between an array and a local memory")
     others = [*dram.index[:-1], move.operands[at["rows"]]]
-    if dram.index[-1].coefficient(loop.var) != 1 or any(
-        isinstance(e, Expr) and loop.var in e.names() for e in others
-    ):
+    scale = dram.index[-1].coefficient(loop.var)
+    others.append(dram.index[-1] - var(loop.var) * scale)
+    if scale < 1 or any(isinstance(e, Expr) and loop.var in e.names() for e in others):
         raise NotApplicable(f"loop {loop.var} does not walk along a row of {dram.array}")
-    columns = move.operands[at["columns"]]
-    if columns not in (Expr(loop.step), minimum(Expr(loop.step), loop.upper - var(loop.var))):
+    advance, columns = loop.step * scale, move.operands[at["columns"]]
+    left = (loop.upper - var(loop.var)) * scale
+    if columns == Expr(advance):
+        span = loop.upper - loop.lower
+        if not (span.is_const and span.const % loop.step == 0):
+            left = quotient(loop.upper - var(loop.var) + (loop.step - 1), loop.step) * advance
+    elif columns != minimum(Expr(advance), left):
         raise NotApplicable(f"the moves of loop {loop.var} leave gaps")
-    stride = _stride(kernel, machine, loop, move, local, above)
+    stride = _stride(kernel, machine, loop, advance, move, local, above)
     most = int(machine.attribute(move.name, "max_columns") or 0)
-    span = bounds(loop.upper - loop.lower, env_of(above))[1]
-    factor = int(min(most // loop.step, -(-span // loop.step)))
+    iterations = trips(loop, env_of(above))[1]
+    factor = int(min(most // advance, iterations))
     if factor < 2:
         raise NotApplicable(f"the moves of loop {loop.var} are as wide as they may be")
-    width = loop.step * factor
     operands = list(move.operands)
-    operands[at["columns"]] = minimum(Expr(width), loop.upper - var(loop.var))
-    return replace(loop, step=width, body=(replace(move, operands=tuple(operands)),)), stride
+    operands[at["columns"]] = minimum(Expr(advance * factor), left)
+    return replace(
+        loop, step=loop.step * factor, body=(replace(move, operands=tuple(operands)),)
+    ), stride
 
 
 def _stride(
-    kernel: Kernel, machine: Machine, loop: Loop, move: Command, local: Local, above: Body
+    kernel: Kernel,
+    machine: Machine,
+    loop: Loop,
+    advance: int,
+    move: Command,
+    local: Local,
+    above: Body,
 ) -> int | None:
     """The block stride that the moves need, None where it is set already."""
     row_columns = machine.spaces[local.space].row_columns
     following = local.row.substituted({loop.var: var(loop.var) + loop.step}) - local.row
-    needed, rest = divmod(following.const * row_columns, loop.step)
-    if loop.step % row_columns or not following.is_const or rest:
+    needed, rest = divmod(following.const * row_columns, advance)
+    if advance % row_columns or not following.is_const or rest:
         raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
     if needed == block_stride(kernel, machine, move):
         return None
