@@ -18,22 +18,29 @@ sys.path.insert(0, str(TESTS))
 from target.gemmini_rtl import corpus  # type: ignore[import-not-found]  # noqa: E402
 
 ABLATIONS: Mapping[str, Mapping[str, int]] = {
-    "DMA requests in flight 64 instead of 16": {"dma_in_flight": 64},
+    "64 instead of 16 DMA requests in flight": {"dma_in_flight": 64},
     "DRAM twice as fast": {"dram_line_cycles": 4},
     "DRAM half as fast": {"dram_line_cycles": 16},
-    "L2 misses cost nothing": {"dram_latency": 1, "dram_line_cycles": 1, "l2_mshr_release": 0},
+    "DRAM answers at once": {"dram_latency": 1, "dram_line_cycles": 1},
+    "100 instead of 10 requests handled by the L2": {"l2_mshrs": 100},
+    "evictions cost nothing": {
+        "l2_evict_cycles": 1,
+        "l2_release_latency": 1,
+        "l2_release_cycles": 1,
+    },
     "reservation station of 32 entries each": {
         "commands_load_entries": 32,
         "commands_execute_entries": 32,
         "commands_store_entries": 32,
     },
-    "no store-to-load wait": {"cpu_store_to_load": 0},
-    "no RoCC replay": {"cpu_rocc_replay": 1},
-    "free multiplies and divides": {"cpu_multiply": 0, "cpu_divide": 0},
+    "loads do not wait for stores": {"cpu_replay": 1},
+    "multiplies in one step": {"cpu_multiply_bits": 32},
     "free branches": {"cpu_branch_miss": 0},
-    "CPU cache never misses": {"cpu_l1_miss": 1},
+    "no branch targets kept": {"cpu_branch_targets": 1},
+    "L1 misses cost no more than the L2's answer": {"cpu_l1_refill": 0, "cpu_fetch_refill": 0},
     "one scratchpad bank": {"scratchpad_banks": 1, "scratchpad_bank_rows": 16384},
     "one accumulator bank": {"accumulator_banks": 1, "accumulator_bank_rows": 1024},
+    "results scaled without delay": {"accumulator_scale_latency": 1},
 }
 
 

@@ -16,22 +16,12 @@ _MAY_BE_ZERO = {
     "accumulator_scaled_loads",
     "array_tile_latency",
     "array_output_delay",
-    "commands_front_latency",
-    "l2_mshr_release",
-    "l2_clean_victim",
-    "l2_dirty_victim",
-    "l2_full_line_store",
     "l2_probe_latency",
-    "l2_second_request",
     "dma_issue_latency",
-    "cpu_load_use",
     "cpu_branch_miss",
-    "cpu_multiply",
-    "cpu_divide",
-    "cpu_float",
-    "cpu_store_to_load",
-    "cpu_store_latency",
     "cpu_fence_latency",
+    "cpu_l1_refill",
+    "cpu_fetch_refill",
 }
 _POWERS_OF_TWO = (
     "scratchpad_banks",
@@ -43,6 +33,8 @@ _POWERS_OF_TWO = (
     "l2_line_bytes",
     "dma_bus_bytes",
     "dma_max_request_bytes",
+    "cpu_branch_directions",
+    "cpu_multiply_bits",
     "cpu_l1_bytes",
     "cpu_l1_ways",
 )
@@ -57,6 +49,7 @@ _MOST = {
     "accumulator_banks": 8,
     "accumulator_scaled_loads": 1,
     "array_output_bits": 32,
+    "cpu_multiply_bits": 32,
 }
 _LEAST = {
     "scratchpad_banks": 2,  # the RTL has no design with one bank
@@ -64,6 +57,7 @@ _LEAST = {
     # compute.
     "commands_execute_queue": 3,
     "commands_execute_entries": 3,
+    "cpu_branch_directions": 8,  # three bits of the index are a hash of the history
 }
 _MAX_LOCAL_BYTES = 64 << 20  # of each local memory, which the simulator holds
 _BYTES = (1, 4, 4)  # of element types, by their number

@@ -29,13 +29,13 @@ namespace cosim {
   FIELD(commands_load_queue)            \
   FIELD(commands_execute_queue)         \
   FIELD(commands_store_queue)           \
-  FIELD(commands_front_queue)           \
-  FIELD(commands_front_latency)         \
+  FIELD(commands_front_queues)          \
   FIELD(dma_bus_bytes)                  \
   FIELD(dma_max_request_bytes)          \
   FIELD(dma_in_flight)                  \
   FIELD(dma_issue_latency)              \
   FIELD(dma_write_latency)              \
+  FIELD(dma_read_latency)               \
   FIELD(dma_store_latency)              \
   FIELD(dma_scale_lanes)                \
   FIELD(dma_scale_latency)              \
@@ -44,28 +44,28 @@ namespace cosim {
   FIELD(l2_line_bytes)                  \
   FIELD(l2_hit_latency)                 \
   FIELD(l2_mshrs)                       \
-  FIELD(l2_mshr_release)                \
-  FIELD(l2_full_line_store)             \
-  FIELD(l2_full_line_hold)              \
-  FIELD(l2_clean_victim)                \
-  FIELD(l2_dirty_victim)                \
-  FIELD(l2_second_request)              \
+  FIELD(l2_permission_latency)          \
+  FIELD(l2_release_latency)             \
+  FIELD(l2_release_cycles)              \
+  FIELD(l2_evict_cycles)                \
   FIELD(l2_probe_latency)               \
   FIELD(dram_latency)                   \
   FIELD(dram_line_cycles)               \
-  FIELD(cpu_rocc_replay)                \
+  FIELD(cpu_replay)                     \
+  FIELD(cpu_branch_miss)                \
   FIELD(cpu_fence_latency)              \
+  FIELD(cpu_load_use)                   \
+  FIELD(cpu_multiply_bits)              \
+  FIELD(cpu_float_use)                  \
+  FIELD(cpu_float_divide)               \
+  FIELD(cpu_fetch_queue)                \
+  FIELD(cpu_branch_targets)             \
+  FIELD(cpu_branch_directions)          \
+  FIELD(cpu_return_addresses)           \
   FIELD(cpu_l1_bytes)                   \
   FIELD(cpu_l1_ways)                    \
-  FIELD(cpu_l1_miss)                    \
-  FIELD(cpu_fetch_miss)                 \
-  FIELD(cpu_load_use)                   \
-  FIELD(cpu_branch_miss)                \
-  FIELD(cpu_multiply)                   \
-  FIELD(cpu_divide)                     \
-  FIELD(cpu_float)                      \
-  FIELD(cpu_store_to_load)              \
-  FIELD(cpu_store_latency)
+  FIELD(cpu_l1_refill)                  \
+  FIELD(cpu_fetch_refill)
 
 // Values of array_element_type and accumulator_element_type.
 enum ElementType : int { kInt8 = 0, kFp32 = 1, kInt32 = 2 };

@@ -11,20 +11,17 @@ CpuCache::CpuCache(const Config& config)
 
 bool CpuCache::access(u64 address, bool is_store) {
   const u64 number = address >> line_shift_;
-  uses_++;
-  Line* line = find(number);
-  const bool hits = line && (line->writable || !is_store);
-  if (!line) {
-    Line* set = &lines_[(number & (sets_ - 1)) * static_cast<u64>(ways_)];
-    line = set;
-    for (int way = 1; way < ways_; way++) {
-      if (set[way].used < line->used) line = &set[way];
-    }
-    *line = {number, false, 0};
+  if (Line* line = find(number)) {
+    const bool hits = line->writable || !is_store;
+    line->writable |= is_store;
+    return hits;
   }
-  line->used = uses_;
-  line->writable |= is_store;
-  return hits;
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 17;
+  random_ ^= random_ << 5;
+  const u64 ways = static_cast<u64>(ways_);
+  lines_[(number & (sets_ - 1)) * ways + random_ % ways] = {number, true};
+  return false;
 }
 
 bool CpuCache::share(u64 address) {

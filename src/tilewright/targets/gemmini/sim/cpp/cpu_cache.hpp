@@ -1,4 +1,4 @@
-// The tags of one of Rocket's L1 caches.
+// The tags of one of Rocket's L1 caches: random replacement.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,12 @@ class CpuCache {
  public:
   explicit CpuCache(const Config& config);
 
-  // Whether an access hits; a miss brings the line in. A store to a line that is held only for
-  // reading misses.
+  // Whether an access hits; a miss brings the line in, to be read and written. A store to a line
+  // that the accelerator has read since then misses.
   bool access(u64 address, bool is_store);
 
-  // Takes a line out of write state because the accelerator reads it. True if it was modified.
+  // Takes a line out of write state because the accelerator reads it. True if it was in it: the
+  // L2 must ask for it.
   bool share(u64 address);
 
   // Drops a line because the accelerator writes it.
@@ -26,7 +27,6 @@ class CpuCache {
   struct Line {
     u64 tag = ~0ull;
     bool writable = false;
-    u64 used = 0;
   };
 
   Line* find(u64 line);
@@ -35,7 +35,7 @@ class CpuCache {
   const u64 sets_;
   int line_shift_ = 0;
   std::vector<Line> lines_;  // [set][way]
-  u64 uses_ = 0;
+  u32 random_ = 2463534242u;  // fixed, so that runs repeat exactly
 };
 
 }  // namespace cosim

@@ -10,6 +10,7 @@ enum class EventKind : u8 {
   fence,    // waits until the accelerator is idle
   load,     // a CPU load from rs1
   store,    // a CPU store to rs1
+  fetch,    // an instruction fetch from rs1 that misses the CPU's cache
   mark,     // the program read its cycle counter
   end,      // the program ended
 };

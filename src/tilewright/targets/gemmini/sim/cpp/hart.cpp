@@ -85,11 +85,11 @@ HartStatus Hart::run(std::vector<Event>& events, std::size_t event_count) {
       }
       const Instruction& in = fetch();
       const u64 address = x_[in.rs1] + static_cast<u64>(static_cast<i64>(in.imm));
-      Execution execution{pc_, address, x_[in.rs1], x_[in.rs2], false};
+      Execution execution{pc_, address, x_[in.rs1], x_[in.rs2], 0};
       next_pc_ = pc_ + in.length;
       execute(in);
       instructions_++;
-      execution.taken = next_pc_ != pc_ + in.length;
+      execution.next_pc = next_pc_;
       if (pipeline_) account(in, execution, events);
       pc_ = next_pc_;
     }
@@ -128,7 +128,12 @@ void Hart::enter_code() {
 
 void Hart::account(const Instruction& in, const Execution& execution,
                    std::vector<Event>& events) {
-  cycles_since_event_ += pipeline_->cycles(in, execution);
+  const u32 cycles = pipeline_->cycles(in, execution);
+  if (const auto missed = pipeline_->fetch_miss()) {
+    events.push_back({EventKind::fetch, 0, cycles_since_event_, *missed, 0, pc_});
+    cycles_since_event_ = 0;
+  }
+  cycles_since_event_ += cycles;
   Event event{EventKind::end, 0, cycles_since_event_, 0, 0, pc_};
   if (in.op == Op::rocc) {
     event.kind = EventKind::command;

@@ -1,111 +1,271 @@
 #include "pipeline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace cosim {
 namespace {
 
-bool is_integer_load(Op op) { return op >= Op::lb && op <= Op::lwu; }
-bool is_float_load(Op op) { return op == Op::flw || op == Op::fld; }
-bool is_store(Op op) { return (op >= Op::sb && op <= Op::sd) || op == Op::fsw || op == Op::fsd; }
-bool is_multiply(Op op) { return (op >= Op::mul && op <= Op::mulhu) || op == Op::mulw; }
-bool is_divide(Op op) {
-  return (op >= Op::div && op <= Op::remu) || (op >= Op::divw && op <= Op::remuw);
+constexpr u64 kPacketBytes = 4;  // fetched at once
+constexpr u64 kWordBytes = 8;    // of the data cache
+
+enum class Kind : u8 {
+  simple, load, store, branch, jump, jump_register, multiply, divide, csr, floating, float_divide
+};
+
+// What the pipeline must know about an operation.
+struct Traits {
+  Kind kind = Kind::simple;
+  u8 bytes = 0;  // of a load or store
+  bool reads_rs1 = false;
+  bool reads_rs2 = false;
+  bool writes_rd = false;
+  u8 float_sources = 0;  // a bit for each of rs1, rs2, rs3
+  bool writes_float = false;
+};
+
+bool between(Op op, Op first, Op last) { return op >= first && op <= last; }
+
+Traits integer_traits(Op op) {
+  Traits t;
+  t.reads_rs1 = !between(op, Op::lui, Op::jal) && !between(op, Op::csrrwi, Op::csrrci) &&
+                op != Op::fence;
+  t.reads_rs2 = between(op, Op::beq, Op::bgeu) || between(op, Op::sb, Op::sd) ||
+                between(op, Op::add, Op::sraw) || between(op, Op::mul, Op::remuw) ||
+                op == Op::rocc;
+  t.writes_rd = !between(op, Op::beq, Op::bgeu) && !between(op, Op::sb, Op::sd) &&
+                !between(op, Op::fence, Op::ebreak) && op != Op::rocc;
+  if (between(op, Op::beq, Op::bgeu)) t.kind = Kind::branch;
+  if (op == Op::jal) t.kind = Kind::jump;
+  if (op == Op::jalr) t.kind = Kind::jump_register;
+  if (between(op, Op::csrrw, Op::csrrci)) t.kind = Kind::csr;
+  if (between(op, Op::mul, Op::mulhu) || op == Op::mulw) t.kind = Kind::multiply;
+  if (between(op, Op::div, Op::remu) || between(op, Op::divw, Op::remuw)) t.kind = Kind::divide;
+  return t;
 }
 
-// Whether the instruction reads `rs2` as an integer register early in the pipeline.
-bool reads_rs2(Op op) {
-  return (op >= Op::beq && op <= Op::bgeu) || (op >= Op::sb && op <= Op::sd) ||
-         (op >= Op::add && op <= Op::sraw) || (op >= Op::mul && op <= Op::remuw) || op == Op::rocc;
+Traits memory_traits(Op op) {
+  constexpr u8 kBytes[] = {1, 2, 4, 8, 1, 2, 4, 1, 2, 4, 8};  // lb .. sd
+  Traits t;
+  t.reads_rs1 = true;
+  if (between(op, Op::lb, Op::sd)) {
+    t.bytes = kBytes[static_cast<int>(op) - static_cast<int>(Op::lb)];
+    t.kind = op <= Op::lwu ? Kind::load : Kind::store;
+    t.reads_rs2 = t.kind == Kind::store;
+    t.writes_rd = t.kind == Kind::load;
+    return t;
+  }
+  t.bytes = op == Op::flw || op == Op::fsw ? 4 : 8;
+  t.kind = op == Op::flw || op == Op::fld ? Kind::load : Kind::store;
+  t.float_sources = t.kind == Kind::store ? 2 : 0;
+  t.writes_float = t.kind == Kind::load;
+  return t;
 }
 
-bool reads_rs1(Op op) { return op != Op::lui && op != Op::auipc && op != Op::jal; }
+Traits float_traits(Op op) {
+  Traits t;
+  t.kind = Kind::floating;
+  if (op == Op::fdiv_s || op == Op::fsqrt_s || op == Op::fdiv_d || op == Op::fsqrt_d) {
+    t.kind = Kind::float_divide;
+  }
+  const bool from_integer = between(op, Op::fcvt_s_w, Op::fcvt_s_lu) || op == Op::fmv_w_x ||
+                            between(op, Op::fcvt_d_w, Op::fcvt_d_lu) || op == Op::fmv_d_x;
+  const bool has_three = between(op, Op::fmadd_s, Op::fnmadd_s) ||
+                         between(op, Op::fmadd_d, Op::fnmadd_d);
+  const bool has_two = has_three || between(op, Op::fadd_s, Op::fdiv_s) ||
+                       between(op, Op::fadd_d, Op::fdiv_d) ||
+                       between(op, Op::fsgnj_s, Op::fmax_s) || between(op, Op::feq_s, Op::fle_s) ||
+                       between(op, Op::fsgnj_d, Op::fmax_d) || between(op, Op::feq_d, Op::fle_d);
+  t.reads_rs1 = from_integer;
+  t.float_sources = from_integer ? 0 : has_three ? 7 : has_two ? 3 : 1;
+  t.writes_rd = between(op, Op::fcvt_w_s, Op::fcvt_lu_s) || op == Op::fmv_x_w ||
+                between(op, Op::fclass_s, Op::fle_s) || between(op, Op::fcvt_w_d, Op::fcvt_lu_d) ||
+                op == Op::fmv_x_d || between(op, Op::fclass_d, Op::fle_d);
+  t.writes_float = !t.writes_rd;
+  return t;
+}
+
+const auto kTraits = [] {
+  std::array<Traits, static_cast<std::size_t>(Op::rocc) + 1> traits;
+  for (std::size_t i = 0; i < traits.size(); i++) {
+    const Op op = static_cast<Op>(i);
+    const bool moves = between(op, Op::lb, Op::sd) || between(op, Op::flw, Op::fsd);
+    traits[i] = moves                                     ? memory_traits(op)
+                : between(op, Op::fmadd_s, Op::fcvt_d_s) ? float_traits(op)
+                                                          : integer_traits(op);
+  }
+  return traits;
+}();
+
+int significant_bits(u64 value) { return static_cast<int>(std::bit_width(value)); }
 
 }  // namespace
 
 Pipeline::Pipeline(const Config& config)
-    : config_(config), instruction_cache_(config), branch_counters_(kBranchEntries, 1) {}
+    : config_(config), instruction_cache_(config), predictor_(config) {}
 
 u32 Pipeline::cycles(const Instruction& in, const Execution& execution) {
-  u32 cycles = 1 + fetch(execution.pc);
-  if (loaded_register_ != 0 && ((reads_rs1(in.op) && in.rs1 == loaded_register_) ||
-                                (reads_rs2(in.op) && in.rs2 == loaded_register_))) {
-    cycles += static_cast<u32>(config_.cpu_load_use);
+  const Traits& traits = kTraits[static_cast<std::size_t>(in.op)];
+  const u64 before = now_;
+  u64 now = std::max(before + 1, fetch(execution.pc, in.length));
+  if (traits.reads_rs1) now = std::max(now, ready_[in.rs1]);
+  if (traits.reads_rs2) now = std::max(now, ready_[in.rs2]);
+  if (traits.writes_rd) now = std::max(now, ready_[in.rd]);
+  if (traits.float_sources & 1) now = std::max(now, float_ready_[in.rs1]);
+  if (traits.float_sources & 2) now = std::max(now, float_ready_[in.rs2]);
+  if (traits.float_sources & 4) now = std::max(now, float_ready_[in.rs3]);
+  if (traits.writes_float) now = std::max(now, float_ready_[in.rd]);
+  const bool uses_unit = traits.kind == Kind::multiply || traits.kind == Kind::divide;
+  if (now <= unit_done_) {
+    const u8 r = unit_register_;
+    const bool waits = uses_unit || (traits.reads_rs1 && in.rs1 == r) ||
+                       (traits.reads_rs2 && in.rs2 == r) || (traits.writes_rd && in.rd == r);
+    if (waits) now = unit_done_ + 1;
   }
-  loaded_register_ = is_integer_load(in.op) ? in.rd : 0;
-  now_ += cycles;
-  const u32 more = latency(in, execution);
-  now_ += more;
-  return cycles + more;
-}
-
-u32 Pipeline::fetch(u64 pc) {
-  const u64 line = pc / static_cast<u64>(config_.l2_line_bytes);
-  if (line == fetched_line_) return 0;
-  fetched_line_ = line;
-  return instruction_cache_.access(pc, false) ? 0 : static_cast<u32>(config_.cpu_fetch_miss);
-}
-
-// Cycles beyond the first.
-u32 Pipeline::latency(const Instruction& in, const Execution& execution) {
-  const Op op = in.op;
-  if (is_integer_load(op)) return load(execution.address);
-  if (is_float_load(op)) return 1 + load(execution.address);
-  if (is_store(op)) {
-    stores_[next_store_] = {execution.address,
-                            now_ + static_cast<u64>(config_.cpu_store_latency), true};
-    next_store_ = (next_store_ + 1) % kPendingStores;
-    return 0;
+  u64 result = now + 1;
+  switch (traits.kind) {
+    case Kind::simple: break;
+    case Kind::load:
+      now = load(execution.address, traits.bytes, now);
+      result = now + static_cast<u64>(config_.cpu_load_use) + (traits.bytes < 4 ? 1 : 0);
+      break;
+    case Kind::store:
+      drain_stores(now);
+      stores_.push_back({execution.address / kWordBytes,
+                         ((1u << traits.bytes) - 1) << execution.address % kWordBytes, now + 2});
+      break;
+    case Kind::branch:
+    case Kind::jump:
+    case Kind::jump_register: jump(in, execution, now); break;
+    case Kind::csr: result = now + 3; break;
+    case Kind::multiply:
+      unit_done_ = now + 1 + multiply_cycles(in.op, execution.first);
+      unit_register_ = in.rd;
+      break;
+    case Kind::divide:
+      unit_done_ = now + 1 + divide_cycles(in.op, execution.first, execution.second);
+      unit_register_ = in.rd;
+      break;
+    case Kind::floating: result = now + static_cast<u64>(config_.cpu_float_use); break;
+    case Kind::float_divide: result = now + static_cast<u64>(config_.cpu_float_divide); break;
   }
-  if (op >= Op::beq && op <= Op::bgeu) return branch(execution.pc, execution.taken);
-  if (is_multiply(op)) return static_cast<u32>(config_.cpu_multiply);
-  if (is_divide(op)) return divide(op, execution.dividend, execution.divisor);
-  if (op >= Op::fmadd_s && op < Op::rocc) return static_cast<u32>(config_.cpu_float);
-  return 0;
-}
-
-// Stores reach the cache in cycles without a load, oldest first. A load of a word that is still
-// on its way is replayed after it.
-u32 Pipeline::load(u64 address) {
-  for (int i = 0; i < kPendingStores; i++) {
-    PendingStore& store = stores_[(next_store_ + i) % kPendingStores];
-    if (!store.is_pending) continue;
-    const u64 written = std::max(store.ready, cache_used_ + 1);
-    if (written >= now_) break;
-    store.is_pending = false;
-    cache_used_ = written;
+  if (traits.writes_rd) {
+    if (in.rd != 0 && !uses_unit) ready_[in.rd] = result;
+    // The unit's result waits for a cycle in which no other is written.
+    if (now + 2 == unit_done_) unit_done_++;
   }
-  cache_used_ = now_;
-  for (PendingStore& store : stores_) {
-    const bool is_same_word = ((store.address ^ address) & 0xff8) == 0;
-    if (!store.is_pending || !is_same_word) continue;
-    store.is_pending = false;
-    return static_cast<u32>(config_.cpu_store_to_load);
+  if (traits.writes_float) {
+    float_ready_[in.rd] = traits.kind == Kind::load ? now + static_cast<u64>(config_.cpu_float_use)
+                                                    : result;
   }
-  return 0;
+  now_ = now;
+  return static_cast<u32>(now - before);
 }
 
-u32 Pipeline::branch(u64 pc, bool taken) {
-  u8& counter = branch_counters_[(pc >> 1) % kBranchEntries];
-  const bool predicted = counter >= 2;
-  if (taken && counter < 3) counter++;
-  if (!taken && counter > 0) counter--;
-  return predicted == taken ? 0 : static_cast<u32>(config_.cpu_branch_miss);
+// When the instruction can be executed at the earliest. Words are fetched one per cycle, ahead of
+// the instructions in use as far as the fetch queue reaches.
+u64 Pipeline::fetch(u64 pc, int length) {
+  const u64 last = pc + static_cast<u64>(length) - 1;
+  for (u64 packet = pc / kPacketBytes; packet <= last / kPacketBytes; packet++) {
+    if (packet == packet_) continue;
+    packet_ = packet;
+    const u64 ahead = static_cast<u64>(config_.cpu_fetch_queue);
+    packet_ready_ = std::max(packet_ready_ + 1, now_ > ahead ? now_ - ahead : 0);
+  }
+  const u64 line = last / static_cast<u64>(config_.l2_line_bytes);
+  fetch_miss_.reset();
+  if (line != fetched_line_) {
+    fetched_line_ = line;
+    if (!instruction_cache_.access(last, false)) fetch_miss_ = last;
+  }
+  return packet_ready_;
 }
 
-// One cycle for each bit of the quotient: the divider skips its leading zeros.
-u32 Pipeline::divide(Op op, u64 dividend, u64 divisor) const {
+void Pipeline::jump(const Instruction& in, const Execution& execution, u64 now) {
+  const u64 after = execution.pc + in.length;
+  const u64 packet = (after - 1) / kPacketBytes * kPacketBytes;
+  const bool is_fetch_bound = now < packet_ready_ + 2;
+  const bool is_call = (in.op == Op::jal || in.op == Op::jalr) && (in.rd & 1) != 0;
+  Redirect redirect;
+  if (in.op == Op::jal) {
+    redirect = predictor_.jump(packet, is_fetch_bound);
+  } else if (in.op == Op::jalr) {
+    const bool is_return = in.rd == 0 && (in.rs1 == 1 || in.rs1 == 5);
+    redirect = predictor_.jump_register(packet, execution.next_pc, is_return, is_fetch_bound);
+  } else {
+    redirect = predictor_.branch(packet, execution.next_pc != after, is_fetch_bound);
+  }
+  if (is_call) predictor_.call(after);
+  if (redirect == Redirect::decoded) packet_ready_++;
+  if (redirect == Redirect::resolved) {
+    packet_ready_ = now + static_cast<u64>(config_.cpu_branch_miss);
+    packet_ = ~0ull;
+  }
+  if (execution.next_pc != after) packet_ = ~0ull;
+}
+
+// Stores reach the cache in cycles without a load, oldest first.
+void Pipeline::drain_stores(u64 now) {
+  while (!stores_.empty()) {
+    u64 written = std::max(stores_.front().ready, cache_free_);
+    if (written >= first_load_ && written <= last_load_) written = last_load_ + 1;
+    if (written >= now) return;
+    cache_free_ = written + 1;
+    stores_.erase(stores_.begin());
+  }
+}
+
+// When the load executes: one that finds its bytes on their way to the cache is replayed.
+u64 Pipeline::load(u64 address, u32 size, u64 now) {
+  drain_stores(now);
+  const u32 bytes = ((1u << size) - 1) << address % kWordBytes;
+  for (const PendingStore& store : stores_) {
+    if (store.word != address / kWordBytes || (store.bytes & bytes) == 0) continue;
+    now += static_cast<u64>(config_.cpu_replay);
+    stores_.clear();
+    packet_ready_ = now;
+    break;
+  }
+  if (now != last_load_ + 1) first_load_ = now;
+  last_load_ = now;
+  return now;
+}
+
+// A few bits of the multiplier per cycle; the low product is ready when the rest of them is zero.
+u32 Pipeline::multiply_cycles(Op op, u64 multiplier) const {
+  const int step = config_.cpu_multiply_bits;
+  const int width = op == Op::mulw ? 32 : 64;
+  const int most = width / step;
+  if (op != Op::mul && op != Op::mulw) return static_cast<u32>(most);
+  if (op == Op::mulw) multiplier &= 0xffffffffu;
+  const int used = (significant_bits(multiplier) + step - 1) / step;
+  const int least = op == Op::mul ? 2 : 1;  // a full multiplication looks after its first step
+  return static_cast<u32>(std::clamp(used + 1, least, most));
+}
+
+// One cycle for each bit of the quotient, after skipping its leading zeros; a negative operand
+// and a negative result take a cycle each.
+u32 Pipeline::divide_cycles(Op op, u64 dividend, u64 divisor) const {
   const bool is_signed = op == Op::div || op == Op::rem || op == Op::divw || op == Op::remw;
-  const bool is_word = op >= Op::divw;
-  const auto width = [&](u64 value) {
-    if (is_word) value = static_cast<u64>(static_cast<i64>(static_cast<i32>(value)));
-    if (is_word && !is_signed) value &= 0xffffffffu;
-    if (is_signed && static_cast<i64>(value) < 0) value = ~value + 1;
-    return static_cast<int>(std::bit_width(value));
+  const bool is_remainder = op == Op::rem || op == Op::remu || op == Op::remw || op == Op::remuw;
+  const auto operand = [&](u64 value) {
+    if (op < Op::divw) return value;
+    return is_signed ? static_cast<u64>(static_cast<i64>(static_cast<i32>(value)))
+                     : value & 0xffffffffu;
   };
-  const int bits = std::max(0, width(dividend) - width(divisor));
-  return static_cast<u32>(config_.cpu_divide + (divisor == 0 ? 64 : bits));
+  dividend = operand(dividend);
+  divisor = operand(divisor);
+  const bool negative_dividend = is_signed && static_cast<i64>(dividend) < 0;
+  const bool negative_divisor = is_signed && static_cast<i64>(divisor) < 0;
+  if (negative_dividend) dividend = ~dividend + 1;
+  if (negative_divisor) divisor = ~divisor + 1;
+  const bool negates = is_remainder ? negative_dividend : negative_dividend != negative_divisor;
+  u32 cycles = (negative_dividend || negative_divisor ? 1 : 0) + (negates ? 1 : 0);
+  // The position of the quotient's first bit, as the hardware computes it: modulo 64.
+  const int first_bit = (std::max(significant_bits(dividend), 1) -
+                         std::max(significant_bits(divisor), 1)) & 63;
+  return cycles + (divisor == 0 || first_bit == 63 ? 65 : static_cast<u32>(first_bit) + 3);
 }
 
 }  // namespace cosim

@@ -47,15 +47,22 @@ void DmaReader::write_rows() {
 
 // One beat per cycle comes back; rows that are complete go to the write queue.
 void DmaReader::receive_beat() {
+  if (was_last_beat_) {
+    in_flight_--;
+    was_last_beat_ = false;
+    clock_.changed = true;
+  }
   if (!is_receiving_ && !outstanding_.empty() && outstanding_.top().ready <= clock_.now) {
     receiving_ = outstanding_.top();
     outstanding_.pop();
     is_receiving_ = true;
     received_beats_ = received_rows_ = 0;
+    next_beat_ = clock_.now;
   }
-  if (!is_receiving_) return;
+  if (!is_receiving_ || next_beat_ > clock_.now) return;
   clock_.changed = true;
   received_beats_++;
+  next_beat_ = clock_.now + receiving_.beat_cycles;
   const Request& r = receiving_;
   const int received = received_beats_ * config_.dma_bus_bytes;
   const bool is_last_beat = received_beats_ >= r.beats;
@@ -75,7 +82,7 @@ void DmaReader::receive_beat() {
   }
   if (is_last_beat) {
     is_receiving_ = false;
-    in_flight_--;
+    was_last_beat_ = true;
   }
 }
 
@@ -153,11 +160,15 @@ void DmaReader::issue_requests() {
   if (end <= window.window - config_.dma_bus_bytes) request.beats++;
   request.order = order_++;
   memory_order_.read(splitting_.sequence, address, static_cast<u64>(window.bytes));
-  const bool modified = cpu_cache_.share(address);
-  request.ready =
-      memory_.access(address, clock_.now + static_cast<Cycle>(config_.dma_issue_latency),
-                     MemoryAccess::read, modified);
-  breakdown_.add(memory_.was_hit() ? Cause::l2_hit : Cause::l2_miss, splitting_.pc);
+  MemoryRequest read;
+  read.address = address & ~static_cast<u64>(window.window - 1);
+  read.bytes = window.window;
+  read.in_cpu_cache = cpu_cache_.share(address);
+  const MemoryAnswer answer =
+      memory_.access(read, clock_.now + static_cast<Cycle>(config_.dma_issue_latency));
+  request.ready = answer.first_beat;
+  request.beat_cycles = answer.beat_cycles;
+  breakdown_.add(answer.is_hit ? Cause::l2_hit : Cause::l2_miss, splitting_.pc);
   outstanding_.push(request);
   in_flight_++;
   clock_.changed = true;
@@ -171,6 +182,7 @@ void DmaReader::issue_requests() {
 void DmaReader::add_wakeups(Wakeup& wakeup) const {
   if (!rows_.empty()) wakeup.at(rows_.front().ready);
   if (!outstanding_.empty()) wakeup.at(outstanding_.top().ready);
+  if (is_receiving_) wakeup.at(next_beat_);
   if (!writes_.empty()) wakeup.at(std::max(writes_.front().ready, write_free_));
 }
 

@@ -59,6 +59,7 @@ class DmaReader {
     int offset = 0;  // in the row, of the first byte
     int bytes = 0;
     int beats = 0;
+    Cycle beat_cycles = 1;
     bool operator<(const Request& other) const {
       return ready != other.ready ? ready > other.ready : order > other.order;
     }
@@ -96,10 +97,12 @@ class DmaReader {
 
   std::priority_queue<Request> outstanding_;
   int in_flight_ = 0;
+  bool was_last_beat_ = false;  // of a request, in the cycle before
   u64 order_ = 0;
   bool is_receiving_ = false;
   Request receiving_;
   int received_beats_ = 0;
+  Cycle next_beat_ = 0;
   int received_rows_ = 0;
 
   Fifo<RowWrite> writes_;

@@ -7,8 +7,8 @@
 namespace cosim {
 namespace {
 
-// Cycles from a local read to the store queue, besides scaling.
-constexpr Cycle kReadLatency = 3;
+// Rows of the accumulator that wait between their bank and the scaling pipeline.
+constexpr std::size_t kHeldRows = 3;
 
 }  // namespace
 
@@ -23,15 +23,18 @@ DmaWriter::DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySys
       cpu_cache_(cpu_cache),
       tracker_(tracker),
       breakdown_(breakdown),
-      scaled_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay) + 2) {}
+      read_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay)),
+      scaled_capacity_(read_capacity_ + 1) {}
 
 void DmaWriter::tick() {
   while (!answers_.empty() && answers_.front() <= clock_.now) {
     answers_.erase(answers_.begin());
     clock_.changed = true;
   }
+  const bool has_room = read_.size() < read_capacity_;
   send_row();
-  read_row();
+  scale_row();
+  read_row(has_room);
 }
 
 // Sends the memory row whose last block is ready: one beat per cycle.
@@ -51,14 +54,17 @@ void DmaWriter::send_row() {
     const Cycle first_beat = clock_.now + static_cast<Cycle>(config_.dma_store_latency) + beats;
     beats += static_cast<Cycle>(window.window / config_.dma_bus_bytes);
     order_.write(row.sequence, address, static_cast<u64>(window.bytes));
-    const bool fills_line = window.bytes == config_.l2_line_bytes;
-    const Cycle answer = memory_.access(
-        address, first_beat,
-        fills_line ? MemoryAccess::full_line_write : MemoryAccess::partial_write,
-        cpu_cache_.share(address));
-    breakdown_.add(memory_.was_hit() ? Cause::l2_hit : Cause::l2_miss, row.pc);
+    MemoryRequest write;
+    write.address = address & ~static_cast<u64>(window.window - 1);
+    write.bytes = window.window;
+    write.is_write = true;
+    write.fills_window = window.bytes == window.window;
+    write.in_cpu_cache = cpu_cache_.share(address);
+    const MemoryAnswer answer = memory_.access(write, first_beat);
+    breakdown_.add(answer.is_hit ? Cause::l2_hit : Cause::l2_miss, row.pc);
     cpu_cache_.drop(address);
-    answers_.insert(std::upper_bound(answers_.begin(), answers_.end(), answer), answer);
+    answers_.insert(std::upper_bound(answers_.begin(), answers_.end(), answer.first_beat),
+                    answer.first_beat);
     address += static_cast<u64>(window.bytes);
     left -= window.bytes;
   }
@@ -66,11 +72,24 @@ void DmaWriter::send_row() {
   bus_free_ = clock_.now + std::max<Cycle>(beats, 1);
 }
 
+// Rows of the accumulator enter the scaling pipeline; those of the scratchpad pass beside it.
+void DmaWriter::scale_row() {
+  if (read_.empty() || read_.front().ready > clock_.now || scaled_.size() >= scaled_capacity_) {
+    return;
+  }
+  RowStore row = read_.front();
+  read_.pop();
+  row.ready = clock_.now + static_cast<Cycle>(row.in_accumulator ? config_.accumulator_scale_latency
+                                                                 : config_.dma_read_latency);
+  scaled_.push(row);
+  clock_.changed = true;
+}
+
 // Reads one local row, unless its bank is busy.
-void DmaWriter::read_row() {
-  if (reads_.empty() || reads_.front().ready > clock_.now) return;
-  if (scaled_.size() >= scaled_capacity_) return;
+void DmaWriter::read_row(bool has_room) {
+  if (reads_.empty() || reads_.front().ready > clock_.now || !has_room) return;
   RowStore row = reads_.front();
+  if (row.in_accumulator && read_.size() >= kHeldRows) return;
   const bool is_blocked = row.in_accumulator
                               ? ports_.accumulator_adds & ports_.accumulator.bit(row.row)
                               : ports_.scratchpad_writes & ports_.scratchpad.bit(row.row);
@@ -79,10 +98,8 @@ void DmaWriter::read_row() {
     return;
   }
   clock_.changed = true;
-  const Cycle scaling =
-      row.in_accumulator ? static_cast<Cycle>(config_.accumulator_scale_latency) : 1;
-  row.ready = clock_.now + kReadLatency + scaling;
-  scaled_.push(row);
+  row.ready = clock_.now + 1;
+  read_.push(row);
   tracker_.advance(row.tracker, 1);
   reads_.pop();
 }
@@ -90,6 +107,7 @@ void DmaWriter::read_row() {
 void DmaWriter::add_wakeups(Wakeup& wakeup) const {
   if (!answers_.empty()) wakeup.at(answers_.front());
   if (!scaled_.empty()) wakeup.at(std::max(scaled_.front().ready, bus_free_));
+  if (!read_.empty()) wakeup.at(read_.front().ready);
   if (!reads_.empty()) wakeup.at(reads_.front().ready);
 }
 

@@ -40,14 +40,15 @@ class DmaWriter {
 
   void tick();
 
-  bool is_busy() const { return !answers_.empty() || !scaled_.empty() || !reads_.empty(); }
+  bool is_busy() const { return !answers_.empty() || !scaled_.empty() || !read_.empty() || !reads_.empty(); }
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
   static constexpr std::size_t kReadQueue = 2;
 
   void send_row();
-  void read_row();
+  void scale_row();
+  void read_row(bool has_room);
 
   const Config config_;
   Clock& clock_;
@@ -57,10 +58,12 @@ class DmaWriter {
   CpuCache& cpu_cache_;
   CommandTracker& tracker_;
   Breakdown& breakdown_;
+  const std::size_t read_capacity_;
   const std::size_t scaled_capacity_;
 
-  Fifo<RowStore> reads_;
-  Fifo<RowStore> scaled_;
+  Fifo<RowStore> reads_;   // to be read
+  Fifo<RowStore> read_;    // read, on their way to scaling
+  Fifo<RowStore> scaled_;  // in the scaling pipeline and behind it
   Cycle bus_free_ = 0;
   std::vector<Cycle> answers_;  // when writes in flight are answered, sorted
 };

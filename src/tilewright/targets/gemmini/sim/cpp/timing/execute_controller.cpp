@@ -41,7 +41,7 @@ bool ExecuteController::configure() {
     if (completions_.has_fed()) return false;
     execute_config_ =
         merge_execute_config(issued.command.rs1, issued.command.rs2, execute_config_);
-    completions_.push(kExecuteUnit, issued.slot);
+    completions_.push_product(issued.slot);
     commands_.pop();
     clock_.changed = true;
     return false;
@@ -50,7 +50,7 @@ bool ExecuteController::configure() {
   drain_pc_ = issued.command.pc;
   for (; !preloaded_.empty(); preloaded_.pop()) {
     const int slot = preloaded_.front().slot;
-    if (slot >= 0) completions_.push(kExecuteUnit, slot);
+    if (slot >= 0) completions_.push_product(slot);
   }
   is_draining_ = true;
   clock_.changed = true;

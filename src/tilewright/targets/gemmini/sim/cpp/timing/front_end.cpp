@@ -3,13 +3,22 @@
 #include <algorithm>
 
 namespace cosim {
+namespace {
+
+// From a queue entry that the CPU sees free to the write-back of a command that waits in decode.
+constexpr Cycle kDecodeToWriteBack = 4;
+constexpr std::size_t kQueueEntries = 2;
+
+}  // namespace
 
 FrontEnd::FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
-                   ReservationStation& station, MemoryOrder& order, Breakdown& breakdown)
+                   MemorySystem& memory, ReservationStation& station, MemoryOrder& order,
+                   Breakdown& breakdown)
     : config_(config),
       clock_(clock),
       source_(source),
       cache_(cache),
+      memory_(memory),
       station_(station),
       order_(order),
       breakdown_(breakdown),
@@ -33,6 +42,8 @@ void FrontEnd::allocate() {
   if (!queue_.empty() && queue_.front().ready <= clock_.now &&
       allocate_queued(queue_.front().command)) {
     queue_.pop();
+    // The free entry moves from queue to queue towards the CPU.
+    freed_.push(clock_.now + static_cast<Cycle>(config_.commands_front_queues));
     clock_.changed = true;
   }
   unroller_.tick();
@@ -57,6 +68,9 @@ bool FrontEnd::allocate_queued(const TimedCommand& command) {
 }
 
 CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
+  const bool is_idle = !accelerator_is_busy && queue_.empty();
+  if (is_idle && !is_idle_) idle_from_ = clock_.now;
+  is_idle_ = is_idle;
   while (const Event* event = source_.peek()) {
     if (!is_timed_) {
       cpu_time_ += event->cpu_cycles;
@@ -77,9 +91,10 @@ CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
       case EventKind::store:
         order_.access(event->open_orders);
         if (!cache_.access(event->rs1, event->kind == EventKind::store)) {
-          cpu_time_ = clock_.now + static_cast<Cycle>(config_.cpu_l1_miss);
+          miss(event->rs1, clock_.now, config_.cpu_l1_refill);
         }
         break;
+      case EventKind::fetch: miss(event->rs1, fetch_begun(), config_.cpu_fetch_refill); break;
       case EventKind::mark: return CpuStatus::finished;
       case EventKind::end:
         if (wait_at_fence(*event, is_busy)) return CpuStatus::running;
@@ -96,32 +111,71 @@ void FrontEnd::finish_event() {
   clock_.changed = true;
 }
 
+// A line that a cache of the CPU does not hold comes from the L2; the instruction is replayed.
+void FrontEnd::miss(u64 address, Cycle begun, int refill) {
+  MemoryRequest read;
+  read.bytes = config_.l2_line_bytes;
+  read.address = address & ~static_cast<u64>(read.bytes - 1);
+  const Cycle ready = memory_.access(read, begun).first_beat + static_cast<Cycle>(refill);
+  if (ready <= clock_.now) return;
+  cpu_time_ = ready;
+  waits_from_ = clock_.now;
+  waits_until_ = ready;
+}
+
+// Instructions are fetched ahead, also while the CPU waits.
+Cycle FrontEnd::fetch_begun() const {
+  const Cycle ahead = std::min(clock_.now, static_cast<Cycle>(config_.cpu_fetch_queue));
+  const bool has_waited = clock_.now - ahead < waits_until_;
+  return has_waited ? waits_from_ : clock_.now - ahead;
+}
+
 // True while the CPU waits.
 bool FrontEnd::wait_at_fence(const Event& event, bool is_busy) {
   if (is_busy) {
-    if (!is_at_fence_) clock_.changed = true;
+    if (!is_at_fence_) {
+      clock_.changed = true;
+      waits_from_ = clock_.now;
+    }
     is_at_fence_ = true;
     breakdown_.add(Cause::fence_wait, event.pc);
     return true;
   }
-  cpu_time_ = clock_.now;
-  if (is_at_fence_) cpu_time_ += static_cast<Cycle>(config_.cpu_fence_latency);
+  // It waits in decode, and leaves when the accelerator is seen idle there.
+  cpu_time_ = std::max(clock_.now, idle_from_ + static_cast<Cycle>(config_.cpu_fence_latency));
+  if (is_at_fence_) waits_until_ = cpu_time_;
   is_at_fence_ = false;
   return false;
 }
 
-// False when the queue is full: the CPU replays the instruction.
+bool FrontEnd::has_space() {
+  while (!freed_.empty() && freed_.front() <= clock_.now) freed_.pop();
+  return queue_.size() + freed_.size() <
+         kQueueEntries * static_cast<std::size_t>(config_.commands_front_queues);
+}
+
+// False when the queue is full: the CPU replays the command, which then waits in decode.
 bool FrontEnd::send(const Event& event) {
-  if (queue_.size() >= static_cast<std::size_t>(config_.commands_front_queue)) {
+  if (!has_space()) {
+    if (!is_blocked_) {
+      replayed_ = clock_.now + static_cast<Cycle>(config_.cpu_replay);
+      waits_from_ = clock_.now;
+      clock_.changed = true;
+    }
+    is_blocked_ = true;
     breakdown_.add(Cause::command_wait, event.pc);
-    cpu_time_ = clock_.now + static_cast<Cycle>(config_.cpu_rocc_replay);
+    return false;
+  }
+  if (is_blocked_) {
+    is_blocked_ = false;
+    cpu_time_ = waits_until_ = std::max(replayed_, clock_.now + kDecodeToWriteBack);
     clock_.changed = true;
     return false;
   }
   TimedCommand command(event.funct, event.rs1, event.rs2, event.pc);
   command.sequence = sent_++;
   order_.send(event.open_orders, command.sequence);
-  queue_.push({command, clock_.now + static_cast<Cycle>(config_.commands_front_latency)});
+  queue_.push({command, clock_.now + static_cast<Cycle>(config_.commands_front_queues)});
   cpu_time_ = clock_.now;
   return true;
 }
@@ -153,6 +207,7 @@ Cause FrontEnd::idle_cause(u64& pc) const {
 
 void FrontEnd::add_wakeups(Wakeup& wakeup) const {
   if (!queue_.empty()) wakeup.at(queue_.front().ready);
+  if (is_blocked_ && !freed_.empty()) wakeup.at(freed_.front());
   wakeup.at(cpu_time_);
   unroller_.add_wakeups(wakeup);
 }

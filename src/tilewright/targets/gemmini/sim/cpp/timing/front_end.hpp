@@ -10,6 +10,7 @@
 #include "fifo.hpp"
 #include "loop_unroller.hpp"
 #include "memory_order.hpp"
+#include "memory_system.hpp"
 #include "reservation_station.hpp"
 
 namespace cosim {
@@ -19,7 +20,8 @@ enum class CpuStatus { running, finished, source_limit };
 class FrontEnd {
  public:
   FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
-           ReservationStation& station, MemoryOrder& order, Breakdown& breakdown);
+           MemorySystem& memory, ReservationStation& station, MemoryOrder& order,
+           Breakdown& breakdown);
 
   // Drops events up to and including the first mark, keeping what they leave in the cache.
   void skip_to_mark();
@@ -47,23 +49,34 @@ class FrontEnd {
   bool send(const Event& event);
   void allocate_unrolled();
   bool allocate_queued(const TimedCommand& command);
+  bool has_space();
+  void miss(u64 address, Cycle begun, int refill);
+  Cycle fetch_begun() const;
   void finish_event();
 
   const Config config_;
   Clock& clock_;
   EventSource& source_;
   CpuCache& cache_;
+  MemorySystem& memory_;
   ReservationStation& station_;
   MemoryOrder& order_;
   Breakdown& breakdown_;
 
   Fifo<Queued> queue_;
   LoopUnroller unroller_;
+  Fifo<Cycle> freed_;          // when the CPU sees the entries that commands left
   Cycle cpu_time_ = 0;         // when the CPU is done with what it last did
   bool is_timed_ = false;      // whether `cpu_time_` includes the next event
   bool is_at_fence_ = false;
+  bool is_idle_ = false;       // what a fence looks at
+  Cycle idle_from_ = 0;
+  bool is_blocked_ = false;    // the next command found the queue full
+  Cycle replayed_ = 0;         // when it is there again at the earliest
   u64 event_pc_ = 0;
   u64 sent_ = 0;               // commands
+  Cycle waits_from_ = 0;       // when the CPU began to wait the last time
+  Cycle waits_until_ = 0;
 };
 
 }  // namespace cosim

@@ -3,45 +3,132 @@
 #include <algorithm>
 
 namespace cosim {
+namespace {
+
+// From a request's entry to its first action, and to that of one that waited for the same line.
+constexpr Cycle kDirectory = 2;
+constexpr Cycle kWaited = 1;
+// From the decision to evict a line to its first beat to DRAM.
+constexpr Cycle kEvict = 6;
+constexpr std::size_t kNoHandler = ~std::size_t{0};
+
+}  // namespace
+
+Cycle Timeline::reserve(Cycle earliest, Cycle length) {
+  std::size_t i = 0;
+  for (; i < taken_.size() && taken_[i].begin < earliest + length; i++) {
+    earliest = std::max(earliest, taken_[i].end);
+  }
+  taken_.insert(taken_.begin() + static_cast<std::ptrdiff_t>(i), {earliest, earliest + length});
+  return earliest;
+}
+
+void Timeline::forget(Cycle now) {
+  std::size_t past = 0;
+  while (past < taken_.size() && taken_[past].end < now) past++;
+  if (past > 16) taken_.erase(taken_.begin(), taken_.begin() + static_cast<std::ptrdiff_t>(past));
+}
 
 MemorySystem::MemorySystem(const Config& config)
     : config_(config),
       sets_(static_cast<u64>(config.l2_bytes / config.l2_line_bytes / config.l2_ways)),
-      lines_(static_cast<std::size_t>(config.l2_bytes / config.l2_line_bytes)) {
+      lines_(static_cast<std::size_t>(config.l2_bytes / config.l2_line_bytes)),
+      handlers_(static_cast<std::size_t>(config.l2_mshrs)) {
   while ((1 << line_shift_) < config.l2_line_bytes) line_shift_++;
 }
 
-Cycle MemorySystem::access(u64 address, Cycle time, MemoryAccess kind, bool in_cpu_cache) {
-  const u64 line_number = address >> line_shift_;
-  const Cycle start = std::max(time, port_free_);
-  port_free_ = start + 1;
-  const bool writes = kind != MemoryAccess::read;
-  const Cycle hit_latency = static_cast<Cycle>(
-      config_.l2_hit_latency + (in_cpu_cache ? config_.l2_probe_latency : 0));
-  if (Line* line = find(line_number)) {
-    was_hit_ = true;
-    line->dirty |= writes;
-    const bool is_coming = line->ready > start;
-    const Cycle ready = line->ready + static_cast<Cycle>(is_coming ? config_.l2_second_request : 0);
-    return std::max(ready, start + hit_latency);
+// Every request, hits included, needs a handler. A request to a set that has one waits for it; any
+// other takes a free one, and while there is none it blocks all behind it.
+MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
+  const u64 number = request.address >> line_shift_;
+  const Cycle beats = static_cast<Cycle>((request.bytes + config_.dma_bus_bytes - 1) /
+                                         config_.dma_bus_bytes);
+  const Cycle arrived = std::max(time, port_free_);
+  answers_.forget(arrived);
+  dram_requests_.forget(arrived);
+
+  std::size_t index = handler_of_set(number, arrived);
+  const bool has_waited = index != kNoHandler;
+  if (!has_waited) index = first_free_handler();
+  Handler& handler = handlers_[index];
+  const bool is_saturated = !has_waited && handler.done >= arrived;
+  const Cycle begun = has_waited ? handler.done : std::max(arrived, handler.done + 1);
+  port_free_ = (has_waited ? arrived : begun) + (request.is_write ? beats : 1);
+  Cycle acts = begun + (has_waited && handler.line == number ? kWaited : kDirectory);
+
+  MemoryAnswer answer;
+  Line* line = find(number);
+  answer.is_hit = line != nullptr;
+  handler.line = number;
+  handler.done = 0;
+  if (!line) {
+    line = &victim(number);
+    const bool fills_line =
+        request.is_write && request.fills_window && request.bytes == config_.l2_line_bytes;
+    const Refill refilled = refill(*line, acts, !fills_line, is_saturated);
+    handler.done = refilled.done;
+    *line = {number, false};
+    // The answer may follow the first beat only if it begins with it.
+    const bool is_at_start = request.address % static_cast<u64>(config_.l2_line_bytes) == 0;
+    acts = (is_at_start ? refilled.first : refilled.last) + 1;
+    if (is_at_start && !request.is_write) {
+      answer.beat_cycles = static_cast<Cycle>(config_.dram_line_cycles * config_.dma_bus_bytes /
+                                              config_.l2_line_bytes);
+    }
+  } else if (request.in_cpu_cache) {
+    acts += static_cast<Cycle>(config_.l2_probe_latency);
   }
-  was_hit_ = false;
-  const Cycle granted = wait_for_mshr(start);
-  Line& line = evict(line_number);
-  const Cycle eviction = eviction_cycles(line);
-  line = {line_number, 0, writes};
-  if (kind == MemoryAccess::full_line_write) {
-    hold_mshr(granted + static_cast<Cycle>(config_.l2_full_line_hold) + eviction);
-    return granted + hit_latency + static_cast<Cycle>(config_.l2_full_line_store);
+  line->dirty |= request.is_write;
+  acts = answers_.reserve(acts, (beats - 1) * answer.beat_cycles + 1);
+  answer.first_beat = acts + static_cast<Cycle>(config_.l2_hit_latency) - kDirectory;
+  handler.done = std::max(handler.done, acts);
+  return answer;
+}
+
+// The handler that works on the line's set when a request arrives.
+std::size_t MemorySystem::handler_of_set(u64 line, Cycle arrived) const {
+  for (std::size_t i = 0; i < handlers_.size(); i++) {
+    const bool is_same_set = ((handlers_[i].line ^ line) & (sets_ - 1)) == 0;
+    if (is_same_set && handlers_[i].done >= arrived) return i;
   }
-  const auto transfer = static_cast<Cycle>(config_.dram_line_cycles);
-  const Cycle ready =
-      std::max(granted + hit_latency + static_cast<Cycle>(config_.dram_latency),
-               dram_free_ + transfer);
-  dram_free_ = ready;
-  hold_mshr(ready + eviction + static_cast<Cycle>(config_.l2_mshr_release));
-  line.ready = ready;
-  return ready;
+  return kNoHandler;
+}
+
+std::size_t MemorySystem::first_free_handler() const {
+  const auto first = std::min_element(
+      handlers_.begin(), handlers_.end(),
+      [](const Handler& a, const Handler& b) { return a.done < b.done; });
+  return static_cast<std::size_t>(first - handlers_.begin());
+}
+
+// The victim leaves first; a line that is to be overwritten as a whole is not fetched.
+MemorySystem::Refill MemorySystem::refill(const Line& victim, Cycle time, bool fetches,
+                                          bool is_saturated) {
+  Refill refill;
+  const bool has_victim = victim.tag != ~0ull;
+  if (has_victim && victim.dirty) {
+    // Reading the victim takes the banks that answers and stores use.
+    time = std::max(time, writeback_free_);
+    answers_.reserve(time, static_cast<Cycle>(config_.l2_evict_cycles));
+    writeback_free_ = time + static_cast<Cycle>(config_.dram_line_cycles);
+    dram_requests_.reserve(time + kEvict, static_cast<Cycle>(config_.dram_line_cycles));
+    refill.done = time + static_cast<Cycle>(config_.l2_release_latency);
+  }
+  if (has_victim) time++;
+  if (fetches) {
+    const auto beats = static_cast<Cycle>(config_.dram_line_cycles);
+    time = dram_requests_.reserve(time, 1);
+    refill.first = std::max(time + static_cast<Cycle>(config_.dram_latency), dram_free_);
+    refill.last = refill.first + beats - 1;
+    dram_free_ = refill.last + 1;
+    // Answers to releases come the same way. Lines go before them, so they cost nothing until
+    // the requests that wait for them hold up others.
+    if (has_victim && is_saturated) dram_free_ += static_cast<Cycle>(config_.l2_release_cycles);
+  } else {
+    refill.first = refill.last = time + static_cast<Cycle>(config_.l2_permission_latency);
+  }
+  refill.done = std::max(refill.done, refill.last + 1);
+  return refill;
 }
 
 MemorySystem::Line* MemorySystem::find(u64 line) {
@@ -53,31 +140,12 @@ MemorySystem::Line* MemorySystem::find(u64 line) {
 }
 
 // The victim is random, even while the set has empty ways.
-MemorySystem::Line& MemorySystem::evict(u64 line) {
+MemorySystem::Line& MemorySystem::victim(u64 line) {
   random_ ^= random_ << 13;
   random_ ^= random_ >> 17;
   random_ ^= random_ << 5;
   const u64 ways = static_cast<u64>(config_.l2_ways);
   return lines_[(line & (sets_ - 1)) * ways + random_ % ways];
-}
-
-// How much longer an MSHR is held because the line gives way to another.
-Cycle MemorySystem::eviction_cycles(const Line& victim) const {
-  if (victim.tag == ~0ull) return 0;
-  return static_cast<Cycle>(victim.dirty ? config_.l2_dirty_victim : config_.l2_clean_victim);
-}
-
-// The time at which a miss that arrives at `time` has an MSHR.
-Cycle MemorySystem::wait_for_mshr(Cycle time) {
-  const auto still_held = std::upper_bound(mshrs_.begin(), mshrs_.end(), time);
-  mshrs_.erase(mshrs_.begin(), still_held);
-  const auto capacity = static_cast<std::size_t>(config_.l2_mshrs);
-  if (mshrs_.size() < capacity) return time;
-  return std::max(time, mshrs_[mshrs_.size() - capacity]);
-}
-
-void MemorySystem::hold_mshr(Cycle until) {
-  mshrs_.insert(std::upper_bound(mshrs_.begin(), mshrs_.end(), until), until);
 }
 
 }  // namespace cosim

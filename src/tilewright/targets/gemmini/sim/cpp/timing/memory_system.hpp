@@ -1,4 +1,4 @@
-// The shared L2 cache and the DRAM behind it, as the accelerator's DMA sees them.
+// The shared L2 cache (a bank of the inclusive cache) and the DRAM behind it.
 #pragma once
 
 #include <vector>
@@ -8,42 +8,78 @@
 
 namespace cosim {
 
-enum class MemoryAccess { read, partial_write, full_line_write };
+// A request for an aligned power of two of bytes within a line.
+struct MemoryRequest {
+  u64 address = 0;
+  int bytes = 0;
+  bool is_write = false;
+  bool fills_window = false;  // a write of every byte
+  bool in_cpu_cache = false;  // the CPU holds the line, and is asked for it first
+};
+
+struct MemoryAnswer {
+  Cycle first_beat = 0;
+  Cycle beat_cycles = 1;  // from one beat of the answer to the next
+  bool is_hit = false;
+};
+
+// Cycles in which a shared resource is taken.
+class Timeline {
+ public:
+  // Takes `length` cycles together, none of them before `earliest`; gives the first.
+  Cycle reserve(Cycle earliest, Cycle length);
+  // Forgets what ended before `now`.
+  void forget(Cycle now);
+
+ private:
+  struct Interval {
+    Cycle begin = 0;
+    Cycle end = 0;
+  };
+  std::vector<Interval> taken_;  // sorted
+};
 
 class MemorySystem {
  public:
   explicit MemorySystem(const Config& config);
 
-  // When a request that reaches the L2 at `time` is answered. `in_cpu_cache` says whether the
-  // CPU holds the line modified, which is fetched back first. Times of calls must not decrease
-  // by more than requests can overtake each other in the DMA.
-  Cycle access(u64 address, Cycle time, MemoryAccess kind, bool in_cpu_cache);
-
-  // Whether the last access was served without DRAM.
-  bool was_hit() const { return was_hit_; }
+  // The answer to a request that leaves for the L2 at `time`. Times of calls must not decrease by
+  // more than requests can overtake each other in the DMA.
+  MemoryAnswer access(const MemoryRequest& request, Cycle time);
 
  private:
   struct Line {
     u64 tag = ~0ull;
-    Cycle ready = 0;  // when its data is there
     bool dirty = false;
+  };
+  // What works on one request (an MSHR). It owns the request's set.
+  struct Handler {
+    u64 line = ~0ull;
+    Cycle done = 0;  // the last cycle it is busy
+  };
+  struct Refill {
+    Cycle first = 0;  // the first and last beat of the line, or of the permission to write it
+    Cycle last = 0;
+    Cycle done = 0;   // when the handler has nothing more to wait for
   };
 
   Line* find(u64 line);
-  Line& evict(u64 line);
-  Cycle eviction_cycles(const Line& victim) const;
-  Cycle wait_for_mshr(Cycle time);
-  void hold_mshr(Cycle until);
+  Line& victim(u64 line);
+  std::size_t handler_of_set(u64 line, Cycle arrived) const;
+  std::size_t first_free_handler() const;
+  Refill refill(const Line& victim, Cycle time, bool fetches, bool is_saturated);
 
   const Config config_;
   const u64 sets_;
   int line_shift_ = 0;
-  std::vector<Line> lines_;    // [set][way]
-  std::vector<Cycle> mshrs_;   // release times, sorted
-  Cycle port_free_ = 0;
-  Cycle dram_free_ = 0;
-  u32 random_ = 2463534242u;   // victims; fixed, so that runs repeat exactly
-  bool was_hit_ = false;
+  std::vector<Line> lines_;      // [set][way]
+  std::vector<Handler> handlers_;
+  Cycle port_free_ = 0;          // requests come in one after the other
+  Timeline answers_;             // beats on their way to whoever asked
+  Timeline dram_requests_;       // beats to DRAM
+  Cycle dram_free_ = 0;          // lines from DRAM come in order
+  Cycle writeback_free_ = 0;
+  u32 random_ = 2463534242u;     // victims; fixed, so that runs repeat exactly
 };
 
 }  // namespace cosim

@@ -30,6 +30,7 @@ void Mesh::feed(const ResultTile& tile, int row, u32 c_stride, bool is_last) {
 }
 
 bool Mesh::writes_to(LocalAddress address) const {
+  if (last_left_ == clock_.now && last_tile_.is_same_row(address)) return true;
   for (std::size_t i = 0; i < rows_.size(); i++) {
     if (rows_[i].is_last && rows_[i].tile.is_same_row(address)) return true;
   }
@@ -48,7 +49,9 @@ void Mesh::tick() {
     }
     if (row.is_last) {
       products_--;
-      if (row.slot >= 0) completions_.push(kExecuteUnit, row.slot);
+      last_tile_ = row.tile;
+      last_left_ = clock_.now;
+      if (row.slot >= 0) completions_.push_product(row.slot);
     }
     rows_.pop();
     clock_.changed = true;

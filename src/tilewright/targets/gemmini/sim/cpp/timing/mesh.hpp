@@ -50,6 +50,8 @@ class Mesh {
   const Cycle latency_;
   Fifo<ResultRow> rows_;
   int products_ = 0;
+  LocalAddress last_tile_;   // the product that left last, and when
+  Cycle last_left_ = 0;
 };
 
 }  // namespace cosim

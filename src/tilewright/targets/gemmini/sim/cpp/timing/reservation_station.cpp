@@ -77,8 +77,6 @@ u32 ReservationStation::slots_where(Unit unit, Conflict conflict) const {
 // Only local rows are compared: the order of DRAM accesses is not tracked.
 void ReservationStation::find_dependencies(Unit unit, Entry& entry) const {
   const bool is_config = entry.command.funct == kConfig;
-  // A store waits until the one before it is complete.
-  if (unit == kStoreUnit) entry.waits_for[kStoreUnit] = valid_[kStoreUnit];
   if (is_config) return;
   const auto touches = [](const Entry& a, const Entry& b) {
     return a.written.overlaps(b.written) || a.written.overlaps(b.read[0]) ||

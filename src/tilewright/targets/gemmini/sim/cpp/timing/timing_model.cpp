@@ -20,9 +20,9 @@ TimingModel::TimingModel(const Config& config, EventSource& source, Memory& cont
       order_(contents),
       cpu_cache_(config),
       station_(config, clock_),
-      completions_(station_),
-      load_tracker_(kLoadUnit, moves_in_flight(config), completions_),
-      store_tracker_(kStoreUnit, moves_in_flight(config), completions_),
+      load_tracker_(clock_, moves_in_flight(config)),
+      store_tracker_(clock_, moves_in_flight(config)),
+      completions_(clock_, station_, load_tracker_, store_tracker_),
       reader_(config, clock_, ports_, memory_, order_, cpu_cache_, load_tracker_, breakdown_),
       writer_(config, clock_, ports_, memory_, order_, cpu_cache_, store_tracker_, breakdown_),
       mesh_(config, clock_, ports_, completions_),
@@ -30,7 +30,7 @@ TimingModel::TimingModel(const Config& config, EventSource& source, Memory& cont
       execute_(config, clock_, ports_, station_.issued[kExecuteUnit], mesh_, completions_,
                breakdown_),
       store_(config, clock_, station_.issued[kStoreUnit], store_tracker_, writer_),
-      front_end_(config, clock_, source, cpu_cache_, station_, order_, breakdown_) {
+      front_end_(config, clock_, source, cpu_cache_, memory_, station_, order_, breakdown_) {
   if (waits_for_mark) front_end_.skip_to_mark();
 }
 
@@ -64,12 +64,12 @@ CpuStatus TimingModel::step() {
     const Cause cause = front_end_.idle_cause(pc);
     breakdown_.add(cause, pc);
   }
-  completions_.tick();
   station_.issue();
   front_end_.allocate();
   load_.tick();
   reader_.issue_requests();
   store_.tick();
+  completions_.tick();
   return front_end_.tick(accelerator_is_busy());
 }
 
@@ -84,6 +84,7 @@ void TimingModel::skip_quiet_cycles(std::optional<u64> limit) {
   reader_.add_wakeups(wakeup);
   writer_.add_wakeups(wakeup);
   execute_.add_wakeups(wakeup);
+  completions_.add_wakeups(wakeup);
   station_.add_wakeups(wakeup);
   front_end_.add_wakeups(wakeup);
   if (limit) wakeup.at(*limit + 1);

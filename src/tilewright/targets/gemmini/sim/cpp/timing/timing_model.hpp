@@ -63,9 +63,9 @@ class TimingModel {
   MemoryOrder order_;
   CpuCache cpu_cache_;
   ReservationStation station_;
-  Completions completions_;
   CommandTracker load_tracker_;
   CommandTracker store_tracker_;
+  Completions completions_;
   DmaReader reader_;
   DmaWriter writer_;
   Mesh mesh_;
