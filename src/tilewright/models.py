@@ -27,6 +27,10 @@ from tilewright.proposers.llm.setup import (
 PRICES_EVENT = "Prices"
 """Entry of a run's event log that holds its snapshot of the price table."""
 
+REPLAY_EVENT = "Replayed"
+"""Entry of a run's event log: how many replies came from a recording, and of these how many to
+prompts that differ from the recorded ones."""
+
 
 class Models:
     """The models a run asks, checked before anything is spent; without any, it does nothing."""
@@ -55,6 +59,8 @@ class Models:
 
         settings = self._settings
         store = stack.enter_context(closing(open_calls(self._project)))
+        if self._replay is not None:
+            stack.callback(self._note_replay, storage, run.id, self._replay)
         transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
         stack.callback(transport.close)
         return create_llm_proposer(
@@ -68,6 +74,10 @@ class Models:
             edits=settings.edits,
             on_call=on_call,
         )
+
+    def _note_replay(self, storage: Storage, run_id: str, replay: Recording) -> None:
+        counts = {"calls": replay.calls, "differing": replay.differing}
+        storage.append_event(run_id, REPLAY_EVENT, counts)
 
     def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
         """The run's snapshot of the price table, taken when it first asks a model."""
@@ -84,6 +94,12 @@ class Models:
 def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:
     found = [data for _, kind, data in storage.events(run_id) if kind == PRICES_EVENT]
     return found[0] if found else None
+
+
+def replayed(storage: Storage, run_id: str) -> tuple[int, int] | None:
+    """Calls the run's last session answered from a recording, and those with other prompts."""
+    found = [data for _, kind, data in storage.events(run_id) if kind == REPLAY_EVENT]
+    return (int(str(found[-1]["calls"])), int(str(found[-1]["differing"]))) if found else None
 
 
 def recording(run_id: str, *, project: Path) -> str:

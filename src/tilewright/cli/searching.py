@@ -60,11 +60,12 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
     from tilewright.cli.console import results
     from tilewright.cli.cost_table import cost_lines
     from tilewright.cli.summary_table import summary_lines
-    from tilewright.models import model_calls, recording
+    from tilewright.models import model_calls, recording, replayed
     from tilewright.run import open_project
 
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)
+        replay = replayed(storage, run.id)
     calls = model_calls(run.id, project=project)
     if outputs.json:
         write_json(outputs.json, summary_json(summary, calls))
@@ -79,8 +80,21 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
     console = results()
     for line in (*summary_lines(summary, history), *cost_lines(calls, summary.speedup)):
         console.print(line)
+    if replay is not None:
+        console.print(replay_sentence(*replay), soft_wrap=True)
     for name, place in next_steps(summary, project, outputs):
         console.print(f"{name:<14}{place}", markup=False, soft_wrap=True)
+
+
+def replay_sentence(calls: int, differing: int) -> str:
+    """Whether a replay was asked the very questions that were recorded."""
+    same = "all prompts are as recorded"
+    if differing:
+        same = (
+            f"{differing} prompts differ from the recorded ones (measurements, descriptions or "
+            "templates have changed since), and their replies were found by their place in the run"
+        )
+    return f"{calls} replies came from a recording; {same}"
 
 
 def next_steps(summary: Summary, project: Path, outputs: Outputs) -> list[tuple[str, str]]:

@@ -36,16 +36,17 @@ class ModelServer:
     """Runs while its `with` block does.
 
     `requests` and `headers` hold what was received, `most_concurrent` the most calls at a time.
+    Port 0 is any that is free.
     """
 
-    def __init__(self, *script: Behaviour, answer: Answer | None = None) -> None:
+    def __init__(self, *script: Behaviour, answer: Answer | None = None, port: int = 0) -> None:
         self.script = list(script) or [Behaviour()]
         self.answer = answer
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.concurrent = self.most_concurrent = 0
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
 
     def __enter__(self) -> ModelServer:

@@ -18,8 +18,9 @@ from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import CallRecord, History, Trial
 from tilewright.core.secrets import is_secret_name
-from tilewright.models import model_calls, recording
+from tilewright.models import model_calls, recording, replayed
 from tilewright.proposers.llm.failures import ModelError
+from tilewright.proposers.llm.prompts import render
 from tilewright.search.events import Called, Event
 from tilewright.storage.project import open_project
 from tilewright.testing.model_server import Behaviour, ModelServer
@@ -186,6 +187,31 @@ def test_recorded_and_replayed(tmp_path: Path, server: ModelServer) -> None:
     file.write_text("{}")
     with pytest.raises(InputError, match="not a usable recording"):
         optimize(tmp_path / "d", name, replay=file)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_recording_outlives_other_prompts_and_says_so(
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"openai/a@{server.url}"
+    optimize(tmp_path / "a", name, iterations=3)
+    file = tmp_path / "recording.jsonl"
+    file.write_text(recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
+
+    def replayed_in(project: Path) -> tuple[int, int]:
+        optimize(project, name, iterations=3, replay=file)
+        assert trajectory(project) == trajectory(tmp_path / "a")
+        storage = open_project(project)
+        counts = replayed(storage, storage.run("latest").id)
+        storage.close()
+        assert counts is not None
+        return counts
+
+    calls, differing = replayed_in(tmp_path / "same")
+    assert (calls, differing) == (len(calls_of(tmp_path / "a")), 0)
+    monkeypatch.setattr(render, "describe_latency", lambda trial: "refitted")
+    plans = sum(call.phase == "plan" for call in calls_of(tmp_path / "a"))
+    assert replayed_in(tmp_path / "refitted") == (calls, plans)
 
 
 @pytest.mark.usefixtures("toy")

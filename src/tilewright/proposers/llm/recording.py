@@ -1,6 +1,10 @@
 """Recorded calls in a file: written by a run, answered from in another that needs no key.
 
 One JSON object per line: first the file's version and the price snapshot, then one call each.
+
+A reply is found by its request's content, else by the call's place in the run: model, phase, turn
+and sample (derived from seed, iteration, parent's and plan's content). So a recording outlives
+changes of what prompts say of a kernel, measured cycles above all; prompts that differ are counted.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Any
 
 from tilewright.core.errors import InputError
 from tilewright.proposers.llm.failures import ModelError
-from tilewright.proposers.llm.messages import Reply, Request, reply_from_json
+from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_from_json
 
 VERSION = 1
 
@@ -34,12 +38,18 @@ class Recording:
     def __init__(self, file: Path) -> None:
         """Read the file; `InputError` when it is not a recording."""
         self._file = file
+        self._used: set[str] = set()
+        self._differing: set[str] = set()
         try:
             head, *lines = [json.loads(line) for line in file.read_text().splitlines()]
             if head["recording"] != VERSION:
                 raise ValueError(f"version {head['recording']}")
             self.prices: Mapping[str, Any] = head["prices"]
             self._replies = {line["key"]: reply_from_json(line["reply"]) for line in lines}
+            self._places = {
+                _place(request_from_json(line["request"])): self._replies[line["key"]]
+                for line in lines
+            }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{file} is not a usable recording ({type(error).__name__}: {error}): name a file "
@@ -50,19 +60,38 @@ class Recording:
         """The recorded reply; the future raises `ModelError` when there is none."""
         future = Future[Reply]()
         reply = self._replies.get(request.key)
+        if reply is None:
+            reply = self._places.get(_place(request))
+            self._differing.add(request.key)
+        self._used.add(request.key)
         if reply is not None:
             future.set_result(reply)
         else:
             future.set_exception(
                 ModelError(
                     f"the recording {self._file} holds no reply to this {request.phase} call of "
-                    f"{request.model}: replay it with the same workload, settings and version."
+                    f"{request.model}: replay it with the workload and settings it was made with, "
+                    "or record it anew if the kernels it started from have changed."
                 )
             )
         return future
+
+    @property
+    def calls(self) -> int:
+        """How many different calls were asked for."""
+        return len(self._used)
+
+    @property
+    def differing(self) -> int:
+        """How many of them had another prompt than the recorded one."""
+        return len(self._differing)
 
     def settled(self, key: str) -> None:
         """Nothing to forget."""
 
     def close(self) -> None:
         """Nothing to close."""
+
+
+def _place(request: Request) -> tuple[str, str, str, int]:
+    return request.model, request.phase, request.sample, len(request.messages)
