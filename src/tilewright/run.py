@@ -40,13 +40,16 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import (
+    Attackable,
     Executor,
     ExternallySimulated,
     ExternalRun,
+    Floored,
     Proposer,
     Storage,
 )
 from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.screening import ScreenedExecutor, refutation
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.search.beam import BeamSearch
@@ -64,7 +67,7 @@ from tilewright.search.proposing import Batches
 from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
-from tilewright.verification import require_preflight
+from tilewright.verification import recheck, require_preflight
 
 SCHEDULE_EVENT = "Schedule"
 """Entry of a run's event log that holds the schedule of an earlier run it was told to reuse."""
@@ -74,6 +77,10 @@ CLOCK_EVERY_S = 1.0
 
 BASELINES_EVENT = "Baselines"
 """Entry of a run's event log that holds the outcomes of the target's baselines."""
+
+
+RECHECKED_EVENT = "Rechecked"
+"""Entry of a run's event log: a winner that was rebuilt and evaluated on fresh inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +194,12 @@ def evaluate_baselines(opened: OpenTask, executor: Executor) -> tuple[Baseline, 
     )
 
 
+def confirmed(storage: Storage, run_id: str) -> str | None:
+    """Id of the candidate that fresh inputs confirmed as the run's best, if any."""
+    found = [data for _, kind, data in storage.events(run_id) if kind == RECHECKED_EVENT]
+    return str(found[-1]["candidate"]) if found and found[-1]["confirmed"] else None
+
+
 def evaluate_file(
     file: Path,
     task: str,
@@ -247,12 +260,19 @@ def create_executor(
     """The executor on this machine: one worker per core unless `workers` says otherwise."""
     from tilewright.evaluation.local import LocalExecutor
 
-    return LocalExecutor(
+    recorded = settings.recorded()
+    task = opened.task
+    executor = LocalExecutor(
         opened.name,
-        settings.recorded(),
+        recorded,
         workers or len(os.sched_getaffinity(0)),
         lookup=storage.cached_outcome if storage else None,
         store=storage.store_outcome if storage else None,
+    )
+    return ScreenedExecutor(
+        executor,
+        floor=task.floor if isinstance(task, Floored) else None,
+        recheck=lambda candidate: recheck(opened.name, recorded, candidate),
     )
 
 
@@ -309,7 +329,25 @@ class _Session:
                 history = search.evaluate_start(Candidate(self._opened.task.start))
             _require_start(self._opened.name, history)
             self._evaluate_baselines(executor)
-            return search.run(history)[1]
+            reason = search.run(history)[1]
+        self._confirm_best()
+        return reason
+
+    def _confirm_best(self) -> None:
+        """Evaluate the winner again on fresh inputs; one that fails gives way to the next best."""
+        if not isinstance(self._opened.task, Attackable):
+            return  # its inputs are not known to follow from a seed
+        while (best := self._storage.history(self._run.id).best) is not None:
+            if best.index == 0 or confirmed(self._storage, self._run.id) == best.candidate.id:
+                return
+            assert isinstance(best.outcome, Measured)
+            again = recheck(self._opened.name, self._settings.recorded(), best.candidate)
+            refuted = refutation(best.outcome, again)
+            data = {"candidate": best.candidate.id, "confirmed": refuted is None}
+            if refuted is not None:
+                data["refuted"] = to_json(best.outcome)
+                self._storage.amend_trial(self._run.id, best.index, refuted)
+            self._storage.append_event(self._run.id, RECHECKED_EVENT, data)
 
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Once per run, with the search's executor and cache; they are no trials of the run."""
@@ -405,7 +443,12 @@ class _Session:
     def _end(self, status: str, reason: str) -> Summary:
         self._set(status, reason)
         storage, run_id = self._storage, self._run.id
-        return summarize(storage.run(run_id), storage.history(run_id), baselines(storage, run_id))
+        return summarize(
+            storage.run(run_id),
+            storage.history(run_id),
+            baselines(storage, run_id),
+            confirmed(storage, run_id),
+        )
 
 
 def _only_or_mixed(members: Sequence[Member]) -> Proposer:

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, WorkloadError
-from tilewright.core.records import AttackResult, content_id
+from tilewright.core.records import (
+    AttackResult,
+    Candidate,
+    EvaluationRequest,
+    Outcome,
+    content_id,
+)
 from tilewright.core.roles import Attackable
 from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.preflight.examine import VERSION, refusal
 from tilewright.evaluation.preflight.session import preflight as examine
+
+RECHECK_COMPARISONS = 8
+"""Comparisons with the reference when a result is evaluated again: twice every distribution."""
+
+
+def fresh_seed() -> int:
+    """A seed of private inputs that follows from nothing and is told to no proposer."""
+    return secrets.randbits(62)
+
+
+def recheck(task: str, settings: Mapping[str, object], candidate: Candidate) -> Outcome:
+    """Rebuild a candidate in a clean process and evaluate it on inputs no one has seen.
+
+    `settings` are those recorded with a run. No cache is asked or told.
+    """
+    checks = max(RECHECK_COMPARISONS, int(str(settings.get("checks", 0))))
+    fresh = {**settings, "input_seed": fresh_seed(), "checks": checks}
+    with LocalExecutor(task, fresh, workers=1) as executor:
+        return executor.evaluate([EvaluationRequest(candidate)])[0]
 
 
 def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tilewright.core.errors import (
 )
 from tilewright.core.records import (
     Brief,
+    Candidate,
     EvaluationRequest,
     Failed,
     History,
@@ -32,7 +34,14 @@ from tilewright.core.records import (
 from tilewright.core.roles import Executor, OnOutcome, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
-from tilewright.testing.toy import START, ToyExecutor, ToyProposer, ToyTarget, ToyTask
+from tilewright.testing.toy import (
+    START,
+    ToyExecutor,
+    ToyProposer,
+    ToyTarget,
+    ToyTask,
+    toy_outcome,
+)
 
 QUICK = Settings(seed=1, iterations=3, plans=3)
 
@@ -336,3 +345,49 @@ def test_a_kernel_file_that_cannot_be_read(
         kernel.write_bytes(content)
     with pytest.raises(InputError, match=r"kernel.c cannot be read"):
         run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
+
+
+class OpenTaskOfDigits(ToyTask):
+    """The toy task with the role `Attackable`, whose winners are evaluated again."""
+
+    def check_cases(self) -> list[object]:
+        return []
+
+    def hostile_kernels(self) -> dict[str, str]:
+        return {}
+
+
+def test_a_winner_that_fresh_inputs_refute_gives_way(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "require_preflight", lambda *given: None)
+    monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
+    asked: list[str] = []
+
+    def recheck(task: str, settings: object, candidate: Candidate) -> Outcome:
+        asked.append(candidate.source)
+        if len(asked) <= 2:
+            return Failed("check", "wrong_result", "only right for the seeds of the run")
+        return toy_outcome(candidate.source)
+
+    monkeypatch.setattr(run, "recheck", recheck)
+    summary = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert summary.confirmed
+    assert summary.best_latency == toy_outcome(asked[2]).latency
+    with closing(run.open_project(tmp_path)) as storage:
+        history = storage.history(summary.run_id)
+        refuted = [t for t in history if getattr(t.outcome, "kind", "") == "unconfirmed"]
+        assert sorted(t.candidate.source for t in refuted) == sorted(asked[:2])
+        kinds = [data["confirmed"] for _, kind, data in storage.events(summary.run_id)
+                 if kind == run.RECHECKED_EVENT]  # fmt: skip
+    assert kinds == [False, False, True]
+
+
+def test_nothing_is_confirmed_where_nothing_was_found(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "require_preflight", lambda *given: None)
+    monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
+    monkeypatch.setattr(run, "recheck", None)
+    summary = run.optimize("toy:digits", replace(QUICK, iterations=0), project=tmp_path)
+    assert not summary.confirmed

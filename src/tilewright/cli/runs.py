@@ -64,14 +64,19 @@ def show(
     run: RunName, project: Project = Path(), json: Json = None, no_color: NoColor = False
 ) -> None:
     """Show one run: the result so far and the winning schedule step by step."""
-    from tilewright.run import baselines, open_project
+    from tilewright.run import baselines, confirmed, open_project
     from tilewright.search.summary import summarize
 
     outputs = Outputs(json)
     outputs.check()
     with closing(open_project(project)) as storage:
         record = storage.run(run)
-        summary = summarize(record, storage.history(record.id), baselines(storage, record.id))
+        summary = summarize(
+            record,
+            storage.history(record.id),
+            baselines(storage, record.id),
+            confirmed(storage, record.id),
+        )
     finish(summary, project, outputs)
 
 

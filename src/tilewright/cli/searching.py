@@ -134,6 +134,7 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "run": summary.run_id,
         "status": summary.status,
         "stop_reason": summary.stop_reason,
+        "confirmed": summary.confirmed,
         "model_calls": cost.calls,
         "model_tokens": cost.tokens,
         "model_usd": None if cost.unpriced else cost.usd,

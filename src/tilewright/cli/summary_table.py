@@ -30,6 +30,10 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
     if summary.best_candidate_id and len(history.lineage(summary.best_candidate_id)) > 1:
         yield schedule(summary.best_candidate_id, history)
         yield ""
+    if summary.confirmed:
+        yield Text(
+            "The best kernel was rebuilt in a clean process and is right on fresh inputs too."
+        )
     cached = f" ({summary.cached_evaluations} from the cache)" if summary.cached_evaluations else ""
     yield Text(
         f"{summary.evaluations} evaluations{cached} in {duration(summary.wall_s)}, "

@@ -36,6 +36,8 @@ FailureKind = Literal[
     "slower_than_limit",  # simulation stopped: it can no longer be kept
     "timeout",  # a stage ran out of wall time or instructions and was killed
     "crash",  # the evaluating process died
+    "invalid",  # measured faster than the hardware could be
+    "unconfirmed",  # rebuilt and run on fresh inputs, it was wrong or slower
     "no_result",  # an external simulator printed no result, or one that is not the program's own
 ]
 

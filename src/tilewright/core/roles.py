@@ -161,6 +161,10 @@ class Storage(Protocol):
         """Append one trial; its index must be the next one."""
         ...
 
+    def amend_trial(self, run_id: str, index: int, outcome: Outcome) -> None:
+        """Replace the outcome of a trial that a later check refuted."""
+        ...
+
     def history(self, run_id: str) -> History:
         """All trials of a run."""
         ...
@@ -321,6 +325,18 @@ class Attackable(Protocol):
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Sources that must fail, by what they do ("writes zeros")."""
+        ...
+
+
+@runtime_checkable
+class Floored(Protocol):
+    """A task that knows how fast its kernels can be at best."""
+
+    def floor(self, measured: Measured) -> tuple[float, str]:
+        """Latency that no correct kernel with these counts can beat, and the bound in words.
+
+        Must hold for every legal kernel: what is faster is refused as a wrong measurement.
+        """
         ...
 
 

@@ -15,7 +15,8 @@ class Summary:
     `verdict` is "correct" when a kernel passed every check and was measured, else the kind of
     the starting kernel's failure, or "not evaluated". Latencies are in `unit`, and `quantity`
     says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
-    `evaluations` took their outcome from the cache. `warnings` are the best kernel's.
+    `evaluations` took their outcome from the cache. `warnings` are the best kernel's. `confirmed`:
+    the best kernel was rebuilt in a clean process and was right on fresh private inputs too.
     """
 
     run_id: str
@@ -38,11 +39,20 @@ class Summary:
     status: str
     stop_reason: str
     baselines: tuple[Baseline, ...] = ()
+    confirmed: bool = False
     warnings: tuple[str, ...] = ()
 
 
-def summarize(run: RunRecord, history: History, baselines: Sequence[Baseline] = ()) -> Summary:
-    """The summary of a run, its trials and what it is compared with."""
+def summarize(
+    run: RunRecord,
+    history: History,
+    baselines: Sequence[Baseline] = (),
+    confirmed: str | None = None,
+) -> Summary:
+    """The summary of a run, its trials and what it is compared with.
+
+    `confirmed` is the id of the candidate that was evaluated again on fresh inputs.
+    """
     start = history.baseline.outcome if history.baseline else None
     best_trial = history.best
     best = best_trial.outcome if best_trial else None
@@ -71,5 +81,6 @@ def summarize(run: RunRecord, history: History, baselines: Sequence[Baseline] = 
         status=run.status,
         stop_reason=run.stop_reason,
         baselines=tuple(baselines),
+        confirmed=bool(best_trial and best_trial.candidate.id == confirmed),
         warnings=winner.warnings if winner else (),
     )

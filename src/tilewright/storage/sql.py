@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, StorageError, UnknownNameError
-from tilewright.core.records import Candidate, Failed, History, Outcome, RunRecord, Trial
+from tilewright.core.records import Candidate, Failed, History, Measured, Outcome, RunRecord, Trial
 from tilewright.storage.database import Database
 from tilewright.storage.schema import artifacts, events, outcomes, runs, trials
 
@@ -140,6 +140,16 @@ class SqlStorage:
                 "cached": trial.cached,
             }
             connection.execute(_ADD_TRIAL, values)
+
+    def amend_trial(self, run_id: str, index: int, outcome: Outcome) -> None:
+        """Replace the outcome of a trial that a later check refuted."""
+        latency = outcome.latency if isinstance(outcome, Measured) else None
+        wanted = (trials.c.run_id == run_id, trials.c.index == index)
+        values = {"outcome": _dump(outcome), "latency": latency}
+        with self._database.write() as connection:
+            changed = connection.execute(update(trials).where(*wanted).values(values))
+        if changed.rowcount != 1:
+            raise InternalError(f"run {run_id} has no trial {index} to amend.")
 
     def history(self, run_id: str) -> History:
         """All trials of a run, in the order of their indices."""

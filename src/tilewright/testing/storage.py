@@ -149,6 +149,16 @@ class StorageContract:
             storage.append_trial("run-1", trial(index))
         assert len(storage.history("run-1")) == 1
 
+    def test_a_trial_is_amended(self, storage: Storage) -> None:
+        """A refuted measurement is no measurement any more; the rest of the trial stays."""
+        storage.create_run(run_record())
+        storage.append_trial("run-1", trial(0))
+        storage.amend_trial("run-1", 0, FAILED)
+        assert list(storage.history("run-1")) == [replace(trial(0), outcome=FAILED)]
+        assert storage.history("run-1").best is None
+        with pytest.raises(InternalError):
+            storage.amend_trial("run-1", 7, FAILED)
+
     def test_the_first_outcome_under_a_key_wins(self, storage: Storage) -> None:
         """Outcomes come back equal and are not overwritten."""
         assert storage.cached_outcome("key") is None

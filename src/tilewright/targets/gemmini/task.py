@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tilewright.core.records import Candidate, ExternalResult, Failed, Workload, content_id
+from tilewright.core.records import (
+    Candidate,
+    ExternalResult,
+    Failed,
+    Measured,
+    Workload,
+    content_id,
+)
 from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
 from tilewright.targets.gemmini import inputs
 from tilewright.targets.gemmini.cases import Cases
@@ -61,6 +68,12 @@ class KernelTask:
         from tilewright.targets.gemmini.hostile import hostile_kernels
 
         return hostile_kernels(self.workload.arguments)
+
+    def floor(self, measured: Measured) -> tuple[float, str]:
+        """Cycles that no right kernel with these counts can beat, and the bound in words."""
+        from tilewright.targets.gemmini.floors import highest_floor
+
+        return highest_floor(self._instance, self.workload, measured)
 
     def external(self, simulator: str) -> ExternalRun:
         """Runs on Spike, Verilator or FireSim with the inputs of the timed run."""

@@ -1,0 +1,51 @@
+"""Cycles below which no right kernel can be: what is faster is a wrong measurement.
+
+Unlike the bounds of `feedback`, which guide proposers, these refuse results, so each must hold for
+every legal kernel, however clever:
+
+core:    the core issues at most one instruction per cycle; the instructions are counted.
+array:   each element of the array does at most one product per cycle; the products are counted.
+work:    an exact integer product or convolution of int8 has no shortcut through sums of operands,
+         which do not fit the array's int8; the core multiplies once per cycle beside the array.
+outputs: every byte of a poisoned output is written, by the DMA's bus and the core's eight bytes
+         per cycle. Inputs have no such bound: a kernel need not read what has no influence.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.core.records import Measured, Workload
+from tilewright.targets.gemmini.instance import Instance
+
+_CORE_BYTES = 8
+_CORE_PRODUCTS = 1
+
+
+def highest_floor(instance: Instance, workload: Workload, measured: Measured) -> tuple[float, str]:
+    """The highest floor in cycles, and which it is."""
+    elements = instance.dim**2
+    floors = {
+        "the core, at one instruction per cycle,": measured.details["instructions"],
+        "the array, at one product per element and cycle,": measured.details["macs"] / elements,
+        "writing the outputs": _output_bytes(workload)
+        / (instance.config["dma_bus_bytes"] + _CORE_BYTES),
+    }
+    declared_by_user = Path(workload.source).is_absolute()
+    if instance.is_integer and not declared_by_user:
+        floors["the task's products on array and core"] = workload.operations / (
+            elements + _CORE_PRODUCTS
+        )
+    bound = max(floors, key=lambda name: floors[name])
+    return floors[bound], bound
+
+
+def _output_bytes(workload: Workload) -> int:
+    return sum(
+        math.prod(a.shape) * np.dtype(a.dtype).itemsize
+        for a in workload.arguments
+        if a.role == "output"
+    )

@@ -1,0 +1,171 @@
+"""What is too good is refused, or held back until fresh inputs bear it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tilewright.core.records import (
+    Candidate,
+    Check,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+    Verdict,
+)
+from tilewright.core.roles import OnOutcome
+from tilewright.evaluation.screening import JUMP, ScreenedExecutor, refutation
+
+CHECKS = Verdict((Check(1, "small"),))
+
+
+def measured(latency: float) -> Measured:
+    return Measured(latency, "cycles", "simulated", 0.5, CHECKS)
+
+
+WRONG = Failed("check", "wrong_result", "it differs", line=3)
+
+
+class Inner:
+    """Finishes in reverse order; a kernel's source is its latency."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def evaluate(
+        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = [measured(float(r.candidate.source)) for r in requests]
+        for position in reversed(range(len(requests))):
+            if on_outcome is not None:
+                on_outcome(position, outcomes[position], 0.5, position == 0)
+        return outcomes
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def start(latency: float) -> EvaluationRequest:
+    return EvaluationRequest(Candidate(str(latency)))
+
+
+def children(*latencies: float) -> list[EvaluationRequest]:
+    return [EvaluationRequest(Candidate(str(latency), parent_id="p")) for latency in latencies]
+
+
+class Rechecks:
+    def __init__(self, again: Callable[[Candidate], Outcome]) -> None:
+        self.asked: list[float] = []
+        self._again = again
+
+    def __call__(self, candidate: Candidate) -> Outcome:
+        self.asked.append(float(candidate.source))
+        return self._again(candidate)
+
+
+def honest(candidate: Candidate) -> Outcome:
+    return measured(float(candidate.source))
+
+
+def test_small_steps_are_not_evaluated_twice() -> None:
+    recheck = Rechecks(honest)
+    executor = ScreenedExecutor(Inner(), recheck=recheck)
+    executor.evaluate([start(1000)])
+    outcomes = executor.evaluate(children(900, 1000 / JUMP, 2000))
+    assert [o.latency for o in outcomes if isinstance(o, Measured)] == [900, 1000 / JUMP, 2000]
+    assert recheck.asked == []
+
+
+def test_a_jump_is_evaluated_again_and_kept_if_it_holds() -> None:
+    recheck = Rechecks(honest)
+    executor = ScreenedExecutor(Inner(), recheck=recheck)
+    executor.evaluate([start(1000)])
+    heard: dict[int, Outcome] = {}
+    outcomes = executor.evaluate(
+        children(500, 400, 990), lambda i, outcome, wall_s, cached: heard.update({i: outcome})
+    )
+    assert recheck.asked == [400]  # beside it, 500 is none
+    assert outcomes == [measured(500), measured(400), measured(990)]
+    assert heard == dict(enumerate(outcomes))
+    executor.evaluate(children(300))
+    assert recheck.asked == [400]
+    executor.evaluate(children(100))
+    assert recheck.asked == [400, 100]
+
+
+def test_a_jump_that_does_not_hold_is_a_failure() -> None:
+    recheck = Rechecks(lambda candidate: WRONG)
+    executor = ScreenedExecutor(Inner(), recheck=recheck)
+    executor.evaluate([start(1000)])
+    heard: dict[int, Outcome] = {}
+    outcomes = executor.evaluate(
+        children(10, 950, 20), lambda i, outcome, wall_s, cached: heard.update({i: outcome})
+    )
+    assert recheck.asked == [10, 20]
+    for position in (0, 2):
+        failed = outcomes[position]
+        assert isinstance(failed, Failed)
+        assert (failed.stage, failed.kind, failed.line) == ("measure", "unconfirmed", 3)
+        assert "wrong_result" in failed.log
+    assert outcomes[1] == measured(950)
+    assert heard == dict(enumerate(outcomes))
+
+
+def test_baselines_are_neither_jumps_nor_the_best() -> None:
+    recheck = Rechecks(honest)
+    executor = ScreenedExecutor(Inner(), recheck=recheck)
+    executor.evaluate([start(1000)])
+    executor.evaluate([EvaluationRequest(Candidate("100", proposer="tuned"))])
+    assert recheck.asked == []
+    executor.evaluate(children(200))
+    assert recheck.asked == [200]
+
+
+def test_faster_than_possible_is_invalid() -> None:
+    executor = ScreenedExecutor(Inner(), floor=lambda outcome: (500.0, "the array"))
+    heard: list[Outcome] = []
+    outcomes = executor.evaluate(
+        [start(1000), *children(499, 500)], lambda i, outcome, *rest: heard.append(outcome)
+    )
+    assert outcomes[0] == measured(1000)
+    assert outcomes[2] == measured(500)
+    failed = outcomes[1]
+    assert isinstance(failed, Failed)
+    assert (failed.stage, failed.kind) == ("measure", "invalid")
+    assert "499 cycles is faster than possible: the array needs at least 500" in failed.log
+    assert len(heard) == 3
+
+
+def test_closing_closes_the_inner_executor() -> None:
+    inner = Inner()
+    ScreenedExecutor(inner).close()
+    assert inner.closed
+
+
+@pytest.mark.parametrize(
+    ("again", "holds"),
+    [(measured(100), True), (measured(105), True), (measured(90), True), (measured(106), False),
+     (WRONG, False), (Failed("build", "timeout", "killed"), False)],
+)  # fmt: skip
+def test_what_refutes(again: Outcome, holds: bool) -> None:
+    found = refutation(measured(100), again)
+    assert (found is None) == holds
+    if found is not None:
+        assert found.kind == "unconfirmed"
+        assert "100 cycles" in found.log
+
+
+def test_a_failed_outcome_is_passed_on() -> None:
+    class Failing(Inner):
+        def evaluate(
+            self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        ) -> list[Outcome]:
+            assert on_outcome is not None
+            on_outcome(0, replace(WRONG), 0.1, False)
+            return [WRONG]
+
+    executor = ScreenedExecutor(Failing(), floor=lambda outcome: (1e9, "x"), recheck=honest)
+    assert executor.evaluate(children(5)) == [WRONG]
