@@ -133,7 +133,7 @@ def test_float_gemm_baselines_are_within_float_error(m: int, n: int, k: int, nam
     st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 12)),
     st.sampled_from([(3, 5), (4, 16), (9, 18)]),
     st.sampled_from([(1, 1, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0)]),
-    st.sampled_from(["naive", "library", "tuned"]),
+    st.sampled_from(["naive", "library", "tuned", "fsm"]),
 )
 def test_float_convolution_baselines_are_within_float_error(
     image: tuple[int, int, int],
@@ -157,7 +157,7 @@ def test_a_float_kernel_that_forgets_a_product_is_wrong() -> None:
 
 def test_large_depths_and_panels_are_split() -> None:
     """More columns than a panel, more blocks than a tile of the library."""
-    for gemm in (Gemm(40, 600, 300), Gemm(20, 100, 2100), Gemm(300, 300, 300)):
+    for gemm in (Gemm(40, 600, 300), Gemm(20, 100, 2100), Gemm(300, 300, 300), Gemm(130, 400, 200)):
         for name, source in gemm_baselines(gemm, INT8).items():
             verdict = checked(source, gemm.workload(INT8), GemmProblem(gemm))
             assert isinstance(verdict, Verdict), (gemm, name, verdict)

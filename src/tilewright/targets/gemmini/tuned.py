@@ -1,9 +1,11 @@
 """The `tuned` baseline: static schedules as an expert writes them by hand for one size.
 
-Weights (B) stay in the lower half of the scratchpad for a panel of output columns and are loaded
-while the first rows are computed; pixels (A) take turns in the upper half, loaded one step ahead;
-each output tile uses the other half of the accumulator than the one before it, so that it is stored
-while the next one is computed.
+Which operand stays in the scratchpad is the first choice. A GEMM with fewer rows than columns keeps
+A whole and streams B, each block of which is used for all rows. Any other keeps weights (B) in the
+lower half of the scratchpad for a panel of output columns, loaded while the first rows are
+computed; pixels (A) take turns in the upper half, loaded one step ahead. Each output tile uses the
+other half of the accumulator than the one before it, so that it is stored while the next one is
+computed.
 """
 
 from __future__ import annotations
@@ -46,12 +48,100 @@ class _Halves:
         panels = -(-columns // (fit // dim * dim))
         return _round_up(-(-columns // panels), dim)
 
+    def streamed_panel(self, m: int) -> int:
+        """Columns of the output kept at a time while B is streamed: whole moves; or 0."""
+        dim, wide = self.instance.dim, self.instance.move_columns
+        stores = self.instance.config["commands_store_entries"]
+        fit = self.sums // _round_up(m, dim) * dim
+        return min(fit // wide, stores) * wide
+
 
 def tuned_gemm(gemm: Gemm, instance: Instance) -> str | None:
-    """C source of the GEMM; None where K is so large that two tiles of A do not fit."""
+    """C source of the GEMM; None where K is so large that neither A nor two tiles of it fit."""
+    halves = _Halves(instance)
+    if gemm.m < gemm.n:
+        return _keeping_a(gemm, instance, halves) or _keeping_b(gemm, instance, halves)
+    return _keeping_b(gemm, instance, halves) or _keeping_a(gemm, instance, halves)
+
+
+def _keeping_a(gemm: Gemm, instance: Instance, halves: _Halves) -> str | None:
+    """All of A in the lower half of the scratchpad, blocks of B in turn in the upper one."""
     m, n, k = gemm.m, gemm.n, gemm.k
     dim, wide, elem = instance.dim, instance.move_columns, instance.element.c
-    halves = _Halves(instance)
+    panel = min(halves.streamed_panel(m), _round_up(n, wide))
+    if panel == 0 or _round_up(m, dim) * _round_up(k, dim) // dim > halves.weights:
+        return None
+    ring = 1 << (min(halves.weights // panel, 16).bit_length() - 1)
+    return f"""\
+#define M {m}
+#define N {n}
+#define K {k}
+#define PANEL {panel}  // columns of C at a time
+#define RING {ring}  // blocks of {dim} rows of B kept
+#define AHEAD {ring // 2}  // of them loaded before they are used
+#define STEPS {-(-k // dim)}  // such blocks in B
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define A_ROWS(i) SPAD((i) / {dim} * {_round_up(k, dim)})
+#define B_ROWS(step) SPAD({halves.weights} + (step) % RING * PANEL)
+
+// Rows {dim} * (step % STEPS) onwards of the panel of columns they belong to.
+static inline void load_b(const {elem} B[K][N], int step) {{
+  const int j = step / STEPS * PANEL, k = step % STEPS * {dim};
+  const int cols = {_least(panel, n, "j")};
+  if (j < N)
+    for (int jj = 0; jj < cols; jj += {wide})
+      mvin2(&B[k][j + jj], B_ROWS(step) + jj, MIN({wide}, cols - jj), {_least(dim, k, "k")});
+}}
+
+static inline void load_a(const {elem} A[M][K], int k) {{
+  for (int i = 0; i < M; i += {dim})
+    mvin(&A[i][k], A_ROWS(i) + k, {_least(wide, k, "k")}, {_least(dim, m, "i")});
+}}
+
+void kernel(const {elem} A[M][K], const {elem} B[K][N], {elem} C[M][N]) {{
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_st(N * sizeof(elem_t));
+  config_ld(K * sizeof(elem_t), 1.0f, DIM, 0);
+  config_ld(N * sizeof(elem_t), 1.0f, DIM, 1);
+  load_a(A, 0);
+  for (int step = 0; step < AHEAD; step++)
+    load_b(B, step);
+  int step = 0;
+  for (int j = 0; j < N; j += PANEL) {{
+    const int cols = {_least(panel, n, "j")};
+    const uint32_t c = ACC(j / PANEL % 2 * {halves.sums});
+    for (int k = 0; k < K; k += {dim}, step++) {{
+      const int depth = {_least(dim, k, "k")};
+      const uint32_t b = B_ROWS(step);
+      load_b(B, step + AHEAD);
+      if (j == 0 && k % {wide} == 0 && k + {wide} < K)
+        load_a(A, k + {wide});
+      for (int jj = 0; jj < cols; jj += {dim}) {{
+        const int jcols = {_least(dim, n, "j + jj")};
+#pragma GCC unroll 8
+        for (int i = 0; i < M; i += {dim}) {{
+          const int rows = {_least(dim, m, "i")};
+          const uint32_t to = (c + i * (PANEL / {dim}) + jj) | (k == 0 ? 0 : ACCUMULATE);
+          preload(i == 0 ? b + jj : NONE, to, jcols, depth, jcols, rows);
+          if (i == 0) compute_preloaded(A_ROWS(i) + k, NONE, depth, rows, jcols, rows);
+          else compute_accumulated(A_ROWS(i) + k, NONE, depth, rows, jcols, rows);
+        }}
+      }}
+    }}
+    for (int i = 0; i < M; i += {dim})
+      for (int jj = 0; jj < cols; jj += {wide})
+        mvout(&C[i][j + jj], c + i * (PANEL / {dim}) + jj, MIN({wide}, cols - jj),
+              {_least(dim, m, "i")});
+  }}
+  fence();
+}}
+"""
+
+
+def _keeping_b(gemm: Gemm, instance: Instance, halves: _Halves) -> str | None:
+    """A panel of B in the lower half of the scratchpad, tiles of A in turn in the upper one."""
+    m, n, k = gemm.m, gemm.n, gemm.k
+    dim, wide, elem = instance.dim, instance.move_columns, instance.element.c
     depth = _round_up(k, dim)
     panel = halves.panel(n, depth)
     slot = halves.weights // 2
