@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.targets.gemmini import create_target, feedback
 from tilewright.targets.gemmini.feedback import bounds, describe
-from tilewright.targets.gemmini.sim import BREAKDOWN, Hotspot, SimResult
+from tilewright.targets.gemmini.sim import BREAKDOWN, BankLoss, Hotspot, SimResult
 
 CONFIG = create_target().instance.config
 WORKLOAD = create_target().open("gemm-64x64x64", {}).workload  # 1,024 cycles of the array
@@ -31,9 +33,9 @@ def test_every_cause_is_one_the_simulator_counts() -> None:
 
 
 def test_bounds_of_a_workload() -> None:
-    assert bounds(WORKLOAD, CONFIG, 77) == {"array": 1024, "memory": 1024, "core": 77}
+    assert bounds(WORKLOAD, CONFIG, 77) == {"array": 1024, "DMA": 1024, "CPU": 77}
     tall = create_target().open("gemm-16x1024x1024", {}).workload
-    assert bounds(tall, CONFIG, 0)["memory"] == (16 * 1024 + 1024 * 1024) // 8
+    assert bounds(tall, CONFIG, 0)["DMA"] == (16 * 1024 + 1024 * 1024) // 8
 
 
 def test_the_largest_losses_come_first_with_their_lines() -> None:
@@ -53,8 +55,27 @@ def test_the_largest_losses_come_first_with_their_lines() -> None:
 
 def test_a_core_that_binds_and_partial_products_are_told() -> None:
     text = describe(WORKLOAD, CONFIG, result(2000, 1900, array_busy=1500), b"")
-    assert "1.05 times the bound: the core binds" in text
+    assert "1.05 times the bound: the CPU binds" in text
     assert "array busy: 476 cycles, 23.8% of all" in text
+
+
+def test_banks_are_named_with_who_shares_them_and_where_first() -> None:
+    lost = (
+        BankLoss("bank_conflict", "A and B", 0, 280, 10),
+        BankLoss("write_steal", "a load and A", 2, 130, 20),
+        BankLoss("bank_conflict", "A and B", 3, 20, 14),
+    )
+    timed = replace(
+        result(2000, array_busy=1024, bank_conflict=300, write_steal=130), bank_losses=lost
+    )
+    _, conflict, steal, _ = describe(WORKLOAD, CONFIG, timed, b"").splitlines()
+    assert conflict == (
+        "A and B share scratchpad bank 0: 280 conflict cycles, 14.0% of all; first at line 7; "
+        "20 more at bank 3."
+    )
+    assert steal == (
+        "A load and A share scratchpad bank 2: 130 cycles lost to the load's writes, 6.5% of all."
+    )
 
 
 def test_negligible_causes_are_left_out() -> None:

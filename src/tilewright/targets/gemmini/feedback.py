@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import Hotspot, SimResult
 
 LOSSES: Mapping[str, str] = {
-    "bank_conflict": "the two operands of a product share a scratchpad bank",
+    "bank_conflict": "two operands of a product share a scratchpad bank",
     "write_steal": "a load writes the scratchpad bank that the array reads",
     "dma_wait": "the array waits for a load",
     "store_wait": "the array waits for a store to read its accumulator rows",
@@ -38,23 +38,30 @@ _SHOWN = 3
 _NEGLIGIBLE = 0.005  # of all cycles
 
 
+_AT_BANK = {
+    "bank_conflict": "{users} share scratchpad bank {bank}: {cycles:,} conflict cycles",
+    "write_steal": "{users} share scratchpad bank {bank}: {cycles:,} cycles lost to the load's "
+    "writes",
+}
+
+
 def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str, int]:
     """Cycles below which no kernel of this workload, and with so many instructions, can come.
 
-    array: whole products back to back; memory: every input fetched once, by the slower of DRAM and
-    the DMA's bus; core: one cycle per instruction.
+    array: whole products back to back; DMA: every input fetched once, by the slower of DRAM and
+    the bus; CPU: one cycle per instruction of this kernel.
     """
     fetched = sum(
         math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments if a.is_given
     )
-    memory = max(
+    moved = max(
         fetched / config["dma_bus_bytes"],
         fetched * config["dram_line_cycles"] / config["l2_line_bytes"],
     )
     return {
         "array": math.ceil(workload.operations / config["array_dim"] ** 2),
-        "memory": math.ceil(memory),
-        "core": instructions,
+        "DMA": math.ceil(moved),
+        "CPU": instructions,
     }
 
 
@@ -62,7 +69,7 @@ def describe(workload: Workload, config: SimConfig, result: SimResult, binary: b
     """The text of a timed run, a few lines; lines are those of the kernel's source."""
     least = bounds(workload, config, result.instructions)
     parts = [_bound(least, result.cycles)]
-    parts += _losses(result, _lines(binary, result.hotspots))
+    parts += _losses(result, _lines(binary, result.hotspots), binary)
     parts += _partial_products(least["array"], result)
     parts.append(
         "Local memory written: scratchpad "
@@ -83,16 +90,37 @@ def _bound(least: Mapping[str, int], cycles: int) -> str:
     )
 
 
-def _losses(result: SimResult, lines: Mapping[str, list[tuple[int, int]]]) -> list[str]:
+def _losses(
+    result: SimResult, lines: Mapping[str, list[tuple[int, int]]], binary: bytes
+) -> list[str]:
     """One sentence for each of the largest causes, largest first."""
     lost = {name: result.breakdown.get(name, 0) for name in LOSSES}
     largest = sorted(lost, key=lambda name: -lost[name])[:_SHOWN]
     return [
-        f"{name.replace('_', ' ')}: {lost[name]:,} cycles, {lost[name] / result.cycles:.1%} of all "
-        f"({LOSSES[name]}){_places(lines.get(name, []))}."
+        _at_banks(name, result, binary)
+        or f"{name.replace('_', ' ')}: {lost[name]:,} cycles, {lost[name] / result.cycles:.1%} of "
+        f"all ({LOSSES[name]}){_places(lines.get(name, []))}."
         for name in largest
         if lost[name] >= _NEGLIGIBLE * result.cycles
     ]
+
+
+def _at_banks(cause: str, result: SimResult, binary: bytes) -> str:
+    """Which operands lose cycles at which scratchpad bank, and where first; "" for other causes."""
+    losses = [loss for loss in result.bank_losses if loss.cause == cause]
+    if not losses:
+        return ""
+    most = losses[0]
+    (line,) = source_lines(binary, [most.first_pc])
+    told = _AT_BANK[cause].format(users=most.users, bank=most.bank, cycles=most.cycles)
+    text = f"{told[0].upper()}{told[1:]}, {most.cycles / result.cycles:.1%} of all"
+    if line is not None:
+        text += f"; first at line {line}"
+    others = sum(loss.cycles for loss in losses[1:])
+    if others >= _NEGLIGIBLE * result.cycles:
+        banks = sorted({loss.bank for loss in losses[1:]})
+        text += f"; {others:,} more at bank {', '.join(map(str, banks))}"
+    return text + "."
 
 
 def _places(lines: Sequence[tuple[int, int]]) -> str:

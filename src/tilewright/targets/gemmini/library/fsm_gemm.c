@@ -9,20 +9,28 @@ static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int blocks(int size) { return (size + DIM - 1) / DIM; }
 static inline int padding(int size) { return blocks(size) * DIM - size; }
 
-static int fits(int tm, int tn, int tk) {
-  return (tm + tn) * tk * DIM <= MAX_OPERAND_ROWS && tm * tn * DIM <= MAX_RESULT_ROWS;
+/* How many tiles cover so many blocks, and the size that makes them alike. */
+static inline int tiles(int blocks, int tile) { return (blocks + tile - 1) / tile; }
+static inline int even(int blocks, int tile) {
+  const int count = tiles(blocks, tile);
+  return (blocks + count - 1) / count;
 }
 
-/* Blocks per tile: the result is made as square as the accumulator's half allows, since each
-   operand is loaded once for every block of the other dimension; then as deep as it fits. */
+/* Blocks per tile. Of the results that fit, that for which least is loaded: A once for every tile
+   of columns and B once for every tile of rows; then as deep as the operands fit. */
 static void choose_tile(int m, int n, int k, int *tm, int *tn, int *tk) {
-  *tm = *tn = *tk = 1;
-  for (int grown = 1; grown;) {
-    grown = 0;
-    if (*tn < blocks(n) && fits(*tm, *tn + 1, *tk)) ++*tn, grown = 1;
-    if (*tm < blocks(m) && fits(*tm + 1, *tn, *tk)) ++*tm, grown = 1;
+  int64_t least = INT64_MAX;
+  for (int cols = 1; cols <= min(blocks(n), MAX_RESULT_ROWS / DIM); cols++) {
+    const int fit = min(MAX_RESULT_ROWS / DIM / cols, MAX_OPERAND_ROWS / DIM - cols);
+    const int rows = min(blocks(m), fit);
+    if (rows < 1) break;
+    const int64_t loaded = (int64_t)blocks(m) * tiles(blocks(n), cols) +
+                           (int64_t)blocks(n) * tiles(blocks(m), rows);
+    if (loaded < least) least = loaded, *tm = rows, *tn = cols;
   }
-  while (*tk < blocks(k) && fits(*tm, *tn, *tk + 1)) ++*tk;
+  *tm = even(blocks(m), *tm);
+  *tn = even(blocks(n), *tn);
+  *tk = even(blocks(k), min(blocks(k), MAX_OPERAND_ROWS / DIM / (*tm + *tn)));
 }
 
 /* c[m][n] = a[m][k] * b[k][n], saturated if integer */

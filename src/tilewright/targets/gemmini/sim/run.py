@@ -70,6 +70,20 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class BankLoss:
+    """Cycles that products lost at one scratchpad bank: "bank_conflict" or "write_steal".
+
+    `users` says who wanted it ("A and B", "a load and A"); `first_pc` is the first instruction hit.
+    """
+
+    cause: str
+    users: str
+    bank: int
+    cycles: int
+    first_pc: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unordered:
     """DRAM accesses of two instructions that no fence orders, and that came in order in this run.
 
@@ -113,6 +127,7 @@ class SimResult:
     fault: Fault | None = None
     breakdown: Mapping[str, int] = field(default_factory=dict)
     hotspots: tuple[Hotspot, ...] = ()
+    bank_losses: tuple[BankLoss, ...] = ()
     unordered: tuple[Unordered, ...] = ()
 
 
@@ -208,5 +223,6 @@ def _result(config: SimConfig, raw: dict[str, Any], outputs: tuple[bytes, ...]) 
         fault=Fault(*raw["fault"]) if raw["fault"] else None,
         breakdown=raw["breakdown"],
         hotspots=tuple(Hotspot(*h) for h in raw["hotspots"]),
+        bank_losses=tuple(BankLoss(*loss) for loss in raw["bank_losses"]),
         unordered=tuple(Unordered(*u) for u in raw["unordered"]),
     )

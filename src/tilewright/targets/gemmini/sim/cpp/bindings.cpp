@@ -56,6 +56,12 @@ nb::dict result_to_dict(const Result& result) {
     hotspots.append(nb::make_tuple(hotspot.cause, hotspot.pc, hotspot.cycles));
   }
   out["hotspots"] = hotspots;
+  nb::list bank_losses;
+  for (const BankLoss& loss : result.bank_losses) {
+    bank_losses.append(
+        nb::make_tuple(loss.cause, loss.users, loss.bank, loss.cycles, loss.first_pc));
+  }
+  out["bank_losses"] = bank_losses;
   nb::list unordered;
   for (const UnorderedPair& pair : result.unordered) {
     unordered.append(nb::make_tuple(fault_name(pair.first.kind), pair.first.message, pair.first.pc,

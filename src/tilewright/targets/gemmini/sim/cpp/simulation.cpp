@@ -90,6 +90,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
       if (status == TimingStatus::source_limit) result.status = "timeout";
       result.cycles = timing.cycles();
       timing.report(result.breakdown, result.hotspots);
+      result.bank_losses = timing.bank_losses();
       result.unordered = timing.unordered();
       if (order == OrderPolicy::fence && !result.unordered.empty()) {
         const OpenOrder& first = result.unordered.front().first;

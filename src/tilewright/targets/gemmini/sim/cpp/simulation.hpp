@@ -32,6 +32,15 @@ struct Hotspot {
   u64 cycles = 0;
 };
 
+// Cycles that operands of products lost at one bank of the scratchpad.
+struct BankLoss {
+  std::string cause;
+  std::string users;  // who wanted the bank
+  int bank = 0;
+  u64 cycles = 0;
+  u64 first_pc = 0;   // the first instruction it hit
+};
+
 struct Result {
   std::string status = "ok";  // or fault, slower_than_limit, timeout
   std::optional<Fault> fault;
@@ -43,6 +52,7 @@ struct Result {
   std::vector<std::vector<u8>> outputs;
   std::vector<std::pair<std::string, u64>> breakdown;
   std::vector<Hotspot> hotspots;
+  std::vector<BankLoss> bank_losses;
   std::vector<UnorderedPair> unordered;  // that were not raced
 };
 

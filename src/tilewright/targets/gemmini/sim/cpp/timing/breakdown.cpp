@@ -1,6 +1,7 @@
 #include "breakdown.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace cosim {
 namespace {
@@ -12,6 +13,10 @@ constexpr const char* kNames[] = {
     "l2_hit",       "l2_miss",
 };
 static_assert(std::size(kNames) == static_cast<std::size_t>(Cause::count));
+
+constexpr const char* kUsers[] = {"A and B",      "A and D",      "B and D",
+                                  "a load and A", "a load and B", "a load and D"};
+static_assert(std::size(kUsers) == static_cast<std::size_t>(BankUsers::count));
 
 constexpr std::size_t kMaxHotspots = 12;
 
@@ -34,6 +39,31 @@ void Breakdown::add(Cause cause, u64 pc, u64 times) {
     counter.last = &counter.by_pc[pc];
   }
   *counter.last += times;
+}
+
+void Breakdown::add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc) {
+  add(cause, pc);
+  const auto index = static_cast<std::size_t>(std::countr_zero(bank));
+  AtBank& lost = at_banks_[static_cast<std::size_t>(users)][index];
+  if (lost.cycles++ == 0) lost.first_pc = pc;
+}
+
+std::vector<BankLoss> Breakdown::bank_losses() const {
+  std::vector<BankLoss> losses;
+  for (std::size_t users = 0; users < at_banks_.size(); users++) {
+    const bool is_conflict = users < static_cast<std::size_t>(BankUsers::load_and_a);
+    const Cause cause = is_conflict ? Cause::bank_conflict : Cause::write_steal;
+    for (std::size_t bank = 0; bank < kMaxBanks; bank++) {
+      const AtBank& lost = at_banks_[users][bank];
+      if (lost.cycles == 0) continue;
+      losses.push_back({kNames[static_cast<std::size_t>(cause)], kUsers[users],
+                        static_cast<int>(bank), lost.cycles, lost.first_pc});
+    }
+  }
+  std::stable_sort(losses.begin(), losses.end(), [](const BankLoss& a, const BankLoss& b) {
+    return a.cycles > b.cycles;
+  });
+  return losses;
 }
 
 void Breakdown::repeat(u64 times) {

@@ -34,9 +34,18 @@ enum class Cause : u8 {
   count,
 };
 
+// Two that want one bank of the scratchpad in the same cycle.
+enum class BankUsers : u8 { a_and_b, a_and_d, b_and_d, load_and_a, load_and_b, load_and_d, count };
+
 class Breakdown {
  public:
   void add(Cause cause, u64 pc);
+
+  // The same for a cycle lost at a bank, of which one bit of `bank` is set.
+  void add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc);
+
+  // Most cycles first.
+  std::vector<BankLoss> bank_losses() const;
 
   void begin_cycle() { recent_.clear(); }
 
@@ -58,6 +67,12 @@ class Breakdown {
 
   std::array<Counter, static_cast<std::size_t>(Cause::count)> counters_;
   std::vector<std::pair<Cause, u64>> recent_;
+  struct AtBank {
+    u64 cycles = 0;
+    u64 first_pc = 0;
+  };
+  static constexpr std::size_t kMaxBanks = 32;
+  std::array<std::array<AtBank, kMaxBanks>, static_cast<std::size_t>(BankUsers::count)> at_banks_;
 };
 
 }  // namespace cosim

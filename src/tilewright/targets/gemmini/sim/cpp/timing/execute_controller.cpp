@@ -146,10 +146,22 @@ void ExecuteController::feed_rows() {
       !weights_.is_none && weights_row < weights_.rows && (written & weights_bank);
   const bool loses_to_write = (!a_waits && a_stolen) || (!bias_waits && bias_stolen) ||
                               (!weights_wait && weights_stolen);
-  breakdown_.add(loses_to_write                        ? Cause::write_steal
-                 : bias_conflicts || weights_conflict ? Cause::bank_conflict
-                                                       : Cause::array_busy,
-                 pass_pc_);
+  if (loses_to_write) {
+    const bool is_a = !a_waits && a_stolen;
+    const bool is_bias = !is_a && !bias_waits && bias_stolen;
+    breakdown_.add_at_bank(
+        Cause::write_steal,
+        is_a ? BankUsers::load_and_a : is_bias ? BankUsers::load_and_d : BankUsers::load_and_b,
+        is_a ? a_bank : is_bias ? bias_bank : weights_bank, pass_pc_);
+  } else if (bias_conflicts || weights_conflict) {
+    const bool with_a = share_bank(weights_, weights_bank, a_, a_bank);
+    breakdown_.add_at_bank(
+        Cause::bank_conflict,
+        bias_conflicts ? BankUsers::a_and_d : with_a ? BankUsers::a_and_b : BankUsers::b_and_d,
+        bias_conflicts ? bias_bank : weights_bank, pass_pc_);
+  } else {
+    breakdown_.add(Cause::array_busy, pass_pc_);
+  }
 
   const auto advance = [total](Operand& operand, bool moves) {
     if (!moves) return;

@@ -42,6 +42,8 @@ class TimingModel {
 
   Cycle cycles() const { return clock_.now; }
 
+  std::vector<BankLoss> bank_losses() const { return breakdown_.bank_losses(); }
+
   // DRAM accesses without a fence that came in order.
   const std::vector<UnorderedPair>& unordered() const { return order_.unordered(); }
 
