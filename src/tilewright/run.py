@@ -33,6 +33,7 @@ from tilewright.core.records import (
     ExternalResult,
     Failed,
     History,
+    LeftAlone,
     Measured,
     Outcome,
     RunRecord,
@@ -47,6 +48,7 @@ from tilewright.core.roles import (
     Floored,
     Proposer,
     Storage,
+    Surveyor,
 )
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.screening import ScreenedExecutor, refutation
@@ -76,6 +78,7 @@ CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
 
 BASELINES_EVENT = "Baselines"
+LEFT_ALONE_EVENT = "LeftAlone"
 """Entry of a run's event log that holds the outcomes of the target's baselines."""
 
 
@@ -198,6 +201,12 @@ def confirmed(storage: Storage, run_id: str) -> str | None:
     """Id of the candidate that fresh inputs confirmed as the run's best, if any."""
     found = [data for _, kind, data in storage.events(run_id) if kind == RECHECKED_EVENT]
     return str(found[-1]["candidate"]) if found and found[-1]["confirmed"] else None
+
+
+def left_alone(storage: Storage, run_id: str) -> tuple[LeftAlone, ...]:
+    """The code of a run's starting kernel that the built-in rewriter does not understand."""
+    found = [data for _, kind, data in storage.events(run_id) if kind == LEFT_ALONE_EVENT]
+    return tuple(from_json(found[0]["parts"])) if found else ()
 
 
 def evaluate_file(
@@ -329,6 +338,7 @@ class _Session:
                 history = search.evaluate_start(Candidate(self._opened.task.start))
             _require_start(self._opened.name, history)
             self._evaluate_baselines(executor)
+            self._survey()
             reason = search.run(history)[1]
         self._confirm_best()
         return reason
@@ -355,6 +365,24 @@ class _Session:
             return
         kernels = list(evaluate_baselines(self._opened, executor))
         self._storage.append_event(self._run.id, BASELINES_EVENT, {"kernels": to_json(kernels)})
+
+    def _survey(self) -> None:
+        """Once per run: which parts of the starting kernel a proposer will not touch, and why."""
+        if any(kind == LEFT_ALONE_EVENT for _, kind, _ in self._storage.events(self._run.id)):
+            return
+        brief, source = self._opened.target.brief(), self._opened.task.start
+        parts = [
+            part
+            for proposer in self._others()
+            if isinstance(proposer, Surveyor)
+            for part in proposer.left_alone(brief, source)
+        ]
+        self._storage.append_event(self._run.id, LEFT_ALONE_EVENT, {"parts": to_json(parts)})
+
+    def _others(self) -> list[Proposer]:
+        """The run's proposers that are no language models."""
+        models = self._models.names
+        return [load_proposer(n) for n in self._settings.proposers if n not in models]
 
     def _assemble(self, executor: Executor, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
@@ -400,8 +428,7 @@ class _Session:
     def _proposer(self, stack: ExitStack) -> tuple[Proposer, Callable[[], str | None]]:
         """The run's proposer, and what says why its models are asked no more."""
         models = self._models.names
-        others = [load_proposer(n) for n in self._settings.proposers if n not in models]
-        members = [Member(proposer, (proposer.name,)) for proposer in others]
+        members = [Member(proposer, (proposer.name,)) for proposer in self._others()]
         if not models:
             return _only_or_mixed(members), lambda: None
         llm, ledger = self._models.create_proposer(
@@ -448,6 +475,7 @@ class _Session:
             storage.history(run_id),
             baselines(storage, run_id),
             confirmed(storage, run_id),
+            left_alone(storage, run_id),
         )
 
 

@@ -33,13 +33,13 @@ def report(
     """
     from tilewright.cli.searching import command_line
     from tilewright.report.static import render_report
-    from tilewright.run import baselines, open_project
+    from tilewright.run import baselines, left_alone, open_project
 
     check_outputs(output=output)
     with closing(open_project(project)) as storage:
         record = storage.run(run)
         history = storage.history(record.id)
-        compared = baselines(storage, record.id)
+        compared, untouched = baselines(storage, record.id), left_alone(storage, record.id)
     path = output or Path(f"tilewright-{record.id}.html")
-    write_text(path, render_report(record, history, command_line(record), compared))
+    write_text(path, render_report(record, history, command_line(record), compared, untouched))
     typer.echo(f"wrote {path}", err=True)

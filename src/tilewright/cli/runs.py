@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -61,22 +61,35 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
 
 @app.command("show")
 def show(
-    run: RunName, project: Project = Path(), json: Json = None, no_color: NoColor = False
+    run: RunName,
+    trials: Annotated[
+        bool,
+        typer.Option("--trials", help="Also list every trial: what was expected, and measured."),
+    ] = False,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
 ) -> None:
     """Show one run: the result so far and the winning schedule step by step."""
-    from tilewright.run import baselines, confirmed, open_project
+    from tilewright.cli.console import results
+    from tilewright.cli.summary_table import trial_table
+    from tilewright.run import baselines, confirmed, left_alone, open_project
     from tilewright.search.summary import summarize
 
     outputs = Outputs(json)
     outputs.check()
     with closing(open_project(project)) as storage:
         record = storage.run(run)
+        history = storage.history(record.id)
         summary = summarize(
             record,
-            storage.history(record.id),
+            history,
             baselines(storage, record.id),
             confirmed(storage, record.id),
+            left_alone(storage, record.id),
         )
+    if trials:
+        results().print(trial_table(record, history))
     finish(summary, project, outputs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,8 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
         from tilewright.report.static import render_report
 
         write_text(
-            outputs.report, render_report(run, history, command_line(run), summary.baselines)
+            outputs.report,
+            render_report(run, history, command_line(run), summary.baselines, summary.left_alone),
         )
     console = results()
     for line in (*summary_lines(summary, history), *cost_lines(calls, summary.speedup)):
@@ -127,6 +128,7 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "best_utilization": summary.best_utilization,
         "warnings": list(summary.warnings),
         "baselines": {b.name: baseline_json(b, summary.best_latency) for b in summary.baselines},
+        "left_alone": [asdict(part) for part in summary.left_alone],
         "evaluations": summary.evaluations,
         "wall_s": summary.wall_s,
         "seed": summary.seed,

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.report.text import duration, number, percent, ratio, words
+from tilewright.report.queries import report_view
+from tilewright.report.text import duration, number, outcome, percent, ratio, words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tilewright.core.records import Baseline, History, Measured
+    from tilewright.core.records import Baseline, History, LeftAlone, Measured, RunRecord
     from tilewright.search.summary import Summary
+
+SHOWN = 5
+"""Places that are listed where code was left alone."""
 
 
 def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType]:
@@ -30,6 +34,8 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
     if summary.best_candidate_id and len(history.lineage(summary.best_candidate_id)) > 1:
         yield schedule(summary.best_candidate_id, history)
         yield ""
+    for line in left_alone_lines(summary.left_alone):
+        yield Text(line)
     if summary.confirmed:
         yield Text(
             "The best kernel was rebuilt in a clean process and is right on fresh inputs too."
@@ -39,6 +45,17 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
         f"{summary.evaluations} evaluations{cached} in {duration(summary.wall_s)}, "
         f"seed {summary.seed}; ended because: {summary.stop_reason or summary.status}"
     )
+
+
+def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
+    """The code that was not worked on; the first few places and how many more there are."""
+    if parts:
+        yield "left alone by the built-in rewriter:"
+        for part in parts[:SHOWN]:
+            yield f"  line {part.line}: {part.text} ({part.reason})"
+        if len(parts) > SHOWN:
+            yield f"  and {len(parts) - SHOWN} more places (all of them: --json or the report)"
+        yield ""
 
 
 def headline(summary: Summary) -> str:
@@ -103,7 +120,8 @@ def schedule(best_id: str, history: History) -> Table:
     """The steps from the starting kernel to the best one, with the speedup after each."""
     table = Table(box=None, pad_edge=False)
     table.add_column("step", justify="right")
-    table.add_column("speedup", justify="right")
+    for heading in ("speedup", "this step", "expected"):
+        table.add_column(heading, justify="right")
     table.add_column("what was done", overflow="fold")
     chain = history.lineage(best_id)
     start = chain[0].latency
@@ -113,5 +131,26 @@ def schedule(best_id: str, history: History) -> Table:
         what = Text("starting kernel")
         if plan:
             what = Text.assemble((words(plan.option), "bold"), ": ", plan.text)
-        table.add_row(str(step), ratio(speedup), what)
+        gain = _ratio(chain[step - 1].latency, trial.latency) if step else None
+        expected = plan.expected_gain if plan else None
+        table.add_row(str(step), ratio(speedup), ratio(gain), ratio(expected), what)
+    return table
+
+
+def trial_table(run: RunRecord, history: History) -> Table:
+    """Every trial with the speedup over its parent that was expected and the one measured."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("trial", "parent", "expected", "measured"):
+        table.add_column(heading, justify="right")
+    table.add_column("what became of it", overflow="fold")
+    table.add_column("what was done", overflow="fold")
+    for trial in report_view(run, history).trials:
+        table.add_row(
+            str(trial.index),
+            "-" if trial.parent is None else str(trial.parent),
+            ratio(trial.expected_gain),
+            ratio(trial.gain),
+            outcome(trial),
+            Text(trial.plan or "starting kernel"),
+        )
     return table

@@ -28,6 +28,7 @@ _TYPES: dict[str, type] = {
         records.Failed,
         records.Baseline,
         records.AttackResult,
+        records.LeftAlone,
     )
 }
 

@@ -175,7 +175,8 @@ class Plan:
 
     `parameters` is for proposers that implement their own plans (the rewriter); the one named
     `base` is the candidate the plan starts from where that is not the parent. `expected` says which
-    quantity the plan should save and by how much, empty when unknown.
+    quantity the plan should save and by how much, empty when unknown; `expected_gain` is the
+    speedup over the parent that its author foresees, None when unknown.
     """
 
     parent_id: str
@@ -184,6 +185,7 @@ class Plan:
     proposer: str
     parameters: Mapping[str, str | int] = field(default_factory=dict)
     expected: str = ""
+    expected_gain: float | None = None
 
     @property
     def id(self) -> str:
@@ -203,6 +205,15 @@ class Schedule:
     plans: tuple[Plan, ...]
     latencies: tuple[float, ...]
     unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Code of a kernel that a proposer cannot work on: its line, its first line, and why."""
+
+    line: int
+    text: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from tilewright.core.records import (
     ExternalResult,
     Failed,
     History,
+    LeftAlone,
     Measured,
     Outcome,
     Plan,
@@ -253,6 +254,15 @@ class Repairer(Protocol):
 
     def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
         """Corrected versions of `failed`, which was made from `parent`; empty for others' work."""
+        ...
+
+
+@runtime_checkable
+class Surveyor(Protocol):
+    """A proposer that works on the parts of a kernel it understands, and can name the others."""
+
+    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+        """The code it will not change, in textual order; all of it where it understands nothing."""
         ...
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.core.records import Baseline, Failed, History, Measured, RunRecord, Trial
+from tilewright.core.records import (
+    Baseline,
+    Failed,
+    History,
+    LeftAlone,
+    Measured,
+    RunRecord,
+    Trial,
+)
 from tilewright.report.diffs import cut, unified_diff
 from tilewright.report.views import BaselineView, ReportView, TrialState, TrialView
 
@@ -16,7 +24,12 @@ _LARGEST_DIFF = 60_000
 _SMALLEST_SHARE = 800
 
 
-def report_view(run: RunRecord, history: History, baselines: Sequence[Baseline] = ()) -> ReportView:
+def report_view(
+    run: RunRecord,
+    history: History,
+    baselines: Sequence[Baseline] = (),
+    left_alone: Sequence[LeftAlone] = (),
+) -> ReportView:
     """All a report shows. Works from zero trials on, measured or not."""
     baseline = history.baseline
     best = history.best
@@ -41,6 +54,7 @@ def report_view(run: RunRecord, history: History, baselines: Sequence[Baseline] 
         start_source=baseline.candidate.source if baseline else "",
         best_source=best.candidate.source if best else "",
         compared=tuple(_baseline_view(b, best) for b in baselines),
+        left_alone=tuple(left_alone),
         settings=run.settings,
         versions={**run.versions, **(measured.versions if measured else {})},
     )
@@ -74,6 +88,7 @@ def _trial_view(trial: Trial, history: History, winning: bool) -> TrialView:
         proposer=trial.candidate.proposer,
         plan=plan.text if plan else "",
         expected=plan.expected if plan else "",
+        expected_gain=plan.expected_gain if plan else None,
         latency=trial.latency,
         speedup=_ratio(history.baseline, trial),
         gain=_ratio(parent, trial),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from tilewright.core.records import Baseline, History, RunRecord
+from tilewright.core.records import Baseline, History, LeftAlone, RunRecord
 from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
@@ -35,11 +35,16 @@ _LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
 
 
 def render_report(
-    run: RunRecord, history: History, command: str, baselines: Sequence[Baseline] = ()
+    run: RunRecord,
+    history: History,
+    command: str,
+    baselines: Sequence[Baseline] = (),
+    left_alone: Sequence[LeftAlone] = (),
 ) -> str:
     """The whole HTML document.
 
-    `command` is what a reader types to get the same run, `baselines` what it is compared with.
+    `command` is what a reader types to get the same run, `baselines` what it is compared with,
+    `left_alone` the code of the starting kernel that was not worked on.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -60,7 +65,7 @@ def render_report(
         outcome=text.outcome,
         diff_class=text.diff_class,
     )
-    view = report_view(run, history, baselines)
+    view = report_view(run, history, baselines, left_alone)
     style = _web_file("report.css") + _code_styles()
     script = _web_file("report.js")
     return environment.get_template("report.html.j2").render(
@@ -89,6 +94,8 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
         facts.append(("over the start", text.ratio(trial.speedup)))
     if trial.gain is not None:
         facts.append(("over its parent", text.ratio(trial.gain)))
+    if trial.expected_gain is not None:
+        facts.append(("expected over its parent", text.ratio(trial.expected_gain)))
     if trial.utilization is not None:
         facts.append(("array utilisation", text.percent(trial.utilization)))
     facts += [(text.words(name), text.number(value)) for name, value in trial.details.items()]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.core.records import LeftAlone
+
 TrialState = Literal["start", "kept", "rejected", "stopped", "failed"]
 """start: the starting kernel; kept: faster than its parent; rejected: correct, not faster;
 stopped: simulation ended early because it could no longer be kept; failed: build or check."""
@@ -13,7 +15,10 @@ stopped: simulation ended early because it could no longer be kept; failed: buil
 
 @dataclass(frozen=True, slots=True)
 class TrialView:
-    """One trial. Latencies are in the report's unit; `speedup` is over the starting kernel."""
+    """One trial. Latencies are in the report's unit; `speedup` is over the starting kernel.
+
+    `gain` is the speedup over the parent, `expected_gain` what the plan foresaw of it.
+    """
 
     index: int
     iteration: int
@@ -24,6 +29,7 @@ class TrialView:
     proposer: str
     plan: str
     expected: str
+    expected_gain: float | None
     latency: float | None
     speedup: float | None
     gain: float | None
@@ -71,6 +77,7 @@ class ReportView:
     start_source: str
     best_source: str
     compared: tuple[BaselineView, ...]
+    left_alone: tuple[LeftAlone, ...]
     settings: Mapping[str, object]
     versions: Mapping[str, str]
 

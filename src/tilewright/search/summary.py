@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.core.records import Baseline, Failed, History, Measured, RunRecord
+from tilewright.core.records import Baseline, Failed, History, LeftAlone, Measured, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Summary:
     says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
     `evaluations` took their outcome from the cache. `warnings` are the best kernel's. `confirmed`:
     the best kernel was rebuilt in a clean process and was right on fresh private inputs too.
+    `left_alone` is code of the starting kernel that the built-in rewriter does not understand.
     """
 
     run_id: str
@@ -41,6 +42,7 @@ class Summary:
     baselines: tuple[Baseline, ...] = ()
     confirmed: bool = False
     warnings: tuple[str, ...] = ()
+    left_alone: tuple[LeftAlone, ...] = ()
 
 
 def summarize(
@@ -48,6 +50,7 @@ def summarize(
     history: History,
     baselines: Sequence[Baseline] = (),
     confirmed: str | None = None,
+    left_alone: Sequence[LeftAlone] = (),
 ) -> Summary:
     """The summary of a run, its trials and what it is compared with.
 
@@ -83,4 +86,5 @@ def summarize(
         baselines=tuple(baselines),
         confirmed=bool(best_trial and best_trial.candidate.id == confirmed),
         warnings=winner.warnings if winner else (),
+        left_alone=tuple(left_alone),
     )

@@ -15,7 +15,7 @@ OPTIMIZE = ("optimize", "toy:digits", "--iterations", "3", "--seed", "1")
 JSON_FIELDS = {
     "workload", "target", "verdict", "baseline_cycles", "best_cycles", "speedup",
     "best_utilization", "warnings", "baselines", "evaluations", "wall_s", "seed", "versions", "run",
-    "status", "stop_reason", "confirmed",
+    "status", "stop_reason", "confirmed", "left_alone",
     "model_calls", "model_tokens", "model_usd",
 }  # fmt: skip
 

@@ -29,9 +29,10 @@ from tilewright.proposers.rewriter import create_proposer
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import payoff, urgency
+from tilewright.proposers.rewriter.planner import urgency
 
 WORKLOAD = Workload("w", "gemmini", (), 1)
 RENAMED = {
@@ -155,15 +156,35 @@ def test_what_binds_is_urgent() -> None:
     assert urgency(Trial(0, 0, Candidate(""), Failed("check", "crash", "")), "banks") == 1
 
 
+def tried(start: Trial, number: int, iteration: int, latency: float) -> Trial:
+    plan = Plan(start.candidate.id, "unroll", "t", "builtin")
+    outcome = Measured(latency, "cycles", "simulated", 0.5, Verdict(()))
+    candidate = Candidate(f"kernel {number}", start.candidate.id, plan)
+    return Trial(number, iteration, candidate, outcome)
+
+
+def mean_value(found: Evidence) -> float:
+    rng = random.Random(0)
+    return sum(found.sampled_value(rng) for _ in range(2000)) / 2000
+
+
 def test_options_that_paid_are_drawn_more_often() -> None:
     start = trial("a")
-    plan = Plan(start.candidate.id, "unroll", "t", "builtin")
-    better = Measured(500.0, "cycles", "simulated", 0.6, Verdict(()))
-    worse = Measured(2000.0, "cycles", "simulated", 0.1, Verdict(()))
-    paid = Trial(1, 1, Candidate("b", start.candidate.id, plan), better)
-    lost = Trial(1, 1, Candidate("b", start.candidate.id, plan), worse)
-    assert payoff(History([start, paid]), "unroll") > payoff(History([start]), "unroll")
-    assert payoff(History([start, lost]), "unroll") < payoff(History([start]), "unroll")
+    won = evidence(History([start, *(tried(start, n, 1, 500.0) for n in range(1, 5))]))
+    lost = evidence(History([start, *(tried(start, n, 1, 2000.0) for n in range(1, 5))]))
+    little = evidence(History([start, *(tried(start, n, 1, 999.0) for n in range(1, 5))]))
+    assert won["unroll"].paid == 4
+    assert lost["unroll"].failed == 4
+    assert mean_value(won["unroll"]) > mean_value(Evidence()) > mean_value(lost["unroll"])
+    assert mean_value(won["unroll"]) > 5 * mean_value(little["unroll"])
+
+
+def test_what_paid_long_ago_counts_less() -> None:
+    start = trial("a")
+    history = [start, tried(start, 1, 1, 500.0), tried(start, 2, 9, 2000.0)]
+    found = evidence(History(history))["unroll"]
+    assert found.failed == 1.0
+    assert found.paid < 0.2
 
 
 def test_the_estimate_ranks_the_expert_kernel_first(machine: Machine) -> None:

@@ -11,6 +11,7 @@ from tilewright.core.records import (
     Failed,
     History,
     Measured,
+    Plan,
     Trial,
     Verdict,
 )
@@ -130,3 +131,24 @@ def test_iterations_run_out() -> None:
 
 def test_the_limit_is_the_parents_latency() -> None:
     assert BeamSearch().limit_latency(trial(0, 10.0, None)) == 10.0
+
+
+def test_variations_of_one_kernel_take_one_place() -> None:
+    """Children that are barely faster, and their children, stand behind the fastest of them."""
+    start, child = trial(0, 1000.0, None, 0), trial(1, 900.0, 0)
+    barely = [trial(2, 899.0, 1), trial(3, 898.0, 1), trial(4, 897.0, 2)]
+    other = trial(5, 950.0, 0)
+    beam = BeamSearch().select(History([start, child, *barely, other]))
+    assert [t.index for t in beam] == [4, 5, 0]
+
+
+def test_equally_fast_kernels_of_one_plan_take_one_place() -> None:
+    start = trial(0, 1000.0, None, 0)
+    plan = Plan(start.candidate.id, "unroll", "unroll it", "builtin")
+    made = [Candidate(f"k{n}", start.candidate.id, plan) for n in range(3)]
+    speeds = (900.0, 899.0, 700.0)
+    trials = [
+        Trial(n + 1, 1, c, measured(s)) for n, (c, s) in enumerate(zip(made, speeds, strict=True))
+    ]
+    beam = BeamSearch().select(History([start, *trials]))
+    assert [t.index for t in beam] == [3, 2, 0]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.errors import InputError, UnknownNameError
+from tilewright.core.records import LeftAlone
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
@@ -22,15 +23,6 @@ class Applicable:
 
     step: Step
     time: float
-
-
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """Code that stays as it is: the line it begins at, its first line, and why."""
-
-    line: int
-    text: str
-    reason: str
 
 
 def read(source: str, machine: Machine) -> Kernel:

@@ -89,7 +89,9 @@ def _runs(body: Body) -> Mapping[object, float]:
             if isinstance(around, Loop):
                 times *= _iterations(around, above[:position])
             elif isinstance(around, Guard):
-                times *= _share(around, above[:position])
+                share = _share(around, above[:position])
+                inside = (*above, stmt)[position + 1]
+                times *= share if inside in around.body or share == 1.0 else 1.0 - share
         if isinstance(stmt, Loop):
             times *= _iterations(stmt, above)
         result[stmt] = times

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.ir import Kernel, same_code
+from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.machine import Machine
 
 FOLLOW_UPS: Mapping[str, float] = {
@@ -58,17 +58,19 @@ def draw(
 ) -> list[Draft]:
     """Up to `count` distinct drafts on options of the menu.
 
-    Options are drawn by how often they paid in this run and by what the parent's measurement says
-    binds; of the drafts, those with the lowest estimate are kept with one random one, so that the
-    estimate never decides alone.
+    Options are drawn by Thompson sampling of what they brought in this run, times what the
+    parent's measurement says binds; of the drafts, those with the lowest estimate are kept with
+    one random one, so that the estimate never decides alone.
     """
-    weights = {o.id: payoff(history, o.id) * urgency(parent, o.technique) for o in menu}
+    learned = evidence(history)
+    urgent = {o.id: urgency(parent, o.technique) for o in menu}
     pool: dict[tuple[Step, ...], Draft] = {}
     openers = {o.id: _shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
     while len(pool) < POOL * count and openers:
-        option = rng.choices(
-            [o for o in menu if o.id in openers], [weights[o.id] for o in menu if o.id in openers]
-        )[0]
+        option = max(
+            (o for o in menu if o.id in openers),
+            key=lambda o: learned.get(o.id, Evidence()).sampled_value(rng) * urgent[o.id],
+        )
         first = next(openers[option.id], None)
         if first is None:
             del openers[option.id]
@@ -94,19 +96,6 @@ def extended(
                 steps, kernel = (*steps, found[0]), found[1]
                 break
     return steps, kernel
-
-
-def payoff(history: History, option: str) -> float:
-    """How often plans on this option improved on their parent, from 1/2 without any trial."""
-    tried = paid = 0
-    for trial in history:
-        plan = trial.candidate.plan
-        if plan is not None and plan.option == option:
-            parent = history.get(plan.parent_id)
-            before = parent.latency if parent is not None else None
-            tried += 1
-            paid += trial.latency is not None and trial.latency < (before or math.inf)
-    return (1 + paid) / (2 + tried)
 
 
 def urgency(parent: Trial, technique: str) -> float:

@@ -7,13 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Brief, Candidate, History, Plan, TargetBrief, Trial
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    LeftAlone,
+    Plan,
+    TargetBrief,
+    Trial,
+)
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.canonical import canonical_text
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
@@ -97,6 +107,13 @@ class RewriterProposer:
         made = list(found.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in made]
 
+    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+        """What is not modelled; the whole kernel where it cannot be read at all."""
+        try:
+            return left_alone(source, Machine.of(target))
+        except InputError as error:
+            return [LeftAlone(1, "the whole kernel", str(error).rstrip("."))]
+
     def normalize(self, source: str) -> str:
         """Comments, layout and names of locals removed."""
         return canonical_text(source, self._machine[1] if self._machine else None)
@@ -117,13 +134,18 @@ def _plan(parent: Trial, draft: Draft, before: Cost, ancestor: Trial | None = No
     if ancestor is not None:
         text = f"go back to trial {ancestor.index} and from there {text}"
         parameters["base"] = ancestor.candidate.id
+    expected = changes(before, draft.cost)
+    saving = (
+        f". This should save {expected[0].saving}" if expected and expected[0].saved > 0 else ""
+    )
     return Plan(
         parent_id=parent.candidate.id,
         option=draft.option.id,
-        text=text[0].upper() + text[1:] + ".",
+        text=text[0].upper() + text[1:] + saving + ".",
         proposer=NAME,
         parameters=parameters,
-        expected=_expected(before, draft.cost),
+        expected=described(expected),
+        expected_gain=gain(before, draft.cost),
     )
 
 
@@ -154,21 +176,8 @@ def _plans_of_schedule(
                 text=f"As in {brief.schedule.workload}: {text}.",
                 proposer=NAME,
                 parameters={"steps": "; ".join(map(str, steps))},
-                expected=_expected(before, cost),
+                expected=described(changes(before, cost)),
+                expected_gain=gain(before, cost),
             )
         )
     return plans
-
-
-def _expected(before: Cost, after: Cost) -> str:
-    """What the estimate says changes most."""
-    parts = []
-    for what, old, new in (
-        ("rows loaded", before.loaded_rows, after.loaded_rows),
-        ("cycles of the array", before.array, after.array),
-        ("cycles of the core", before.core, after.core),
-        ("cycles waited for moves", before.exposed, after.exposed),
-    ):
-        if abs(new - old) >= 0.05 * max(old, 1.0):
-            parts.append(f"{what} {old:.3g} -> {new:.3g}")
-    return "; ".join(parts)

@@ -18,7 +18,7 @@
 #if BLOCK > 16 && !defined(NO_WIDE)
 #define LOAD_B(k, j) mvin2(&B[k][j], B_AT(0), BLOCK, STEP)
 #else
-#error "not written"
+#define LOAD_B(k, j) mvin2(&B[k][j], B_AT(0), STEP, STEP)
 #endif
 
 /* Everything is a macro. */
