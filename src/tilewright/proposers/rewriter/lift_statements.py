@@ -85,6 +85,7 @@ class Lifter:
     _unmodelled: frozenset[str] = frozenset()
     _calls: list[str] = field(default_factory=list)
     _writes: dict[Opaque, frozenset[str]] = field(default_factory=dict)
+    _known: dict[int, frozenset[str]] = field(default_factory=dict)
     _serial: int = 0
 
     def function_body(self, block: Node) -> Body:
@@ -92,7 +93,7 @@ class Lifter:
         if any(n.type in ("goto_statement", "labeled_statement") for n in descendants(block)):
             inside = self._opaque(block, "control flow by goto")
             return (replace(inside, text=inside.text[1:-1].strip()),)
-        self._unmodelled = self.pinned & frozenset(assigned(block))
+        self._unmodelled = self.pinned & self._assigned(block)
         return self._block(block, self.outermost.inner())
 
     def _block(self, block: Node, scope: Scope) -> Body:
@@ -140,6 +141,9 @@ class Lifter:
         except NotModelled as reason:
             return (self._opaque(node, str(reason)),)
 
+    def _assigned(self, node: Node) -> frozenset[str]:
+        return assigned(node, self._known)
+
     def _reader(self, scope: Scope) -> Reader:
         return Reader(self.machine, scope, self._called_value)
 
@@ -156,7 +160,7 @@ class Lifter:
         names = frozenset(identifiers(node))
         reason = self.reasons.setdefault((node.start_byte, node.end_byte), reason)
         result = Opaque(text_of(node), names, reason, line=node.start_point[0] + 1)
-        self._writes[result] = frozenset(assigned(node))
+        self._writes[result] = self._assigned(node)
         return result
 
     # --- variables ---------------------------------------------------------------------------
@@ -400,7 +404,7 @@ class Lifter:
         body = self._branch(yes, first)
         orelse = self._branch(no, second) if no is not None else ()
         scope.merge(condition, first, second)
-        for name in sorted(set(assigned(node))):
+        for name in sorted(self._assigned(node)):
             self._remember(name, scope.get(name))
         if not body and orelse:
             body, orelse, condition = orelse, (), negated(condition)
@@ -473,7 +477,9 @@ class Lifter:
 
     def _changing(self, body: Node, update: Node | None, scope: Scope) -> dict[str, Marked]:
         """The variables that an iteration changes, with what it makes of their marks."""
-        written = set(assigned(body)) | (set(assigned(update)) if update is not None else set())
+        written = self._assigned(body)
+        if update is not None:
+            written |= self._assigned(update)
         found = {n: v for n in sorted(written) if (v := scope.get(n)) is not None}
         trial = scope.branch()
         marks: dict[str, Value] = {}
@@ -485,7 +491,7 @@ class Lifter:
             marks[name] = mark
             trial.assign(name, mark)
         known = set(self.names)
-        if set(assigned(body)) & set(marks):
+        if self._assigned(body) & set(marks):
             self._branch(body, trial)
         for part in comma_separated(update) if update is not None else []:
             self._expression(part, trial)

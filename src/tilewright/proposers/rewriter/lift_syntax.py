@@ -57,19 +57,20 @@ def comma_separated(node: Node) -> Iterator[Node]:
         yield node
 
 
-def assigned(node: Node) -> Iterator[str]:
+def assigned(node: Node, known: dict[int, frozenset[str]]) -> frozenset[str]:
     """Variables that a statement or expression changes, or whose address it takes.
 
-    The head of a `for` may change the variable it declares.
+    The head of a `for` may change the variable it declares. `known` keeps what was found for the
+    nodes of one tree.
     """
-    own = set()
-    if node.type == "for_statement":
-        first = node.child_by_field_name("initializer")
+    found = known.get(node.id)
+    if found is None:
+        found = frozenset(_targets(node)).union(*(assigned(c, known) for c in node.named_children))
+        first = node.child_by_field_name("initializer") if node.type == "for_statement" else None
         if first is not None and first.type == "declaration":
-            own = {declared_name(i) for i in first.children_by_field_name("declarator")}
-    for found in (*_targets(node), *(n for c in node.named_children for n in assigned(c))):
-        if found not in own:
-            yield found
+            found -= {declared_name(i) for i in first.children_by_field_name("declarator")}
+        known[node.id] = found
+    return found
 
 
 def _targets(node: Node) -> Iterator[str]:
@@ -84,8 +85,11 @@ def _targets(node: Node) -> Iterator[str]:
 
 def leaves_early(node: Node) -> bool:
     """Whether a statement may leave what is around it."""
-    leaving = ("break_statement", "continue_statement", "return_statement")
-    return any(n.type in leaving for n in descendants(node))
+    text = node.text or b""
+    return any(word in text for word in (b"break", b"continue", b"return")) and any(
+        n.type in ("break_statement", "continue_statement", "return_statement")
+        for n in descendants(node)
+    )
 
 
 def comment_lines(node: Node) -> list[str]:
