@@ -182,8 +182,14 @@ def test_feedback_names_a_bank_conflict_and_its_line() -> None:
     outcome = evaluate(task.evaluator, EvaluationRequest(Candidate(source)))
     assert isinstance(outcome, Measured), outcome
     line = next(n for n, text in enumerate(source.splitlines(), 1) if "compute_" in text)
-    conflict = next(t for t in outcome.feedback.splitlines() if t.startswith("bank conflict: "))
-    assert f"line {line} (" in conflict or f"line {line - 1} (" in conflict
+    told = re.search(
+        r"A and B share scratchpad bank 0: ([\d,]+) conflict cycles, [\d.]+% of all; first at line "
+        r"(\d+)",
+        outcome.feedback,
+    )
+    assert told is not None, outcome.feedback
+    assert float(told[1].replace(",", "")) == outcome.breakdown["bank_conflict"]
+    assert int(told[2]) in (line - 1, line)
 
 
 Function = Callable[[Mapping[str, np.ndarray]], np.ndarray]
