@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,6 +23,7 @@ from tilewright.proposers.rewriter.ir import (
     Kernel,
     Local,
     Loop,
+    Opaque,
     Operand,
     Stmt,
     rebuilt,
@@ -162,6 +164,19 @@ def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
         machine.attribute(left.name, key) == machine.attribute(right.name, key)
         for key in ("configured_by", "id")
     )
+
+
+def check_all_commands_known(kernel: Kernel, machine: Machine) -> None:
+    """Raise `NotApplicable` if text that is not modelled may issue commands of its own.
+
+    It may when it names a command or an address, or a function or macro of the file. Rows and
+    settings that such text relies on are not known, so none may change.
+    """
+    around = kernel.before + kernel.after
+    defined = set(re.findall(r"\w+(?=\s*\()", around)) | set(re.findall(r"define\s+(\w+)", around))
+    for stmt, _ in walk_paths(kernel.body):
+        if isinstance(stmt, Opaque) and stmt.names & (machine.effects.keys() | defined):
+            raise NotApplicable(f"the code on line {stmt.line} is not modelled: {stmt.reason}")
 
 
 def default_stride(machine: Machine, name: str) -> int:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tilewright.proposers.rewriter.buffers import (
     Buffer,
     NotApplicable,
+    check_all_commands_known,
     find_buffers,
     relocated,
 )
@@ -30,8 +31,9 @@ PARTNERS_SHARE, SLOTS_SHARE, OTHERS_SHARE = 4.0, 1.0, 0.5
 def placed(kernel: Kernel, machine: Machine) -> Kernel:
     """Give every buffer that waits elsewhere a place: bank by bank, else packed by first fit.
 
-    `NotApplicable` when the buffers do not fit.
+    `NotApplicable` when the buffers do not fit, or text that is not modelled may use their rows.
     """
+    check_all_commands_known(kernel, machine)
     for space in machine.spaces.values():
         buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
         if all(end <= space.rows for b in buffers for _, end in b.intervals()):
@@ -47,6 +49,7 @@ def spread(kernel: Kernel, machine: Machine) -> Kernel:
     Before: `mvin(.., SPAD(0), ..); mvin2(.., SPAD(16), ..)` and a product reading both.
     After:  the second at `SPAD(4096)`; slots of one buffer also get a bank each where they fit.
     """
+    check_all_commands_known(kernel, machine)
     for space in machine.spaces.values():
         buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
         kernel = _moved(kernel, buffers, _spread_plan(kernel, machine, space))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Command,
@@ -26,6 +26,7 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+    check_all_commands_known(kernel, machine)
     settings = [c for c in commands(kernel.body) if machine.unit(c.name) == "config"]
     moved: list[Command] = []
     gone: set[Command] = set()

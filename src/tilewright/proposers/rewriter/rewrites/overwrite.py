@@ -9,6 +9,7 @@ from tilewright.proposers.rewriter.buffers import (
     Access,
     Buffer,
     NotApplicable,
+    check_all_commands_known,
     find_buffer,
     overlapping,
 )
@@ -35,6 +36,7 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
     Legal when every other write accumulates and the reduction loops between the clearing and the
     write run at least once; the write is the first of its rows there.
     """
+    check_all_commands_known(kernel, machine)
     buffer = find_buffer(kernel, machine, buffer_name)
     clears = [a for a in buffer.writers if _clears(a, machine)]
     flag = machine.flag("accumulate")

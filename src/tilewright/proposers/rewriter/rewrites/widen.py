@@ -10,6 +10,7 @@ from tilewright.proposers.rewriter.buffers import (
     NotApplicable,
     block_stride,
     by_same_setting,
+    check_all_commands_known,
     settings_for,
 )
 from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, quotient, var
@@ -140,6 +141,7 @@ def _stride(
         return None
     rows = move.operands[machine.effects[move.name].operands.index("rows")]
     most = bounds(rows, env_of(above))[1] if isinstance(rows, Expr) else math.inf
+    check_all_commands_known(kernel, machine)
     if needed < most or not _can_set_stride(kernel, machine, move):
         raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
     return needed

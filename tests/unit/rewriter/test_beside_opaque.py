@@ -1,0 +1,92 @@
+"""Code that is not modelled stays as it is, and what lies beside it is still optimised."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_model import trace
+
+from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.by_hand import applicable
+from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Opaque, walk
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+
+ON_THE_CORE = [
+    "if (A[0][0] > 3) C[0][0] = 1;",
+    "for (int n = 0; A[n][0] != 0; n++) C[n][1] = 2;",
+    "report(A[3]);",
+    "{ int8_t *p = C[0]; *(p + A[0][1]) = 7; }",
+]
+WITH_COMMANDS = [
+    "if (A[0][0] > 3) mvin(&A[0][0], SPAD(77), 16, 16);",
+    "mvin((const int8_t *)((uintptr_t)A + 5), SPAD(77), 16, 16);",
+    "for (int n = 0; A[n][0] != 0; n++) mvin(&A[n][0], SPAD(77), 16, 1);",
+    "warm_up(A, 3);",
+]
+
+
+def source(odd: str) -> str:
+    return f"""void report(const int8_t *row);
+static void warm_up(const int8_t A[64][96], int n) {{
+  if (n) {{ mvin(&A[n][0], SPAD(77), 16, 1); warm_up(A, n - 1); }}
+}}
+void kernel(const int8_t A[64][96], const int8_t B[96][64], int8_t C[64][64]) {{
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_st(64);
+  config_ld(96, 1.0f, 16, 0);
+  config_ld(64, 1.0f, 16, 1);
+  config_ld(0, 1.0f, 16, 2);
+  {odd}
+  for (int i = 0; i < 64; i += 16) {{
+    mvin3(0, ACC(0), 64, 16);
+    for (int k = 0; k < 96; k += 16) {{
+      mvin(&A[i][k], SPAD(0), 16, 16);
+      mvin2(&B[k][0], SPAD(16), 64, 16);
+      for (int j = 0; j < 64; j += 16) {{
+        preload(SPAD(16 + j), ACC(j) | ACCUMULATE, 16, 16, 16, 16);
+        compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+      }}
+    }}
+    mvout(&C[i][0], ACC(0), 64, 16);
+  }}
+  fence();
+}}
+"""
+
+
+@pytest.mark.parametrize("odd", [o for o in ON_THE_CORE if not o.startswith("report")])
+def test_work_of_the_core_keeps_its_place_beside_any_rewrite(machine: Machine, odd: str) -> None:
+    kernel = simplify(lift(source(odd), machine))
+    assert any(isinstance(s, Opaque) for s in walk(kernel.body))
+    for text in ("block-load A k", "resident B i before", "overwrite C", "unroll j 0"):
+        kernel = Step.parse(text).apply(kernel, machine)
+    printed = emit(kernel)
+    assert odd in printed
+    assert printed.index("config_ld(0, ") < printed.index(odd) < printed.index("&B[k][0]")
+    names = [name for name, _ in trace(kernel.body)]
+    assert names.count("mvin3") == 0
+    assert names.count("mvin2") == 6
+
+
+@pytest.mark.parametrize("odd", WITH_COMMANDS)
+def test_rows_and_settings_stay_where_text_may_use_them(machine: Machine, odd: str) -> None:
+    kernel = simplify(lift(source(odd), machine))
+    assert any(isinstance(s, Opaque) for s in walk(kernel.body))
+    for text in ("resident B i before", "banks", "double-buffer A k 2", "overwrite C"):
+        with pytest.raises(NotApplicable, match="not modelled"):
+            Step.parse(text).apply(kernel, machine)
+    kept = [s.step.technique for s in applicable(kernel, machine)]
+    assert "unroll" in kept
+    after = Step.parse("unroll j 0").apply(kernel, machine)
+    assert odd in emit(after)
+
+
+def test_a_loop_around_text_is_left_alone_and_the_next_one_is_not(machine: Machine) -> None:
+    both = source("for (int q = 0; q < 8; q++) { C[q][0] = A[q][A[q][0]]; }")
+    kernel = simplify(lift(both, machine))
+    with pytest.raises(NotApplicable):
+        Step.parse("unroll q 2").apply(kernel, machine)
+    assert "SPAD(" in emit(Step.parse("resident B i at-first-use").apply(kernel, machine))
