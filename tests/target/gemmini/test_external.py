@@ -14,12 +14,18 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
-from tilewright.core.errors import ToolchainMissingError, UnknownNameError
+from tilewright.core.errors import (
+    ConfigurationError,
+    ToolchainMissingError,
+    UnknownNameError,
+)
 from tilewright.core.records import Candidate, EvaluationRequest, ExternalResult, Failed, Measured
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.sandbox import find_sandbox
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.external.tools import CHIPYARD, find_tool
+from tilewright.targets.gemmini.parameters import CONFIGURATIONS
+from tilewright.targets.gemmini.target import GemminiTarget
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 
 from .kernels import GOOD, with_line
@@ -163,6 +169,71 @@ def test_verilator_and_firesim_come_from_chipyard(
         assert result.cycles is not None
         # The same model, but the harness leaves the instruction cache in another state.
         assert abs(result.cycles - embedded.latency) < 0.3 * embedded.latency
+
+
+FLOATS = """
+import io
+from pathlib import Path
+import numpy as np
+from elftools.elf.elffile import ELFFile
+from tilewright.targets.gemmini.sim import CONFIGURATIONS, load_config, run_program
+data = Path(sys.argv[-1]).read_bytes()
+symbols = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+(result,) = symbols.get_symbol_by_name("argument2")
+config = load_config(CONFIGURATIONS["gemmini-fp32-4x4"])
+read = [(0x80001100, 512), (result["st_value"], 8 * 8 * 4)]
+ran = run_program(config, data, read=read)
+line = ran.outputs[0].rstrip(b"\\0").decode().split()
+line[-1] = "0"
+values = np.frombuffer(ran.outputs[1], np.float32)
+def show(values):
+    words = " ".join(f"{w:016x}" for w in values.astype(np.float32).view(np.uint64).tolist())
+    print(f"tilewright-values {line[1]} 2 {words}")
+print(*line)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        ("show(np.nextafter(values, np.float32(np.inf)))", None),
+        ("show(values + 1)", "elements of C differ"),
+        ("show(values[:-2])", "argument 2 were not printed whole"),
+        ("", "argument 2 were not printed whole"),
+        ("show(values); show(values)", "argument 2 were not printed whole"),
+        ("line[1] = '12'; show(values)", "argument 2 were not printed whole"),
+    ],
+)
+def test_floats_are_compared_in_value(spike: Path, shown: str, message: str | None) -> None:
+    """Hardware may round sums in another order than the model: bits may differ, values not."""
+    stand_in(spike, FLOATS + shown)
+    fp32 = GemminiTarget("gemmini-fp32-4x4", CONFIGURATIONS["gemmini-fp32-4x4"])
+    task = fp32.open("gemm-8x8x8", {})
+    result = task.external("spike")(task.start, 60)
+    if message is None:
+        assert isinstance(result, ExternalResult), result
+    else:
+        assert isinstance(result, Failed)
+        assert result.kind == "wrong_result"
+        assert message in result.log
+
+
+def test_a_target_file_names_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CHIPYARD, raising=False)
+    stand_in(tmp_path / "chips/sims/verilator/simulator-chipyard-GemminiRocketConfig", HONEST +
+             "print(line)")  # fmt: skip
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "gemmini-int8-16x16"\n[tools]\nchipyard = "chips"\n')
+    target = create_target().configured(file)
+    findings = {name: usable for name, usable, _ in target.doctor()}
+    assert findings["verilator"] is True
+    assert findings["firesim"] is None
+    assert isinstance(target.open("gemm-16x16x16", {}).external("verilator")(GOOD, 60),
+                      ExternalResult)  # fmt: skip
+    assert target.instance.config.digest == create_target().instance.config.digest
+    file.write_text('base = "gemmini-int8-16x16"\n[tools]\nchipyard = "nowhere"\n')
+    with pytest.raises(ConfigurationError, match="is not a folder"):
+        _ = create_target().configured(file)
 
 
 def test_missing_and_unknown_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.targets.gemmini.parameters import SimConfig, load_config
+from tilewright.targets.gemmini.parameters import SimConfig, chipyard_folder, load_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,13 @@ class Instance:
 
     name: str
     config: SimConfig
+    chipyard: Path | None = None
+    """A checkout with the real tools, where the configuration names one."""
 
     @staticmethod
     def load(name: str, configuration: Path) -> Instance:
         """The instance a target.toml describes; `ConfigurationError` says what is wrong with it."""
-        return Instance(name, load_config(configuration))
+        return Instance(name, load_config(configuration), chipyard_folder(configuration))
 
     @property
     def summary(self) -> str:

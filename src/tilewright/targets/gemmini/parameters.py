@@ -22,7 +22,7 @@ CONFIGURATIONS: Mapping[str, Path] = {
 }
 """The configurations that come with the package: what `base` of another file may name."""
 
-FILE_KEYS = ("target", "name", "base", "simulator")
+FILE_KEYS = ("target", "name", "base", "simulator", "tools")
 ELEMENT_TYPES = ("int8", "fp32", "int32")
 """Names of the simulator's numbers for element types, in order."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -94,6 +94,22 @@ def instance_name(path: Path) -> str:
             "workload names."
         )
     return name
+
+
+def chipyard_folder(path: Path) -> Path | None:
+    """The chipyard checkout that the file names in `[tools]`, relative to the file; or None."""
+    tools = _read_file(path).get("tools", {})
+    if not isinstance(tools, dict) or set(tools) - {"chipyard"}:
+        raise ConfigurationError(f"{path}: [tools] may name one thing: chipyard, a folder.")
+    if not tools:
+        return None
+    folder = path.parent / str(tools["chipyard"])
+    if not isinstance(tools["chipyard"], str) or not folder.is_dir():
+        raise ConfigurationError(
+            f"{path}: tools.chipyard = {tools['chipyard']!r} is not a folder: name a built "
+            "chipyard checkout, or leave it out."
+        )
+    return folder.resolve()
 
 
 def _read_file(path: Path) -> dict[str, Any]:

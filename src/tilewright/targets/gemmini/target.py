@@ -102,7 +102,7 @@ class GemminiTarget:
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """The compiler that would be used, the co-simulator, and the tools beside it."""
-        return [self._compiler(), self._simulator(), *map(_tool, HOW_TO_GET_TOOLS)]
+        return [self._compiler(), self._simulator(), *self._tools()]
 
     def _compiler(self) -> tuple[str, bool, str]:
         try:
@@ -116,9 +116,13 @@ class GemminiTarget:
         except ToolchainMissingError as error:
             return "Gemmini co-simulator", False, str(error)
 
+    def _tools(self) -> list[tuple[str, bool | None, str]]:
+        chipyard = self.instance.chipyard
+        return [_tool(name, chipyard) for name in HOW_TO_GET_TOOLS]
 
-def _tool(name: str) -> tuple[str, bool | None, str]:
+
+def _tool(name: str, chipyard: Path | None) -> tuple[str, bool | None, str]:
     try:
-        return name, True, " ".join(find_tool(name).command)
+        return name, True, " ".join(find_tool(name, chipyard).command)
     except ToolchainMissingError:
         return name, None, f"optional: {HOW_TO_GET_TOOLS[name]}"

@@ -81,7 +81,7 @@ class KernelTask:
         from tilewright.targets.gemmini.external.tools import find_tool
         from tilewright.targets.gemmini.source_rules import HEADERS, LOOP_HEADERS
 
-        tool = find_tool(simulator)
+        tool = find_tool(simulator, self._instance.chipyard)
         compile_timeout_s = self._settings.compile_timeout_s
         header = self._instance.header
 
@@ -109,8 +109,14 @@ class KernelTask:
         result = simulator.run(artifact, case, "check")
         if isinstance(result, Failed):
             return result
-        initial = [case.initial[a.name] for a in self.workload.arguments]
-        return CorrectRun(initial, result.outputs)
+        arguments = self.workload.arguments
+        names = [a.name for a in arguments]
+        return CorrectRun(
+            initial=[case.initial[name] for name in names],
+            final=result.outputs,
+            within_tolerance=[a.is_written and a.dtype.startswith("float") for a in arguments],
+            mismatch=lambda final: case.mismatch(dict(zip(names, final, strict=True))),
+        )
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:

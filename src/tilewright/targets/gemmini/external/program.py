@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,19 +26,26 @@ _PRIME, _BASIS = 0x100000001B3, 0xCBF29CE484222325
 
 @dataclass(frozen=True, eq=False)
 class CorrectRun:
-    """All arguments in order: as the kernel finds them, and their bytes after a correct run."""
+    """All arguments in order: as the kernel finds them, and their bytes after a correct run.
+
+    Those `within_tolerance` need not have these very bytes: `mismatch` takes the bytes of all
+    arguments after a run and says what differs from the reference, or None.
+    """
 
     initial: Sequence[Array]
     final: Sequence[bytes]
+    within_tolerance: Sequence[bool]
+    mismatch: Callable[[Sequence[bytes]], str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """A built program; `hashes` are those of every argument's bytes after a correct run."""
 
     elf: Path
     nonce: int
     hashes: tuple[int, ...]
+    correct: CorrectRun
 
 
 def build_program(
@@ -65,7 +72,8 @@ def build_program(
     (folder / CONFIGURATION_HEADER).write_text(configuration, encoding="utf-8")
     (folder / "arguments.S").write_text(_arguments(arrays, names["ARGUMENTS"], folder))
     definitions = [f"-D{name}={value}" for name, value in names.items()]
-    definitions += [f"-DNONCE={nonce:#x}ull", f"-DCOUNT={len(arrays)}"]
+    values = sum(1 << i for i, by_value in enumerate(run.within_tolerance) if by_value)
+    definitions += [f"-DNONCE={nonce:#x}ull", f"-DCOUNT={len(arrays)}", f"-DVALUES={values}"]
     steps = (
         ["-include", "gemmini.h", "-c", "kernel.c", "-o", "kernel.o"],
         [*definitions, "-c", str(_BAREMETAL / "harness.c"), "-o", "harness.o"],
@@ -83,7 +91,7 @@ def build_program(
             return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
         if finished[0] != 0:
             return failure_of(finished[1].replace(str(folder), "."))
-    return Program(folder / "kernel.elf", nonce, tuple(map(_hash, run.final)))
+    return Program(folder / "kernel.elf", nonce, tuple(map(_hash, run.final)), run)
 
 
 def _link_flags(toolchain: Toolchain) -> list[str]:

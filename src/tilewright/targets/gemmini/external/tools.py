@@ -11,15 +11,18 @@ from pathlib import Path
 from tilewright.core.errors import ToolchainMissingError, UnknownNameError
 
 CHIPYARD = "TILEWRIGHT_CHIPYARD"
-"""Environment variable with the folder of a built chipyard checkout."""
+"""Environment variable with the folder of a built chipyard checkout, for targets whose file names
+none in [tools]."""
+
+_NAME_IT = f"name the checkout in the target's file ([tools] chipyard = ...) or set {CHIPYARD}"
 
 HOW_TO_GET: Mapping[str, str] = {
     "spike": "build it in chipyard (./build-setup.sh riscv-tools, then "
-    "generators/gemmini/scripts/build-spike.sh), and put it on PATH or set " + CHIPYARD,
-    "verilator": "in chipyard: cd sims/verilator && make CONFIG=GemminiRocketConfig, then set "
-    + CHIPYARD,
-    "firesim": "in chipyard: ./scripts/firesim-setup.sh, build a Gemmini bitstream, then set "
-    + CHIPYARD,
+    f"generators/gemmini/scripts/build-spike.sh), then put it on PATH or {_NAME_IT}",
+    "verilator": "in chipyard: cd sims/verilator && make CONFIG=GemminiRocketConfig, then "
+    + _NAME_IT,
+    "firesim": "in chipyard: ./scripts/firesim-setup.sh, build a Gemmini bitstream, then "
+    + _NAME_IT,
 }
 
 
@@ -37,12 +40,12 @@ class Tool:
     contained: bool
 
 
-def find_tool(name: str) -> Tool:
-    """The tool by name; `ToolchainMissingError` says how to get it."""
+def find_tool(name: str, chipyard: Path | None = None) -> Tool:
+    """The tool by name, in this chipyard checkout; `ToolchainMissingError` says how to get it."""
     if name not in HOW_TO_GET:
         raise UnknownNameError("simulator", name, list(HOW_TO_GET))
-    chipyard = os.environ.get(CHIPYARD)
-    folder = Path(chipyard) if chipyard else None
+    named = os.environ.get(CHIPYARD)
+    folder = chipyard or (Path(named) if named else None)
     program = {"spike": _spike, "verilator": _verilator, "firesim": _firesim}[name](folder)
     if program is None:
         raise ToolchainMissingError(f"{name} was not found: {HOW_TO_GET[name]}.")
