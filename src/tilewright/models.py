@@ -7,13 +7,16 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tilewright.core.config import Settings
-from tilewright.core.records import CallRecord, RunRecord
+from tilewright.core.records import Brief, CallRecord, Candidate, Failed, RunRecord, Trial
 from tilewright.core.roles import Storage
+from tilewright.core.tasks import OpenTask
 from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.forecast import forecast
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import is_model_name, parse_model
 from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
 from tilewright.proposers.llm.probe import require_address
+from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.recording import Recording
 from tilewright.proposers.llm.retry import Backoff
@@ -37,6 +40,7 @@ class Models:
 
     def __init__(self, settings: Settings, project: Path, replay: Path | None = None) -> None:
         self.names = tuple(name for name in settings.proposers if is_model_name(name))
+        self.asked = self.names[:1] if "ensemble" in settings.without else self.names
         self._settings = settings
         self._project = project
         self._replay = Recording(replay) if replay is not None else None
@@ -64,7 +68,7 @@ class Models:
         transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
         stack.callback(transport.close)
         return create_llm_proposer(
-            self.names,
+            self.asked,
             transport=transport,
             store=store,
             run_id=run.id,
@@ -73,6 +77,21 @@ class Models:
             without=settings.without,
             edits=settings.edits,
             on_call=on_call,
+        )
+
+    def forecast(
+        self, opened: OpenTask, storage: Storage, run: RunRecord
+    ) -> tuple[int, int, float | None]:
+        """Calls, tokens and dollars (None if unknown) that the run's models may use at most."""
+        target, settings = opened.target.brief(), self._settings
+        brief = Brief(opened.task.workload, target, target.menu, 1, settings.iterations)
+        return forecast(
+            self.asked,
+            self._prices(storage, run),
+            Prompts(settings.without, settings.edits),
+            brief,
+            Trial(0, 0, Candidate(opened.task.start), Failed("measure", "timeout", "")),
+            settings,
         )
 
     def _note_replay(self, storage: Storage, run_id: str, replay: Recording) -> None:

@@ -59,6 +59,7 @@ from tilewright.search.events import (
     Called,
     Event,
     IterationFinished,
+    ModelsForecast,
     OnEvent,
     ProposalFailed,
     RunStarted,
@@ -339,6 +340,10 @@ class _Session:
             _require_start(self._opened.name, history)
             self._evaluate_baselines(executor)
             self._survey()
+            if self._models.names and history[-1].iteration == 0:
+                self._hear(
+                    ModelsForecast(*self._models.forecast(self._opened, self._storage, self._run))
+                )
             reason = search.run(history)[1]
         self._confirm_best()
         return reason
@@ -434,7 +439,7 @@ class _Session:
         llm, ledger = self._models.create_proposer(
             self._storage, self._run, stack, lambda call: self._hear(Called(call))
         )
-        members.append(Member(llm, models))
+        members.append(Member(llm, self._models.asked))
         return _only_or_mixed(members), lambda: ledger.stop_reason
 
     def _append(self, trial: Trial) -> None:

@@ -11,12 +11,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.cli.budget_text import describe_budget
 from tilewright.cli.console import notes
 from tilewright.cli.progress_state import Improvement, ProgressState
 from tilewright.core.budget import Budget
 from tilewright.core.records import Measured, Trial
 from tilewright.report.text import duration, number, percent, ratio, words
-from tilewright.search.events import Evaluated, Event, IterationFinished, RunStarted
+from tilewright.search.events import (
+    Evaluated,
+    Event,
+    IterationFinished,
+    ModelsForecast,
+    RunStarted,
+)
 
 REFRESHES_PER_SECOND = 4
 SHOWN_IMPROVEMENTS = 8
@@ -79,6 +86,8 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
             f"{event.evaluated} evaluated; best {ratio(state.speedup)}"
             + (f"; {_calls(state)}" if state.calls else "")
         )
+    if isinstance(event, ModelsForecast):
+        return f"forecast: {forecast_words(state)}"
     if improvement is not None:
         trial = improvement.trial
         return (
@@ -104,6 +113,8 @@ def live_panel(state: ProgressState) -> Group:
     grid.add_row("best", _best(state))
     if state.calls:
         grid.add_row("models", Text(_calls(state)))
+    elif state.forecast is not None:
+        grid.add_row("models", Text(forecast_words(state)))
     grid.add_row("time", _time(state))
     return Group(grid, _improvements(state))
 
@@ -135,6 +146,17 @@ def _calls(state: ProgressState) -> str:
     if forecast is not None:
         parts.append(f"at most about {forecast:.2f} USD in all")
     return ", ".join(parts)
+
+
+def forecast_words(state: ProgressState) -> str:
+    """What calls to models may use at most, and the limits that end them earlier."""
+    forecast, budget = state.forecast, state.budget
+    assert forecast is not None, "told before"
+    usd = "dollars unknown" if forecast.usd is None else f"{forecast.usd:,.2f} USD"
+    limits = describe_budget(Budget(usd=budget.usd, tokens=budget.tokens))
+    return f"at most {forecast.calls:,} calls to models, {forecast.tokens:,} tokens, {usd}" + (
+        f"; the budget ends them at {limits}" if limits else ""
+    )
 
 
 def _best(state: ProgressState) -> Text:

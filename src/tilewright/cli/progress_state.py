@@ -15,6 +15,7 @@ from tilewright.search.events import (
     Event,
     Implemented,
     IterationStarted,
+    ModelsForecast,
     Planned,
     RunStarted,
     Stopped,
@@ -62,6 +63,7 @@ class ProgressState:
     tokens: int = 0
     usd: float = 0.0
     unpriced: int = 0
+    forecast: ModelsForecast | None = None
     _started: float = 0.0
     _earlier_s: float = 0.0
     _evaluations_at_start: int = 0
@@ -104,6 +106,8 @@ class ProgressState:
                 self.tokens += call.counted_tokens
                 self.usd += call.usd or 0.0
                 self.unpriced += call.usd is None
+            case ModelsForecast():
+                self.forecast = event
             case Stopped(reason=reason):
                 self.stop_reason = reason
         return None

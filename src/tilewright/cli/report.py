@@ -29,9 +29,11 @@ def report(
     """Write a run's report: one HTML file that needs no network.
 
     Speedup against evaluations, the beam as a tree with every plan and diff, the winning
-    schedule step by step, where cycles go, and how to reproduce it. Works on unfinished runs.
+    schedule step by step, where cycles go, what models cost, and how to reproduce it. Works on
+    unfinished runs.
     """
     from tilewright.cli.searching import command_line
+    from tilewright.models import model_calls
     from tilewright.report.static import render_report
     from tilewright.run import baselines, left_alone, open_project
 
@@ -40,6 +42,8 @@ def report(
         record = storage.run(run)
         history = storage.history(record.id)
         compared, untouched = baselines(storage, record.id), left_alone(storage, record.id)
+    calls = model_calls(record.id, project=project)
+    document = render_report(record, history, command_line(record), compared, untouched, calls)
     path = output or Path(f"tilewright-{record.id}.html")
-    write_text(path, render_report(record, history, command_line(record), compared, untouched))
+    write_text(path, document)
     typer.echo(f"wrote {path}", err=True)

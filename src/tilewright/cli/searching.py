@@ -76,7 +76,9 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
 
         write_text(
             outputs.report,
-            render_report(run, history, command_line(run), summary.baselines, summary.left_alone),
+            render_report(
+                run, history, command_line(run), summary.baselines, summary.left_alone, calls
+            ),
         )
     console = results()
     for line in (*summary_lines(summary, history), *cost_lines(calls, summary.speedup)):

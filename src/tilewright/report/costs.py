@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import CallRecord
+from tilewright.report.text import number, ratio
 
 PHASES = ("plan", "implement", "repair")
 
@@ -52,6 +53,12 @@ def costs(calls: Sequence[CallRecord]) -> list[Cost]:
     return [row for row in rows if row.calls or row.failed or row.under_way]
 
 
+def cost_rows(calls: Sequence[CallRecord]) -> tuple[Cost, ...]:
+    """One row per model and phase, and one over all of them if there are several."""
+    rows = costs(calls)
+    return (*rows, total(calls, "all")) if len(rows) > 1 else tuple(rows)
+
+
 def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost:
     """The sums over all of these calls."""
     done = [call for call in calls if call.state == "replied"]
@@ -81,6 +88,42 @@ def usd_per_doubling(cost: Cost, speedup: float | None) -> float | None:
     if speedup is None or speedup <= 1 or cost.unpriced or not cost.calls:
         return None
     return cost.usd / math.log2(speedup)
+
+
+def cost_sentence(cost: Cost, speedup: float | None) -> str:
+    """Calls, tokens and dollars; what is unknown is said to be."""
+    unknown = not cost.tokens and cost.calls > cost.cached_calls
+    tokens = "tokens unknown" if unknown else f"{number(cost.tokens)} tokens"
+    parts = [f"{cost.calls} calls to models, {tokens}, {dollars(cost)}"]
+    if cost.cached_calls:
+        parts.append(f"{cost.cached_calls} answered from earlier runs")
+    if cost.failed:
+        parts.append(f"{cost.failed} failed")
+    if cost.under_way:
+        parts.append(
+            f"{cost.under_way} under way when it stopped, at most {cost.under_way_usd:.4f} USD"
+        )
+    if cost.served_by:
+        parts.append(f"answered by {', '.join(cost.served_by)}")
+    price = usd_per_doubling(cost, speedup)
+    if price is not None and speedup is not None:
+        parts.append(f"{price:.4g} USD per doubling of speed ({ratio(speedup)})")
+    return "; ".join(parts)
+
+
+def dollars(cost: Cost) -> str:
+    """Known dollars, and how many calls have no known price."""
+    if cost.unpriced == cost.calls - cost.cached_calls and cost.unpriced:
+        return "price unknown"
+    known = f"{cost.usd:.4f} USD"
+    return f"{known} and {cost.unpriced} calls of unknown price" if cost.unpriced else known
+
+
+def usd_text(cost: Cost) -> str:
+    """Dollars for a table's cell; a plus sign where some calls have no known price."""
+    if cost.unpriced and not cost.usd:
+        return "unknown"
+    return f"{cost.usd:.4f}{'+' if cost.unpriced else ''}"
 
 
 def _sum(values: Iterable[int | None]) -> int:

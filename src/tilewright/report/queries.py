@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.core.records import (
     Baseline,
+    CallRecord,
     Failed,
     History,
     LeftAlone,
@@ -13,6 +14,7 @@ from tilewright.core.records import (
     RunRecord,
     Trial,
 )
+from tilewright.report.costs import cost_rows, cost_sentence, total
 from tilewright.report.diffs import cut, unified_diff
 from tilewright.report.views import BaselineView, ReportView, TrialState, TrialView
 
@@ -29,6 +31,7 @@ def report_view(
     history: History,
     baselines: Sequence[Baseline] = (),
     left_alone: Sequence[LeftAlone] = (),
+    calls: Sequence[CallRecord] = (),
 ) -> ReportView:
     """All a report shows. Works from zero trials on, measured or not."""
     baseline = history.baseline
@@ -55,6 +58,8 @@ def report_view(
         best_source=best.candidate.source if best else "",
         compared=tuple(_baseline_view(b, best) for b in baselines),
         left_alone=tuple(left_alone),
+        costs=cost_rows(calls),
+        cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
         settings=run.settings,
         versions={**run.versions, **(measured.versions if measured else {})},
     )
@@ -118,9 +123,9 @@ def _state(trial: Trial, parent: Trial | None) -> TrialState:
     return "kept" if gain is not None and gain > 1 else "rejected"
 
 
-def _ratio(before: Trial | None, after: Trial) -> float | None:
+def _ratio(before: Trial | None, after: Trial | None) -> float | None:
     """How many times faster `after` is, if both were measured."""
-    if before is None or before.latency is None or not after.latency:
+    if before is None or after is None or before.latency is None or not after.latency:
         return None
     return before.latency / after.latency
 

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from tilewright.core.records import Baseline, History, LeftAlone, RunRecord
+from tilewright.core.records import Baseline, CallRecord, History, LeftAlone, RunRecord
 from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
+from tilewright.report.costs import usd_text
 from tilewright.report.queries import report_view
 from tilewright.report.tree import beam_tree
 from tilewright.report.views import ReportView, TrialState, TrialView
@@ -40,11 +41,13 @@ def render_report(
     command: str,
     baselines: Sequence[Baseline] = (),
     left_alone: Sequence[LeftAlone] = (),
+    calls: Sequence[CallRecord] = (),
 ) -> str:
     """The whole HTML document.
 
     `command` is what a reader types to get the same run, `baselines` what it is compared with,
-    `left_alone` the code of the starting kernel that was not worked on.
+    `left_alone` the code of the starting kernel that was not worked on,
+    `calls` what models were asked.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -58,6 +61,7 @@ def render_report(
     environment.filters.update(
         number=text.number,
         ratio=text.ratio,
+        usd=usd_text,
         percent=text.percent,
         duration=text.duration,
         moment=text.moment,
@@ -65,7 +69,7 @@ def render_report(
         outcome=text.outcome,
         diff_class=text.diff_class,
     )
-    view = report_view(run, history, baselines, left_alone)
+    view = report_view(run, history, baselines, left_alone, calls)
     style = _web_file("report.css") + _code_styles()
     script = _web_file("report.js")
     return environment.get_template("report.html.j2").render(

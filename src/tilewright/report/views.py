@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tilewright.report.costs import Cost
 
 from tilewright.core.records import LeftAlone
 
@@ -58,7 +61,10 @@ class BaselineView:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """A whole run. `baseline` and `best` are None when no kernel was measured."""
+    """A whole run. `baseline` and `best` are None when no kernel was measured.
+
+    `costs` has a row per model and phase, and one for all of them if there are several.
+    """
 
     task: str
     target: str
@@ -80,6 +86,8 @@ class ReportView:
     left_alone: tuple[LeftAlone, ...]
     settings: Mapping[str, object]
     versions: Mapping[str, str]
+    costs: tuple[Cost, ...] = ()
+    cost_words: str = ""
 
     @property
     def metric(self) -> str:

@@ -89,6 +89,18 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelsForecast:
+    """Before the first call of a run: what calls to models may use at most.
+
+    `usd` is None where a price is unknown.
+    """
+
+    calls: int
+    tokens: int
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The search ended, and why."""
 
@@ -105,6 +117,7 @@ Event: TypeAlias = (
     | Evaluated
     | IterationFinished
     | Called
+    | ModelsForecast
     | Stopped
 )
 OnEvent: TypeAlias = Callable[[Event], None]

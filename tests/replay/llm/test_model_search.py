@@ -21,7 +21,7 @@ from tilewright.core.secrets import is_secret_name
 from tilewright.models import model_calls, recording, replayed
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.prompts import render
-from tilewright.search.events import Called, Event
+from tilewright.search.events import Called, Event, ModelsForecast
 from tilewright.storage.project import open_project
 from tilewright.testing.model_server import Behaviour, ModelServer
 from tilewright.testing.rewriter_model import RewriterModel
@@ -88,6 +88,50 @@ def test_two_models_share_the_work(tmp_path: Path, server: ModelServer) -> None:
     for phase in ("plan", "implement"):
         assert calls[models[0], phase] == pytest.approx(calls[models[1], phase], abs=2)
     assert {t.candidate.proposer for t in history_of(tmp_path)} == {"start", *models}
+
+
+@pytest.mark.usefixtures("toy")
+def test_without_ensemble_only_the_first_model_is_asked(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    models = f"openai/a@{server.url}", f"openai/b@{server.url}"
+    optimize(tmp_path, *models, without=("ensemble",))
+    assert {call.model for call in calls_of(tmp_path)} == {models[0]}
+
+
+@pytest.mark.usefixtures("toy")
+def test_without_dropout_every_option_is_on_offer(tmp_path: Path, server: ModelServer) -> None:
+    def offered(project: Path, *without: str) -> set[int]:
+        server.requests.clear()
+        optimize(project, f"openai/a@{server.url}", without=without, dropout=0.6)
+        prompts = [str(body["messages"]) for body in server.requests]
+        return {p.count("Lower digit") for p in prompts if "Select exactly one" in p}
+
+    assert offered(tmp_path / "all", "dropout") == {5}
+    assert offered(tmp_path / "some") != {5}
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_forecast_comes_first_and_holds(tmp_path: Path, server: ModelServer) -> None:
+    events: list[Event] = []
+    name = f"openai/a@{server.url}?price=1:2&max_tokens=200"
+    settings = Settings(proposers=(name,), **SMALL)  # type: ignore[arg-type]
+    run.optimize("toy:digits", settings, project=tmp_path, on_event=events.append)
+    kinds = [type(event) for event in events]
+    assert kinds.index(ModelsForecast) < kinds.index(Called)
+    told = next(event for event in events if isinstance(event, ModelsForecast))
+    calls = calls_of(tmp_path)
+    assert told.usd is not None
+    assert told.calls == (1 + 2) * 2 * (1 + 1 + 1)  # parents, plans; to plan, implement, repair
+    assert len(calls) <= told.calls
+    # The server counts 1000 tokens for each prompt, however short; so these are counted again.
+    replies = sum(2e-6 * (call.output_tokens or 0) for call in calls)
+    prompts = sum(1e-6 * len(str(body["messages"])) / 3 for body in server.requests)
+    assert replies + prompts <= told.usd
+    unpriced = Settings(proposers=(f"openai/a@{server.url}",), **SMALL)  # type: ignore[arg-type]
+    events.clear()
+    run.optimize("toy:digits", unpriced, project=tmp_path, on_event=events.append)
+    assert next(e for e in events if isinstance(e, ModelsForecast)).usd is None
 
 
 @pytest.mark.usefixtures("toy")

@@ -13,6 +13,7 @@ from tilewright.search.events import (
     Implemented,
     IterationFinished,
     IterationStarted,
+    ModelsForecast,
     Planned,
     RunStarted,
     Stopped,
@@ -107,6 +108,16 @@ def test_a_log_gets_plain_lines() -> None:
     assert "starting kernel: 2,900,000 simulated cycles" in lines[1]
     assert any("iteration 2 of 15: 10 plans" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_a_forecast_is_told_with_the_limits_that_end_it() -> None:
+    stream = io.StringIO()
+    with Progress(Budget(usd=5.0), Console(file=stream, width=200)) as progress:
+        progress.on_event(ModelsForecast(1200, 30_000_000, 12.5))
+    assert stream.getvalue() == (
+        "forecast: at most 1,200 calls to models, 30,000,000 tokens, 12.50 USD; "
+        "the budget ends them at 5 USD\n"
+    )
 
 
 def test_the_panel_survives_every_state_and_hostile_names() -> None:

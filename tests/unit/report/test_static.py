@@ -1,10 +1,11 @@
 import json
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
-from tilewright.core.records import Baseline, Candidate, Failed, History, Plan, Trial
+from tilewright.core.records import Baseline, CallRecord, Candidate, Failed, History, Plan, Trial
 from tilewright.report.static import render_report
 from tilewright.testing.runs import history, measured, run_record
 
@@ -36,6 +37,31 @@ def test_a_report_compares_with_the_baselines() -> None:
     assert "wrong result (check, line 7)" in table
     assert "<img" not in html
     assert "Compared with" not in render(history(30))
+
+
+def test_a_report_tells_what_models_cost() -> None:
+    answered = CallRecord(
+        "r", "1", "openai/a", "plan", "replied", False, 1000, 400, 100, usd=0.25, served_by="a-1"
+    )
+    calls = [
+        answered,
+        replace(answered, key="2", phase="implement", usd=0.5, note="no_code"),
+        replace(answered, key="3", model=EVIL, usd=None),
+    ]
+    html = render_report(run_record(), history(30), COMMAND, (), (), calls)
+    section = html[html.index("What models cost") : html.index("Where cycles go")]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</tr>', section)
+    assert len(rows) == 4
+    assert "plan" in rows[0]
+    assert "0.2500" in rows[0]
+    assert "0.5000" in rows[1]
+    assert "unknown" in rows[2]
+    assert "0.7500+" in rows[3]
+    assert "3 calls to models, 3,300 tokens, 0.7500 USD and 1 calls of unknown price" in section
+    assert "<img" not in html
+    priced = render_report(run_record(), history(30), COMMAND, (), (), calls[:2])
+    assert "USD per doubling of speed" in priced
+    assert "What models cost" not in render(history(30))
 
 
 def test_a_report_names_nothing_outside_itself() -> None:

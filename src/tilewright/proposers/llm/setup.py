@@ -81,8 +81,7 @@ def create_llm_proposer(
         prices=prices,
         on_call=on_call,
     )
-    models = names[:1] if "ensemble" in without else names
-    return LLMProposer(models, Prompts(without, edits), caller, edits=edits), ledger
+    return LLMProposer(names, Prompts(without, edits), caller, edits=edits), ledger
 
 
 def spent_on(calls: Sequence[CallRecord]) -> Spent:
