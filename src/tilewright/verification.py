@@ -19,7 +19,9 @@ from tilewright.core.roles import Attackable
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.preflight.examine import VERSION, refusal
-from tilewright.evaluation.preflight.session import preflight as examine
+from tilewright.evaluation.preflight.session import preflight as attack
+
+__all__ = ["attack", "fresh_seed", "preflight", "recheck", "require_preflight"]
 
 RECHECK_COMPARISONS = 8
 """Comparisons with the reference when a result is evaluated again: twice every distribution."""
@@ -49,7 +51,7 @@ def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
             f"tasks of target {opened.target.name} cannot be examined: the target does not open "
             "its comparisons (the role Attackable)."
         )
-    return opened.name, examine(opened.name, settings.recorded())
+    return opened.name, attack(opened.name, settings.recorded())
 
 
 def require_preflight(
@@ -64,7 +66,7 @@ def require_preflight(
     key = content_id(opened.name, VERSION, repr(sorted(versions.items())), repr(inputs))
     if passed_preflight(project, key):
         return
-    problem = refusal(opened.name, examine(opened.name, settings.recorded()))
+    problem = refusal(opened.name, attack(opened.name, settings.recorded()))
     if problem is not None:
         raise WorkloadError(f"{problem} See all attacks: tilewright preflight {opened.name}")
     remember_preflight(project, key)

@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from tilewright.cli import (
     best,
+    bundle,
     demo,
     doctor,
     evaluate,
@@ -51,6 +52,7 @@ for module in (
         optimize,
         evaluate,
         preflight,
+        bundle,
         rewrite,
         best,
         report,

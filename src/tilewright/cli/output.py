@@ -24,17 +24,22 @@ def check_outputs(**paths: Path | None) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path` in one step, so that no reader ever sees half a file."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` in one step."""
     import tempfile
 
     try:
         if _is_device(path):
-            path.write_text(text)
+            path.write_bytes(data)
             return
         target = path.resolve()
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
             Path(name).chmod(0o666 & ~_umask())
             Path(name).replace(target)
         except BaseException:

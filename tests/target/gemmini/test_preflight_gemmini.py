@@ -102,9 +102,9 @@ def test_a_good_folder_is_examined_once_per_project(
     from tilewright import verification
 
     calls = []
-    examine_once = verification.examine
+    examine_once = verification.attack
     monkeypatch.setattr(
-        verification, "examine", lambda *given: calls.append(given) or examine_once(*given)
+        verification, "attack", lambda *given: calls.append(given) or examine_once(*given)
     )
     command = ["optimize", str(task), "--project", str(tmp_path / "p"), "--iterations", "0"]
     for seed in ("1", "1", "2"):

@@ -1,0 +1,112 @@
+"""`tilewright bundle` and `tilewright verify`: a win as one file that anyone can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.output import check_outputs, write_bytes, write_json
+
+if TYPE_CHECKING:
+    from tilewright.bundles import Verification
+
+EPILOG = """
+\b
+Example:
+  tilewright bundle latest -o win.twb
+  tilewright verify win.twb        (there, or anywhere else)
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command("bundle", epilog=EPILOG)(bundle)
+    app.command("verify", epilog=EPILOG)(verify)
+
+
+def bundle(
+    run: RunName,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The bundle.")],
+    project: Project = Path(),
+    no_color: NoColor = False,
+) -> None:
+    """Write a run's win, with all that is needed to check it elsewhere, to one file.
+
+    Sources, workload, target configuration, settings, versions, raw results and lineage; never a
+    key or a path of this machine. Any byte changed later is detected.
+    """
+    from tilewright.bundles import create
+
+    check_outputs(output=output)
+    data = create(project, run)
+    write_bytes(output, data)
+    typer.echo(f"wrote {output} ({len(data):,} bytes): check it with `tilewright verify`", err=True)
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle.")],
+    trust_reference: Annotated[
+        bool,
+        typer.Option("--trust-reference", help="Run the reference.py that the bundle brings."),
+    ] = False,
+    print_reference: Annotated[
+        bool, typer.Option("--print-reference", help="Print that code and stop.")
+    ] = False,
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Do the work of a bundle again: rebuild, check on fresh private inputs, measure, compare.
+
+    Believes no number in it. Ends with exit code 1 if the win is not confirmed.
+    """
+    from tilewright import bundles
+
+    check_outputs(json=json)
+    document = bundles.read(file)
+    if print_reference:
+        typer.echo(bundles.reference_of(document) or "# the bundle brings no code of its own")
+        return
+    found = bundles.verify(document, trust_reference=trust_reference)
+    if json:
+        write_json(json, _as_json(found))
+    _print(found)
+    if not found.confirmed:
+        raise typer.Exit(1)
+
+
+def _as_json(found: Verification) -> dict[str, object]:
+    rows = [
+        {"name": row.name, "recorded": row.recorded, "here": row.here, "same": row.same}
+        for row in found.rows
+    ]
+    return {
+        "workload": found.workload,
+        "confirmed": found.confirmed,
+        "reasons": list(found.reasons),
+        "speedup_recorded": found.speedup_recorded,
+        "speedup_here": found.speedup_here,
+        "facts": rows,
+    }
+
+
+def _print(found: Verification) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from tilewright.cli.console import results
+
+    table = Table("", "in the bundle", "here", "", box=None, pad_edge=False)
+    for row in found.rows:
+        style = "green" if row.same else "bold red" if row.matters else "yellow"
+        mark = Text("same" if row.same else "differs", style=style)
+        table.add_row(Text(row.name), Text(row.recorded), Text(row.here), mark)
+    console = results()
+    console.print(table)
+    verdict = "confirmed" if found.confirmed else "not confirmed"
+    style = "bold green" if found.confirmed else "bold red"
+    console.print(Text(f"{found.workload}: {verdict}", style=style))
+    for reason in found.reasons:
+        console.print(Text(f"  {reason}"), soft_wrap=True)

@@ -1,0 +1,71 @@
+"""The file format of evidence bundles: one JSON document, packed, with a digest over everything.
+
+Layout: 8 bytes of magic, version and length of the packed document (little-endian, 4 and 8 bytes),
+SHA-256 of all the rest, the document compressed by zlib. Any changed, missing or added byte is
+detected; whoever wants to lie can write a new digest, which is why `verify` believes nothing in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.core.errors import InputError
+
+FORMAT = 1
+_MAGIC = b"TWBUNDLE"
+_HEAD = struct.Struct("<8sIQ")
+_DIGEST_BYTES = 32
+_MAX_BYTES = 256 << 20
+"""Of the unpacked document: no evidence is larger, and a packed flood must not fill memory."""
+
+_AGAIN = "get it again from whoever made it"
+
+
+def pack(document: Mapping[str, object]) -> bytes:
+    """The file of a document; equal documents give equal files."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    packed = zlib.compress(text.encode(), 9)
+    head = _HEAD.pack(_MAGIC, FORMAT, len(packed))
+    return head + _digest(head, packed) + packed
+
+
+def unpack(data: bytes, name: str) -> dict[str, Any]:
+    """The document of the file `name`; `InputError` says what is wrong with it."""
+    start = _HEAD.size + _DIGEST_BYTES
+    if len(data) < start or not data.startswith(_MAGIC):
+        raise InputError(
+            f"{name} is no evidence bundle, or truncated: expected a file that `tilewright bundle` "
+            f"wrote; {_AGAIN}."
+        )
+    _, version, length = _HEAD.unpack_from(data)
+    packed = data[start:]
+    intact = data[_HEAD.size : start] == _digest(data[: _HEAD.size], packed)
+    if intact and version > FORMAT:
+        raise InputError(
+            f"{name} has format {version}, and this version of tilewright knows up to {FORMAT}: "
+            "verify it with a newer version."
+        )
+    if len(packed) < length:
+        raise InputError(
+            f"{name} is truncated ({len(packed)} of {length} bytes of evidence): {_AGAIN}."
+        )
+    if not intact or version != FORMAT or len(packed) != length:
+        raise InputError(f"{name} was changed after it was written (its digest differs): {_AGAIN}.")
+    try:
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(packed, _MAX_BYTES)
+        document = json.loads(text) if unpacker.eof else None
+    except (zlib.error, ValueError):
+        document = None
+    if not isinstance(document, dict):
+        raise InputError(f"{name} holds no evidence that can be read: {_AGAIN}.")
+    return document
+
+
+def _digest(head: bytes, packed: bytes) -> bytes:
+    return hashlib.sha256(head + packed).digest()
