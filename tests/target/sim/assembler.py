@@ -113,3 +113,20 @@ def command_stream(commands: Sequence[tuple[int, int, int]]) -> tuple[bytes, byt
     mask = (1 << 64) - 1
     table = b"".join(struct.pack("<QQ", a & mask, b & mask) for _, a, b in commands)
     return link([*code, RETURN]), table
+
+
+def command_loop(
+    before: Sequence[tuple[int, int, int]], body: Sequence[tuple[int, int, int]], times: int
+) -> tuple[bytes, bytes]:
+    """As `command_stream`, then `body` again and again from registers: up to five commands."""
+    registers = [7, 12, 13, 14, 15, 16, 17, 28, 29, 30][: 2 * len(body)]
+    _, table = command_stream([*before, *body])
+    code: list[int | bytes] = []
+    for funct, _, _ in before:
+        code += [FENCE] if funct == FENCE else [ld(5, A0, 0), ld(6, A0, 8), rocc(funct, 5, 6)]
+        code.append(addi(A0, A0, 16))
+    code += [ld(register, A0, 8 * i) for i, register in enumerate(registers)]
+    code.append(addi(9, 0, times))
+    loop = [rocc(c[0], registers[2 * i], registers[2 * i + 1]) for i, c in enumerate(body)]
+    code += [*loop, addi(9, 9, -1), b_type(1, 9, 0, -4 * (len(loop) + 1)), FENCE]
+    return link([*code, RETURN]), table

@@ -16,6 +16,7 @@ _MAY_BE_ZERO = {
     "accumulator_scaled_loads",
     "array_tile_latency",
     "array_output_delay",
+    "array_flush_cycles",
     "l2_probe_latency",
     "dma_issue_latency",
     "cpu_branch_miss",

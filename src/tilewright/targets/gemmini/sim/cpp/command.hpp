@@ -76,10 +76,8 @@ struct ExecuteConfig {
   int shift = 0;       // to the right, of sums that leave the array (output-stationary)
 
   // The array has one transposer. Output-stationary, A needs it unless it is transposed.
-  int transposed_operands() const {
-    return static_cast<int>(weight_stationary ? a_transposed : !a_transposed) +
-           static_cast<int>(b_transposed);
-  }
+  bool transposes_a() const { return weight_stationary ? a_transposed : !a_transposed; }
+  int transposed_operands() const { return transposes_a() + b_transposed; }
 };
 
 inline ExecuteConfig unpack_execute_config(u64 rs1, u64 rs2) {

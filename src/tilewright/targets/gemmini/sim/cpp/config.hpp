@@ -12,8 +12,10 @@ namespace cosim {
   FIELD(array_element_type)             \
   FIELD(array_output_bits)              \
   FIELD(array_tile_latency)             \
+  FIELD(array_input_delay)              \
   FIELD(array_output_delay)             \
   FIELD(array_drain_cycles)             \
+  FIELD(array_flush_cycles)             \
   FIELD(array_minimum_rows)             \
   FIELD(scratchpad_banks)               \
   FIELD(scratchpad_bank_rows)           \
@@ -23,18 +25,23 @@ namespace cosim {
   FIELD(accumulator_banks)              \
   FIELD(accumulator_bank_rows)          \
   FIELD(accumulator_scale_latency)      \
+  FIELD(accumulator_held_rows)          \
   FIELD(commands_load_entries)          \
   FIELD(commands_execute_entries)       \
   FIELD(commands_store_entries)         \
   FIELD(commands_load_queue)            \
   FIELD(commands_execute_queue)         \
   FIELD(commands_store_queue)           \
+  FIELD(commands_unroller_entries)      \
+  FIELD(commands_loop_queue)            \
+  FIELD(commands_convolution_latency)   \
   FIELD(commands_front_queues)          \
   FIELD(dma_bus_bytes)                  \
   FIELD(dma_max_request_bytes)          \
   FIELD(dma_in_flight)                  \
   FIELD(dma_issue_latency)              \
   FIELD(dma_write_latency)              \
+  FIELD(dma_store_rows)                 \
   FIELD(dma_read_latency)               \
   FIELD(dma_store_latency)              \
   FIELD(dma_scale_lanes)                \

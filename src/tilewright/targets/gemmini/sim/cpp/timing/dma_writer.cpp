@@ -5,12 +5,6 @@
 #include "dma_reader.hpp"
 
 namespace cosim {
-namespace {
-
-// Rows of the accumulator that wait between their bank and the scaling pipeline.
-constexpr std::size_t kHeldRows = 3;
-
-}  // namespace
 
 DmaWriter::DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
                      MemoryOrder& order, CpuCache& cpu_cache,
@@ -89,7 +83,7 @@ void DmaWriter::scale_row() {
 void DmaWriter::read_row(bool has_room) {
   if (reads_.empty() || reads_.front().ready > clock_.now || !has_room) return;
   RowStore row = reads_.front();
-  if (row.in_accumulator && read_.size() >= kHeldRows) return;
+  if (row.in_accumulator && read_.size() >= static_cast<std::size_t>(config_.accumulator_held_rows)) return;
   const bool is_blocked = row.in_accumulator
                               ? ports_.accumulator_adds & ports_.accumulator.bit(row.row)
                               : ports_.scratchpad_writes & ports_.scratchpad.bit(row.row);

@@ -35,7 +35,7 @@ class DmaWriter {
   DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySystem& memory,
             MemoryOrder& order, CpuCache& cpu_cache, CommandTracker& tracker, Breakdown& breakdown);
 
-  bool accepts() const { return reads_.size() < kReadQueue; }
+  bool accepts() const { return reads_.size() < static_cast<std::size_t>(config_.dma_store_rows); }
   void push(const RowStore& row) { reads_.push(row); }
 
   void tick();
@@ -44,8 +44,6 @@ class DmaWriter {
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
-  static constexpr std::size_t kReadQueue = 2;
-
   void send_row();
   void scale_row();
   void read_row(bool has_room);

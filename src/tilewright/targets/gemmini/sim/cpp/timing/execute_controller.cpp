@@ -28,34 +28,56 @@ bool ExecuteController::tick() {
     if (funct(0) == kConfig) return configure();
     start_pass(choose_pass());
   }
+  if (pass_ == Pass::none && is_output_stationary() && has_results_in_array()) {
+    start_pass(Pass::flush);
+  }
   if (pass_ == Pass::none) return false;
   clock_.changed = true;
-  feed_rows();
+  if (pass_ == Pass::flush && clock_.now < flush_begins_) {
+    breakdown_.add(Cause::drain, pass_pc_);
+  } else {
+    feed_rows();
+  }
   return true;
 }
 
 // A new configuration waits until no product is under way.
 bool ExecuteController::configure() {
   const IssuedCommand& issued = commands_.front();
-  if (mesh_.products_in_flight() == 0 && preloaded_.empty()) {
-    if (completions_.has_fed()) return false;
-    execute_config_ =
-        merge_execute_config(issued.command.rs1, issued.command.rs2, execute_config_);
-    completions_.push_product(issued.slot);
-    commands_.pop();
-    clock_.changed = true;
+  if (is_output_stationary()) {
+    if (has_results_in_array()) {
+      start_pass(Pass::flush);
+      clock_.changed = true;
+      breakdown_.add(Cause::drain, issued.command.pc);
+      return true;
+    }
+    results_ = {};
+    apply_configuration();
+    return false;
+  }
+  if (mesh_.products_in_flight() == 0 && results_.empty()) {
+    apply_configuration();
     return false;
   }
   drained_ = clock_.now + static_cast<Cycle>(config_.array_drain_cycles);
   drain_pc_ = issued.command.pc;
-  for (; !preloaded_.empty(); preloaded_.pop()) {
-    const int slot = preloaded_.front().slot;
+  for (; !results_.empty(); results_.pop()) {
+    const int slot = results_.front().slot;
     if (slot >= 0) completions_.push_product(slot);
   }
   is_draining_ = true;
   clock_.changed = true;
   breakdown_.add(Cause::drain, drain_pc_);
   return true;
+}
+
+void ExecuteController::apply_configuration() {
+  if (completions_.has_fed()) return;
+  const IssuedCommand& issued = commands_.front();
+  execute_config_ = merge_execute_config(issued.command.rs1, issued.command.rs2, execute_config_);
+  completions_.push_product(issued.slot);
+  commands_.pop();
+  clock_.changed = true;
 }
 
 // A compute shares its pass with the next preload only when the compute after that is there too:
@@ -76,42 +98,70 @@ bool ExecuteController::has_hazard(std::size_t preload) const {
 // Only the first rows of two tiles are compared.
 bool ExecuteController::is_being_written(LocalAddress address) const {
   if (address.is_none()) return false;
-  for (std::size_t i = 0; i < preloaded_.size(); i++) {
-    if (preloaded_[i].address.is_same_row(address)) return true;
+  for (std::size_t i = 0; i < results_.size(); i++) {
+    if (results_[i].address.is_same_row(address)) return true;
   }
   return mesh_.writes_to(address);
 }
 
+bool ExecuteController::has_results_in_array() const {
+  for (std::size_t i = 0; i < results_.size(); i++) {
+    if (results_[i].slot >= 0) return true;
+  }
+  return mesh_.products_in_flight() > 0;
+}
+
+// An operand that needs the transposer goes through it in the pass before the one it is used in.
 void ExecuteController::start_pass(Pass pass) {
   pass_ = pass;
   if (pass == Pass::none) return;
-  a_ = bias_ = weights_ = {};
+  a_ = second_ = preloaded_ = {};
   result_row_ = 0;
-  pass_pc_ = commands_.front().command.pc;
-  if (pass != Pass::preload) {
-    const TimedCommand& compute = commands_[0].command;
-    a_.is_none = compute.first.address.is_none();
-    a_.in_accumulator = compute.first.address.in_accumulator();
-    a_.rows = execute_config_.a_transposed ? compute.first.cols : compute.first.rows;
-    a_row_ = compute.first.address.row();
-    bias_.is_none = compute.second.address.is_none();
-    bias_.in_accumulator = compute.second.address.in_accumulator();
-    bias_.rows = compute.second.rows;
-    bias_row_ = compute.second.address.row();
-  }
-  if (pass != Pass::compute) {
-    const TimedCommand& preload = commands_[pass == Pass::preload ? 0 : 1].command;
-    weights_.is_none = preload.first.address.is_none();
-    weights_.in_accumulator = preload.first.address.in_accumulator();
-    weights_.rows = execute_config_.b_transposed ? preload.first.cols : preload.first.rows;
-    weights_row_ = preload.first.address.row();
-  }
   total_rows_ = config_.array_dim;
-  const bool is_transposing = execute_config_.a_transposed || execute_config_.b_transposed;
-  if (weights_.is_none && !is_transposing) {
-    total_rows_ = std::max({a_.is_none ? 1 : a_.rows, bias_.is_none ? 1 : bias_.rows,
+  if (pass == Pass::flush) {
+    flush_begins_ = clock_.now + static_cast<Cycle>(config_.array_flush_cycles);
+    return;
+  }
+  pass_pc_ = commands_.front().command.pc;
+  const TimedCommand* here = pass == Pass::preload ? nullptr : &commands_[0].command;
+  const TimedCommand* next = pass == Pass::preload ? &commands_[1].command
+                             : pass == Pass::both  ? &commands_[2].command
+                                                   : nullptr;
+  const bool transposes_b = is_output_stationary() && execute_config_.b_transposed;
+  read_compute(execute_config_.transposes_a() ? next : here, transposes_b ? next : here);
+  if (pass != Pass::compute) {
+    read_preload(commands_[pass == Pass::preload ? 0 : 1].command);
+  }
+  if (!is_output_stationary() && preloaded_.is_none &&
+      execute_config_.transposed_operands() == 0) {
+    total_rows_ = std::max({a_.is_none ? 1 : a_.rows, second_.is_none ? 1 : second_.rows,
                             config_.array_minimum_rows});
   }
+}
+
+// Null for an operand that this pass does not read.
+void ExecuteController::read_compute(const TimedCommand* a, const TimedCommand* second) {
+  if (a) {
+    a_.is_none = a->first.address.is_none();
+    a_.in_accumulator = a->first.address.in_accumulator();
+    a_.rows = execute_config_.a_transposed ? a->first.cols : a->first.rows;
+    a_row_ = a->first.address.row();
+  }
+  if (second) {
+    const bool transposed = is_output_stationary() && execute_config_.b_transposed;
+    second_.is_none = second->second.address.is_none();
+    second_.in_accumulator = second->second.address.in_accumulator();
+    second_.rows = transposed ? second->second.cols : second->second.rows;
+    second_row_ = second->second.address.row();
+  }
+}
+
+void ExecuteController::read_preload(const TimedCommand& preload) {
+  const bool transposed = !is_output_stationary() && execute_config_.b_transposed;
+  preloaded_.is_none = preload.first.address.is_none();
+  preloaded_.in_accumulator = preload.first.address.in_accumulator();
+  preloaded_.rows = transposed ? preload.first.cols : preload.first.rows;
+  preloaded_row_ = preload.first.address.row();
 }
 
 u32 ExecuteController::bank(const Operand& operand, u32 row) const {
@@ -119,46 +169,54 @@ u32 ExecuteController::bank(const Operand& operand, u32 row) const {
 }
 
 // One cycle: each operand reads its next row unless it must wait for another operand's row, for
-// its bank, or for a load that writes the bank. A goes first, then the bias, then the weights.
+// its bank, or for a load that writes the bank. A goes first, then the compute's second operand,
+// then what is preloaded.
 void ExecuteController::feed_rows() {
   const int last_row = config_.array_dim - 1;
-  const int weights_row = last_row - weights_.row;  // weights enter from the last row
+  const int preloaded_row = last_row - preloaded_.row;  // enters from the last row
   const u32 a_bank = bank(a_, a_row_ + static_cast<u32>(a_.row) * execute_config_.a_stride);
-  const u32 bias_bank = bank(bias_, bias_row_ + static_cast<u32>(bias_.row));
-  const u32 weights_bank = bank(weights_, weights_row_ + static_cast<u32>(weights_row));
+  const u32 second_bank = bank(second_, second_row_ + static_cast<u32>(second_.row));
+  const u32 preloaded_bank =
+      bank(preloaded_, preloaded_row_ + static_cast<u32>(preloaded_row));
   const auto share_bank = [](const Operand& x, u32 x_bank, const Operand& y, u32 y_bank) {
     return !x.is_none && !y.is_none && x_bank == y_bank && x.at(y);
   };
   const int total = total_rows_;
-  const bool a_waits = a_.is_one_ahead(bias_, total) || a_.is_one_ahead(weights_, total);
-  const bool bias_conflicts = share_bank(bias_, bias_bank, a_, a_bank);
-  const bool bias_waits =
-      bias_conflicts || bias_.is_one_ahead(a_, total) || bias_.is_one_ahead(weights_, total);
-  const bool weights_conflict = share_bank(weights_, weights_bank, a_, a_bank) ||
-                                share_bank(weights_, weights_bank, bias_, bias_bank);
-  const bool weights_wait =
-      weights_conflict || weights_.is_one_ahead(a_, total) || weights_.is_one_ahead(bias_, total);
+  const bool a_waits = a_.is_one_ahead(second_, total) || a_.is_one_ahead(preloaded_, total);
+  const bool second_conflicts = share_bank(second_, second_bank, a_, a_bank);
+  const bool second_waits = second_conflicts || second_.is_one_ahead(a_, total) ||
+                            second_.is_one_ahead(preloaded_, total);
+  const bool preloaded_conflicts = share_bank(preloaded_, preloaded_bank, a_, a_bank) ||
+                                   share_bank(preloaded_, preloaded_bank, second_, second_bank);
+  const bool preloaded_waits = preloaded_conflicts || preloaded_.is_one_ahead(a_, total) ||
+                               preloaded_.is_one_ahead(second_, total);
 
   const u32 written = ports_.scratchpad_writes;
   const bool a_stolen = !a_.is_none && a_.row < a_.rows && (written & a_bank);
-  const bool bias_stolen = !bias_.is_none && bias_.row < bias_.rows && (written & bias_bank);
-  const bool weights_stolen =
-      !weights_.is_none && weights_row < weights_.rows && (written & weights_bank);
-  const bool loses_to_write = (!a_waits && a_stolen) || (!bias_waits && bias_stolen) ||
-                              (!weights_wait && weights_stolen);
-  if (loses_to_write) {
+  const bool second_stolen =
+      !second_.is_none && second_.row < second_.rows && (written & second_bank);
+  const bool preloaded_stolen =
+      !preloaded_.is_none && preloaded_row < preloaded_.rows && (written & preloaded_bank);
+  const bool loses_to_write = (!a_waits && a_stolen) || (!second_waits && second_stolen) ||
+                              (!preloaded_waits && preloaded_stolen);
+  const bool os = is_output_stationary();
+  if (pass_ == Pass::flush) {
+    breakdown_.add(Cause::drain, pass_pc_);
+  } else if (loses_to_write) {
     const bool is_a = !a_waits && a_stolen;
-    const bool is_bias = !is_a && !bias_waits && bias_stolen;
-    breakdown_.add_at_bank(
-        Cause::write_steal,
-        is_a ? BankUsers::load_and_a : is_bias ? BankUsers::load_and_d : BankUsers::load_and_b,
-        is_a ? a_bank : is_bias ? bias_bank : weights_bank, pass_pc_);
-  } else if (bias_conflicts || weights_conflict) {
-    const bool with_a = share_bank(weights_, weights_bank, a_, a_bank);
-    breakdown_.add_at_bank(
-        Cause::bank_conflict,
-        bias_conflicts ? BankUsers::a_and_d : with_a ? BankUsers::a_and_b : BankUsers::b_and_d,
-        bias_conflicts ? bias_bank : weights_bank, pass_pc_);
+    const bool is_second = !is_a && !second_waits && second_stolen;
+    breakdown_.add_at_bank(Cause::write_steal,
+                           is_a              ? BankUsers::load_and_a
+                           : is_second == os ? BankUsers::load_and_b
+                                             : BankUsers::load_and_d,
+                           is_a ? a_bank : is_second ? second_bank : preloaded_bank, pass_pc_);
+  } else if (second_conflicts || preloaded_conflicts) {
+    const bool with_a = second_conflicts || share_bank(preloaded_, preloaded_bank, a_, a_bank);
+    breakdown_.add_at_bank(Cause::bank_conflict,
+                           !with_a                  ? BankUsers::b_and_d
+                           : second_conflicts == os ? BankUsers::a_and_b
+                                                    : BankUsers::a_and_d,
+                           second_conflicts ? second_bank : preloaded_bank, pass_pc_);
   } else {
     breakdown_.add(Cause::array_busy, pass_pc_);
   }
@@ -169,33 +227,50 @@ void ExecuteController::feed_rows() {
     operand.has_started = true;
   };
   advance(a_, !a_waits && !a_stolen);
-  advance(bias_, !bias_waits && !bias_stolen);
-  advance(weights_, !weights_wait && !weights_stolen);
-  const int fed = std::min({a_.fed(total), bias_.fed(total), weights_.fed(total)});
-  if (pass_ != Pass::preload && !preloaded_.empty()) {
-    for (; result_row_ < fed; result_row_++) {
-      mesh_.feed(preloaded_.front(), result_row_, execute_config_.c_stride,
-                 result_row_ == total - 1);
-    }
-  }
+  advance(second_, !second_waits && !second_stolen);
+  advance(preloaded_, !preloaded_waits && !preloaded_stolen);
+  const int fed = std::min({a_.fed(total), second_.fed(total), preloaded_.fed(total)});
+  feed_result_rows(fed);
   if (fed == total) finish_pass();
 }
 
-void ExecuteController::finish_pass() {
-  if (pass_ != Pass::preload) {
-    if (!preloaded_.empty()) preloaded_.pop();
-    completions_.push_fed(commands_.front().slot);
+void ExecuteController::feed_result_rows(int fed) {
+  const int total = total_rows_;
+  if (is_output_stationary()) {
+    if (results_.size() < 2) return;
+    const ResultTile& leaving = results_.front();
+    for (; leaving.slot >= 0 && result_row_ < fed; result_row_++) {
+      // The last row of the sums leaves first.
+      mesh_.feed(leaving, total - 1 - result_row_, execute_config_.c_stride,
+                 result_row_ == total - 1);
+    }
+  } else if (pass_ != Pass::preload && !results_.empty()) {
+    for (; result_row_ < fed; result_row_++) {
+      mesh_.feed(results_.front(), result_row_, execute_config_.c_stride,
+                 result_row_ == total - 1);
+    }
   }
-  if (pass_ != Pass::compute) {
+}
+
+void ExecuteController::finish_pass() {
+  const bool leaves = is_output_stationary() ? results_.size() == 2
+                                             : pass_ != Pass::preload && !results_.empty();
+  if (leaves) results_.pop();
+  ResultTile tile;
+  tile.address.bits = LocalAddress::kNone;
+  if (pass_ == Pass::compute || pass_ == Pass::both) completions_.push_fed(commands_.front().slot);
+  if (pass_ == Pass::preload || pass_ == Pass::both) {
     const IssuedCommand& preload = commands_[pass_ == Pass::preload ? 0 : 1];
-    ResultTile tile{preload.command.second.address, preload.command.second.rows, preload.slot};
+    tile = {preload.command.second.address, preload.command.second.rows, preload.slot};
     if (tile.address.is_none()) {
       completions_.push_fed(tile.slot);
       tile.slot = -1;
     }
-    preloaded_.push(tile);
   }
-  commands_.pop();
+  if (is_output_stationary() || pass_ == Pass::preload || pass_ == Pass::both) {
+    results_.push(tile);
+  }
+  if (pass_ != Pass::flush) commands_.pop();
   if (pass_ == Pass::both) commands_.pop();
   pass_ = Pass::none;
 }

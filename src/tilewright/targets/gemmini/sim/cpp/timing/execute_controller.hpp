@@ -25,7 +25,8 @@ class ExecuteController {
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
-  enum class Pass { none, preload, compute, both };  // both: a compute and the next preload
+  // both: a compute and the next preload; flush: results leave the array for want of other rows
+  enum class Pass { none, preload, compute, both, flush };
 
   // One stream of rows into the array.
   struct Operand {
@@ -49,12 +50,18 @@ class ExecuteController {
   }
   u8 funct(std::size_t index) const { return commands_[index].command.funct; }
 
+  bool is_output_stationary() const { return !execute_config_.weight_stationary; }
   Pass choose_pass() const;
   bool has_hazard(std::size_t preload) const;
   bool is_being_written(LocalAddress address) const;
+  bool has_results_in_array() const;
   void start_pass(Pass pass);
+  void read_preload(const TimedCommand& preload);
+  void read_compute(const TimedCommand* a, const TimedCommand* second);
   bool configure();
+  void apply_configuration();
   void feed_rows();
+  void feed_result_rows(int fed);
   void finish_pass();
   u32 bank(const Operand& operand, u32 row) const;
 
@@ -73,15 +80,19 @@ class ExecuteController {
   u64 drain_pc_ = 0;
 
   Operand a_;
-  Operand bias_;
-  Operand weights_;
+  Operand second_;     // of the compute: D, or output-stationary B
+  Operand preloaded_;  // of the preload: B, or output-stationary D
   u32 a_row_ = 0;  // first local row of each operand
-  u32 bias_row_ = 0;
-  u32 weights_row_ = 0;
+  u32 second_row_ = 0;
+  u32 preloaded_row_ = 0;
   int total_rows_ = 0;
   int result_row_ = 0;
   u64 pass_pc_ = 0;
-  Fifo<ResultTile> preloaded_;  // results of preloads whose computes are not fed yet
+  // Results of preloads that no row has left the array for yet. Weight-stationary, they leave
+  // with the rows of their computes; output-stationary, with those of the pass after that, and
+  // every pass adds one here, if only an empty one.
+  Fifo<ResultTile> results_;
+  Cycle flush_begins_ = 0;
 };
 
 }  // namespace cosim

@@ -5,10 +5,6 @@
 namespace cosim {
 namespace {
 
-constexpr std::size_t kOutputQueue = 2;
-// Registers between the counters of a convolution's part and its commands [rtl].
-constexpr Cycle kConvolutionLatency = 2;
-
 Unit unit_of(LoopRole role) {
   if (role == kExecute) return kExecuteUnit;
   return role == kStore ? kStoreUnit : kLoadUnit;
@@ -42,7 +38,7 @@ void LoopUnroller::tick() {
   if (!loops_[0].loop && !loops_[1].loop) return;
   retire();
   start_parts();
-  if (output.size() >= kOutputQueue) return;
+  if (output.size() >= static_cast<std::size_t>(config_.commands_loop_queue)) return;
   LoopRole role = kStore;
   if (Flight* flight = chosen(role)) send(*flight, role);
 }
@@ -65,7 +61,9 @@ void LoopUnroller::start_parts() {
       if (!may_start(*flight, role)) continue;
       flight->parts[role].has_started = true;
       flight->parts[role].ready =
-          clock_.now + 1 + (flight->loop->is_convolution() ? kConvolutionLatency : 0);
+          clock_.now + 1 + (flight->loop->is_convolution()
+                                 ? static_cast<Cycle>(config_.commands_convolution_latency)
+                                 : 0);
       clock_.changed = true;
     }
   }

@@ -3,21 +3,14 @@
 #include <bit>
 
 namespace cosim {
-namespace {
-
-// The execute controller's command unroller holds two commands more than its queue, and passes
-// them one cycle later.
-constexpr u32 kUnrollerCommands = 2;
-
-}  // namespace
-
 ReservationStation::ReservationStation(const Config& config, Clock& clock)
     : config_(config),
       clock_(clock),
       queue_capacity_{static_cast<u32>(config.commands_load_queue),
-                      static_cast<u32>(config.commands_execute_queue) + kUnrollerCommands,
+                      static_cast<u32>(config.commands_execute_queue +
+                                       config.commands_unroller_entries),
                       static_cast<u32>(config.commands_store_queue)},
-      issue_latency_{1, 2, 1} {
+      issue_latency_{1, 2, 1} {  // a register, and the unroller before the execute queue
   const int sizes[kUnits] = {config.commands_load_entries, config.commands_execute_entries,
                              config.commands_store_entries};
   for (int unit = 0; unit < kUnits; unit++) {
@@ -60,7 +53,9 @@ void ReservationStation::find_operands(Entry& entry) const {
     const int a_rows = execute_config_.a_transposed ? c.first.cols : c.first.rows;
     entry.read[0] =
         range_of(c.first.address, static_cast<u32>(a_rows) * execute_config_.a_stride);
-    entry.read[1] = range_of(c.second.address, rows);
+    const bool b_transposed = !execute_config_.weight_stationary && execute_config_.b_transposed;
+    entry.read[1] = range_of(
+        c.second.address, b_transposed ? static_cast<u32>(c.second.cols) : rows);
   }
 }
 
