@@ -65,6 +65,7 @@ def words(instance: Instance) -> Mapping[str, object]:
         "accumulator_banks_text": f"{banks} banks of {limits['accumulator_bank_rows']}"
         if banks > 1
         else "one bank",
+        "output_bits": config["array_output_bits"],
         "scale_cycles": -(-dim // config["dma_scale_lanes"]),
         "bus_bytes": config["dma_bus_bytes"],
         "wide_load_cycles": dim * wide_beats,

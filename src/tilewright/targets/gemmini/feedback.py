@@ -30,7 +30,7 @@ LOSSES: Mapping[str, str] = {
     "rs_full_store": "a store finds its queue full and holds back the products behind it",
     "cpu": "the core has not sent the next product yet",
     "fence": "the core waits at a fence",
-    "drain": "config_ex waits until the array is empty",
+    "drain": "config_ex waits until the array is empty, or its last results leave it",
 }
 """Exclusive causes of cycles in which the array does not work, by name in the breakdown."""
 

@@ -25,7 +25,7 @@ BREAKDOWN: Mapping[str, str] = {
     "rs_full_store": "the array is idle: a store ahead of its next command finds no free entry",
     "cpu": "the array is idle: the CPU has not issued the next command yet",
     "fence": "the array is idle: the CPU waits at a fence",
-    "drain": "the array is emptied before config_ex",
+    "drain": "the array is emptied before config_ex, or output-stationary of its last results",
     "rs_full_execute": "a preload or compute finds no free entry",
     "accumulator_port": "an mvout row waits: the array or a load uses its bank",
     "command_wait": "the CPU finds the command queue full (each time it tries)",
