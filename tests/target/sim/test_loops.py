@@ -26,12 +26,15 @@ def simulate(
     inputs: dict[int, Array],
     output: Array,
     timing: bool,
+    every_cycle: bool = False,
 ) -> SimResult:
     elf, table = command_stream([*commands, (FENCE, 0, 0)])
     regions = [Region(TABLE, table, False, "commands")]
     regions += [Region(at, array, False, f"in{at:x}") for at, array in inputs.items()]
     regions.append(Region(OUT, output, True, "output"))
-    return run_kernel(config, elf, regions, timing=timing, limit_cycles=10**7)
+    return run_kernel(
+        config, elf, regions, timing=timing, every_cycle=every_cycle, limit_cycles=10**7
+    )
 
 
 def three(low: int, middle: int, high: int) -> int:
@@ -161,6 +164,21 @@ def test_loops_keep_the_array_busy(config: SimConfig) -> None:
     # Two loops in flight: one alone costs more than its share of many.
     single = simulate(config, product.commands(1), {A: a, B: b, D: d}, output[:1], True)
     assert single.cycles * loops > 1.2 * result.cycles
+
+
+@settings(max_examples=25, deadline=None)
+@given(products(), st.integers(1, 3))
+def test_skipped_cycles_change_nothing(config: SimConfig, product: Product, loops: int) -> None:
+    a, b, d = product.arrays(0)
+    expected = product.expected(a, b, d)
+    output = np.zeros((loops, *expected.shape), expected.dtype)
+    commands = product.commands(loops, accumulate=product.has_d)
+    skipping, stepping = (
+        simulate(config, commands, {A: a, B: b, D: d}, output, True, every_cycle)
+        for every_cycle in (False, True)
+    )
+    assert skipping.status == "ok", skipping.fault
+    assert skipping == stepping
 
 
 @dataclass(frozen=True)

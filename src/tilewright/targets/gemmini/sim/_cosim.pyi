@@ -10,6 +10,7 @@ def run_kernel(
     symbol: str,
     timing: bool,
     order_by_timing: bool,
+    every_cycle: bool,
     limit_cycles: int | None,
     max_instructions: int,
     max_host_s: float | None,

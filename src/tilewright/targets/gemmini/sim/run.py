@@ -139,6 +139,7 @@ def run_kernel(
     symbol: str = "kernel",
     timing: bool = True,
     ordering: Ordering = "fence",
+    every_cycle: bool = False,
     limit_cycles: int | None = None,
     max_instructions: int = 2_000_000_000,
     max_host_s: float | None = None,
@@ -151,6 +152,7 @@ def run_kernel(
     Cycles run from before the kernel's first instruction to after an implicit fence at its end.
     A run that exceeds `limit_cycles` stops with "slower_than_limit", one that exceeds
     `max_instructions` or `max_host_s` (wall seconds) with "timeout".
+    `every_cycle` is that of `run_program`.
     Raises `InputError` for an ELF file or regions that cannot be loaded.
     """
     try:
@@ -161,6 +163,7 @@ def run_kernel(
             symbol,
             timing,
             ordering == "timing",
+            every_cycle,
             limit_cycles,
             max_instructions,
             max_host_s,

@@ -76,9 +76,15 @@ nb::dict result_to_dict(const Result& result) {
   return out;
 }
 
+Mode mode_of(bool timing, bool every_cycle) {
+  if (!timing) return Mode::functional;
+  return every_cycle ? Mode::timed_every_cycle : Mode::timed;
+}
+
 nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
                                 const nb::list& regions, const std::string& symbol, bool timing,
-                                bool order_by_timing, std::optional<u64> limit_cycles,
+                                bool order_by_timing, bool every_cycle,
+                                std::optional<u64> limit_cycles,
                                 u64 max_instructions, std::optional<double> max_host_s) {
   const Config parameters = config_from_dict(config);
   std::vector<Argument> arguments;
@@ -93,7 +99,7 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
   {
     nb::gil_scoped_release release;
     result = run_kernel(parameters, read_elf(file, file_size, kMaxProgramBytes),
-                        std::move(arguments), symbol, timing ? Mode::timed : Mode::functional,
+                        std::move(arguments), symbol, mode_of(timing, every_cycle),
                         order_by_timing ? OrderPolicy::timing : OrderPolicy::fence,
                         {limit_cycles, max_instructions, max_host_s});
   }
@@ -110,9 +116,7 @@ nb::dict run_program_from_python(const nb::dict& config, const nb::bytes& elf,
     const auto segment = nb::cast<nb::tuple>(item);
     extra.emplace_back(nb::cast<u64>(segment[0]), copy_bytes(segment[1]));
   }
-  const Mode mode = !timing       ? Mode::functional
-                    : every_cycle ? Mode::timed_every_cycle
-                                  : Mode::timed;
+  const Mode mode = mode_of(timing, every_cycle);
   const u8* file = static_cast<const u8*>(elf.data());
   const u64 file_size = elf.size();
   Result result;
@@ -133,7 +137,7 @@ NB_MODULE(_cosim, module) {
   module.def("config_fields", &cosim::config_fields);
   module.def("run_kernel", &cosim::run_kernel_from_python, nb::arg("config"), nb::arg("elf"),
              nb::arg("regions"), nb::arg("symbol"), nb::arg("timing"),
-             nb::arg("order_by_timing"), nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
+             nb::arg("order_by_timing"), nb::arg("every_cycle"), nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
              nb::arg("max_host_s").none());
   module.def("run_program", &cosim::run_program_from_python, nb::arg("config"), nb::arg("elf"),
              nb::arg("segments"), nb::arg("read"), nb::arg("timing"), nb::arg("every_cycle"),
