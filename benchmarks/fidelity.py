@@ -1,6 +1,6 @@
 """Simulated cycles against RTL simulation, per program, and what each rule of the model is worth.
 
-python benchmarks/fidelity.py [--micro] [--ablations]
+python benchmarks/fidelity.py [--micro] [--ablations] [--cv]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tilewright.targets.gemmini.sim import SimConfig, load_config, run_program
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
+from cross_validation import STEPS, cross_validate  # noqa: E402
 from target.gemmini_rtl import corpus  # type: ignore[import-not-found]  # noqa: E402
 
 ABLATIONS: Mapping[str, Mapping[str, int]] = {
@@ -69,10 +70,31 @@ def print_table(config: SimConfig, programs: Sequence[corpus.Program]) -> None:
     print(f"{len(programs)} programs: {summary(found)}")
 
 
+def errors_with(parameters: Mapping[str, int], programs: Sequence[corpus.Program]) -> list[float]:
+    """Errors under other parameters; a plain function, for worker processes."""
+    return errors(SimConfig(dict(parameters)), programs)
+
+
+def print_cross_validation(config: SimConfig, processes: int) -> None:
+    everything = [*corpus.programs(), *corpus.micro_loops()]
+    splits = cross_validate(config.parameters, everything, errors_with, processes)
+    print(f"{len(everything)} programs and loops, {len(splits)} random halves")
+    for number, split in enumerate(splits):
+        print(f"split {number}: fitted half {summary(split.on_fitted_half)}", end="   ")
+        print(f"other half {summary(split.on_other_half)}")
+    print(f"all other halves: {summary([e for split in splits for e in split.on_other_half])}")
+    print("fitted values:")
+    for name in STEPS:
+        values = ", ".join(str(split.fitted[name]) for split in splits)
+        print(f"  {name:24} {config[name]:4}   {values}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--micro", action="store_true", help="the micro loops too")
     parser.add_argument("--ablations", action="store_true", help="change one rule at a time")
+    parser.add_argument("--cv", action="store_true", help="fit on one half, report the other")
+    parser.add_argument("--processes", type=int, default=2, help="for --cv")
     arguments = parser.parse_args()
     config = load_config(Path(tilewright.targets.gemmini.__file__).parent / "target.toml")
     programs = corpus.programs()
@@ -82,7 +104,9 @@ def main() -> None:
     if arguments.ablations:
         for what, changes in ABLATIONS.items():
             changed = SimConfig({**config.parameters, **changes})
-            print(f"{what:42} {summary(errors(changed, programs))}")
+            print(f"{what:46} {summary(errors(changed, programs))}")
+    if arguments.cv:
+        print_cross_validation(config, arguments.processes)
 
 
 if __name__ == "__main__":
