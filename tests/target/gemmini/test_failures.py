@@ -101,7 +101,7 @@ BROKEN = {
     "an unknown name": (5, "  mvin(D, SPAD(0), 16, 16);", "compile_error", 5),
     "assembler": (5, '  asm("ecall");', "compile_error", 5),
     "a trap": (9, "  __builtin_trap();", "illegal_instruction", 9),
-    "an endless loop": (10, "  for (;;) fence();", "timeout", None),
+    "an endless loop": (10, "  for (;;) fence();", "timeout", 10),
 }  # fmt: skip
 
 

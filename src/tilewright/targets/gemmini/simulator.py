@@ -86,7 +86,7 @@ class Simulator:
             log = f"stopped after {result.cycles} cycles, over the limit of {limit_cycles}."
             return Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
         if result.status == "timeout":
-            return Failed(stage, "timeout", self._timeout_log(result.instructions))
+            return self._timeout(artifact, stage, result)
         outputs = dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
         mismatch = case.mismatch(outputs)
         if mismatch is not None:
@@ -131,11 +131,15 @@ class Simulator:
             log += f" (the other command is at kernel.c:{second})" if second else ""
         return Failed(stage, fault.kind, log, line)
 
-    def _timeout_log(self, instructions: int) -> str:
-        return (
-            f"stopped after {instructions} instructions: the limits are {self._max_instructions} "
-            f"instructions and {self._settings.simulation_timeout_s:g} s."
+    def _timeout(self, artifact: Artifact, stage: Stage, result: SimResult) -> Failed:
+        """The limits, and the source line where the program was when it hit them."""
+        line = source_line(artifact.binary, result.pc)
+        log = (
+            f"stopped after {result.instructions} instructions: the limits are "
+            f"{self._max_instructions} instructions and "
+            f"{self._settings.simulation_timeout_s:g} s."
         )
+        return Failed(stage, "timeout", f"kernel.c:{line}: {log}" if line else log, line)
 
 
 def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:

@@ -113,7 +113,8 @@ class SimResult:
     `cycles` is 0 without timing; after "slower_than_limit" it is where the run stopped.
     `outputs` holds the bytes of every region (`run_kernel`) or range read (`run_program`) after
     the run. `breakdown` and `hotspots` are empty without timing; see `BREAKDOWN`.
-    `scratchpad_kb` and `accumulator_kb` count the rows that were ever written.
+    `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
+    instruction at which the program stopped.
     """
 
     status: Status
@@ -129,6 +130,7 @@ class SimResult:
     hotspots: tuple[Hotspot, ...] = ()
     bank_losses: tuple[BankLoss, ...] = ()
     unordered: tuple[Unordered, ...] = ()
+    pc: int = 0
 
 
 def run_kernel(
@@ -218,6 +220,7 @@ def _result(config: SimConfig, raw: dict[str, Any], outputs: tuple[bytes, ...]) 
         status=raw["status"],
         cycles=raw["cycles"],
         instructions=raw["instructions"],
+        pc=raw["pc"],
         macs=raw["macs"],
         utilization=raw["macs"] / peak if peak else 0.0,
         scratchpad_kb=raw["scratchpad_bytes"] / 1024,

@@ -42,6 +42,7 @@ nb::dict result_to_dict(const Result& result) {
   out["status"] = result.status;
   out["cycles"] = result.cycles;
   out["instructions"] = result.instructions;
+  out["pc"] = result.pc;
   out["macs"] = result.macs;
   out["scratchpad_bytes"] = result.scratchpad_bytes;
   out["accumulator_bytes"] = result.accumulator_bytes;

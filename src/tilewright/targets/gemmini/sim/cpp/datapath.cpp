@@ -6,11 +6,12 @@
 
 #include "arithmetic.hpp"
 
-// The fused multiply-add is a library call on processors that are not known to have it.
+// Vectors are short, and the fused multiply-add is a library call, where the compiler must suit any
+// processor.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define COSIM_WITH_FMA __attribute__((target_clones("arch=x86-64-v3", "default")))
+#define COSIM_FOR_HOST __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
-#define COSIM_WITH_FMA
+#define COSIM_FOR_HOST
 #endif
 
 namespace cosim {
@@ -31,14 +32,25 @@ inline void multiply_rows(int dim, int rows, const typename A::Factor* a,
   }
 }
 
-template <int kDim>
-void multiply_add(int rows, const i16* a, const i16* b, i32* sums) {
-  multiply_rows<IntegerArithmetic>(kDim, rows, a, b, sums);
+COSIM_FOR_HOST void multiply_add_integers(int dim, int rows, const i16* a, const i16* b,
+                                          i32* sums) {
+  // The constants let the compiler vectorise.
+  switch (dim) {
+    case 4: return multiply_rows<IntegerArithmetic>(4, rows, a, b, sums);
+    case 8: return multiply_rows<IntegerArithmetic>(8, rows, a, b, sums);
+    case 16: return multiply_rows<IntegerArithmetic>(16, rows, a, b, sums);
+    case 32: return multiply_rows<IntegerArithmetic>(32, rows, a, b, sums);
+    default: return multiply_rows<IntegerArithmetic>(dim, rows, a, b, sums);
+  }
 }
 
-COSIM_WITH_FMA void multiply_add_floats(int dim, int rows, const float* a, const float* b,
+template <int kDim>
+void multiply_add(int rows, const i16* a, const i16* b, i32* sums) {
+  multiply_add_integers(kDim, rows, a, b, sums);
+}
+
+COSIM_FOR_HOST void multiply_add_floats(int dim, int rows, const float* a, const float* b,
                                         float* sums) {
-  // The constants let the compiler vectorise.
   switch (dim) {
     case 4: return multiply_rows<FloatArithmetic>(4, rows, a, b, sums);
     case 8: return multiply_rows<FloatArithmetic>(8, rows, a, b, sums);

@@ -48,6 +48,7 @@ class Hart {
   HartStatus run(std::vector<Event>& events, std::size_t event_count);
 
   u64 instructions() const { return instructions_; }
+  u64 pc() const { return pc_; }
 
  private:
   // The executable region the program runs in, decoded as far as it ran.

@@ -104,6 +104,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
     result.fault = std::move(fault);
   }
   result.instructions = hart.instructions();
+  result.pc = hart.pc();
   result.macs = accelerator.macs();
   result.scratchpad_bytes =
       accelerator.scratchpad_rows_touched() * static_cast<u64>(config.scratchpad_row_bytes());

@@ -46,6 +46,7 @@ struct Result {
   std::optional<Fault> fault;
   u64 cycles = 0;  // 0 without timing
   u64 instructions = 0;
+  u64 pc = 0;      // where the program stopped
   u64 macs = 0;
   u64 scratchpad_bytes = 0;
   u64 accumulator_bytes = 0;

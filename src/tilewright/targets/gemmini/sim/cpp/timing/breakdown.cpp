@@ -34,11 +34,9 @@ void Breakdown::add(Cause cause, u64 pc) {
 void Breakdown::add(Cause cause, u64 pc, u64 times) {
   Counter& counter = counters_[static_cast<std::size_t>(cause)];
   counter.total += times;
-  if (!counter.last || counter.last_pc != pc) {
-    counter.last_pc = pc;
-    counter.last = &counter.by_pc[pc];
-  }
-  *counter.last += times;
+  Counter::Recent& recent = counter.recent[pc / 4 % counter.recent.size()];
+  if (!recent.count || recent.pc != pc) recent = {pc, &counter.by_pc[pc]};
+  *recent.count += times;
 }
 
 void Breakdown::add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc) {

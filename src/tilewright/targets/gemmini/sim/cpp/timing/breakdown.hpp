@@ -58,8 +58,12 @@ class Breakdown {
  private:
   struct Counter {
     u64 total = 0;
-    u64 last_pc = 0;
-    u64* last = nullptr;  // the count of `last_pc`: the same instruction often comes again
+    // Counts of instructions seen lately: the same few often come again.
+    struct Recent {
+      u64 pc = 0;
+      u64* count = nullptr;
+    };
+    std::array<Recent, 8> recent;
     std::unordered_map<u64, u64> by_pc;
   };
 

@@ -15,7 +15,9 @@ constexpr std::size_t kNoHandler = ~std::size_t{0};
 }  // namespace
 
 Cycle Timeline::reserve(Cycle earliest, Cycle length) {
-  std::size_t i = 0;
+  // Most come after all others.
+  std::size_t i = taken_.size();
+  while (i > first_ && taken_[i - 1].end > earliest) i--;
   for (; i < taken_.size() && taken_[i].begin < earliest + length; i++) {
     earliest = std::max(earliest, taken_[i].end);
   }
@@ -24,9 +26,10 @@ Cycle Timeline::reserve(Cycle earliest, Cycle length) {
 }
 
 void Timeline::forget(Cycle now) {
-  std::size_t past = 0;
-  while (past < taken_.size() && taken_[past].end < now) past++;
-  if (past > 16) taken_.erase(taken_.begin(), taken_.begin() + static_cast<std::ptrdiff_t>(past));
+  while (first_ < taken_.size() && taken_[first_].end < now) first_++;
+  if (first_ < 64) return;
+  taken_.erase(taken_.begin(), taken_.begin() + static_cast<std::ptrdiff_t>(first_));
+  first_ = 0;
 }
 
 MemorySystem::MemorySystem(const Config& config)

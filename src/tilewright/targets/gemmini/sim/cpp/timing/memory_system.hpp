@@ -37,6 +37,7 @@ class Timeline {
     Cycle end = 0;
   };
   std::vector<Interval> taken_;  // sorted
+  std::size_t first_ = 0;        // that is not forgotten
 };
 
 class MemorySystem {

@@ -153,9 +153,9 @@ void ReservationStation::complete(Unit unit, int slot) {
 }
 
 bool ReservationStation::is_busy() const {
-  int entries = 0;
-  for (u32 valid : valid_) entries += std::popcount(valid);
-  return entries > (has_solitary_preload_ ? 1 : 0);
+  const u32 execute = valid_[kExecuteUnit];
+  const u32 beyond_one = has_solitary_preload_ ? execute & (execute - 1) : execute;
+  return (valid_[kLoadUnit] | valid_[kStoreUnit] | beyond_one) != 0;
 }
 
 const TimedCommand* ReservationStation::waiting_execute() const {
