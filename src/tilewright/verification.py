@@ -12,6 +12,8 @@ from tilewright.core.records import (
     AttackResult,
     Candidate,
     EvaluationRequest,
+    Failed,
+    Measured,
     Outcome,
     content_id,
 )
@@ -35,12 +37,24 @@ def fresh_seed() -> int:
 def recheck(task: str, settings: Mapping[str, object], candidate: Candidate) -> Outcome:
     """Rebuild a candidate in a clean process and evaluate it on inputs no one has seen.
 
-    `settings` are those recorded with a run. No cache is asked or told.
+    `settings` are those recorded with a run. No cache is asked or told. What is simulated is
+    evaluated twice, and must take the same time twice.
     """
     checks = max(RECHECK_COMPARISONS, int(str(settings.get("checks", 0))))
     fresh = {**settings, "input_seed": fresh_seed(), "checks": checks}
+    request = [EvaluationRequest(candidate)]
     with LocalExecutor(task, fresh, workers=1) as executor:
-        return executor.evaluate([EvaluationRequest(candidate)])[0]
+        outcome = executor.evaluate(request)[0]
+        if not isinstance(outcome, Measured) or outcome.quantity != "simulated":
+            return outcome
+        again = executor.evaluate(request)[0]
+    return outcome if again == outcome else _not_repeatable(outcome, again)
+
+
+def _not_repeatable(first: Measured, second: Outcome) -> Failed:
+    shown = f"{second.latency:g}" if isinstance(second, Measured) else second.kind
+    log = f"the same binary gave {first.latency:g} {first.unit}, then {shown}, on the same inputs."
+    return Failed("measure", "non_deterministic", log, sandbox=first.sandbox)
 
 
 def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:

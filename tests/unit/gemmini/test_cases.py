@@ -139,7 +139,7 @@ def test_the_values_drawn_belong_to_the_version() -> None:
     """If this fails because other values are drawn, raise `inputs.VERSION`."""
     cases = Cases(Gemm(20, 20, 100).workload(INT8), GemmProblem(Gemm(20, 20, 100)), 1)
     drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
-    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("1", "12c4166640a4cbb7")
+    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("2", "12c4166640a4cbb7")
 
 
 def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
@@ -167,3 +167,14 @@ def test_convolution_reference_equals_its_definition() -> None:
     for (n, y, x, o), got in np.ndenumerate(case.expected["output"]):
         window = pixels[n, 2 * y : 2 * y + 3, 2 * x : 2 * x + 3]
         assert got == np.clip(bias[o] + np.sum(window * weights[:, :, :, o]), -128, 127)
+
+
+def test_extreme_floats_hold_denormals_and_large_values_in_rows_of_their_own() -> None:
+    argument = Argument("A", (64, 32), "float32", "input")
+    drawn = draw(argument, "extremes", 32, np.random.default_rng(1))
+    size = np.abs(drawn).max(axis=1)
+    smallest = np.abs(drawn)[drawn != 0].min()
+    assert smallest < np.finfo(np.float32).smallest_normal
+    assert (size > 1e8).any()
+    assert (size < 1e-36).any()
+    assert np.isfinite(drawn).all()

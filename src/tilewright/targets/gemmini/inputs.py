@@ -18,17 +18,20 @@ from tilewright.core.records import Argument, content_id
 Array = NDArray[Any]
 """An argument's values."""
 
-VERSION = "1"
+VERSION = "2"
 """To be raised whenever other values are drawn for the same seed; part of every cache key."""
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
 """`small`: outputs spread over the whole int8 range, the strongest test of values.
 `full-range`: uniform over the type, outputs saturate. `sparse`: about four products of an output
-are not zero. `extremes`: the type's bounds, zero and one."""
+are not zero. `extremes`: the type's bounds, zero and one; for floats rows of denormals, of large
+and of small values."""
 
 _OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few int8 outputs saturate
 _LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing the accumulator
 _SPARSE_PRODUCTS = 4
+_FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
+_FLOAT_MAGNITUDES = np.array([1e-40, 1.0, 1.0, 1e6])  # the first makes denormals of float32
 
 
 def distribution(index: int) -> str:
@@ -96,11 +99,13 @@ def _draw_float(
     argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
 ) -> Array:
     shape = argument.shape
+    values: Array
     if distribution == "extremes":
-        values = rng.choice(np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3]), shape)
+        # One magnitude for all of a row, so that sums of tiny and of large values are seen alone.
+        rows = (shape[0], *(1 for _ in shape[1:]))
+        values = rng.choice(_FLOAT_EXTREMES, shape) * rng.choice(_FLOAT_MAGNITUDES, rows)
     else:
-        scale = 100.0 if distribution == "full-range" else 1.0
-        values = rng.standard_normal(shape) * scale
+        values = rng.standard_normal(shape) * (100.0 if distribution == "full-range" else 1.0)
         if distribution == "sparse":
             values = _thinned(values, math.sqrt(_SPARSE_PRODUCTS / reduction), rng)
     return values.astype(argument.dtype)
