@@ -19,9 +19,14 @@ from tilewright.proposers.llm.models import Model, parse_model
 from tilewright.proposers.llm.prices import Price, price_of
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
-from tilewright.proposers.llm.providers.base import find_key
+from tilewright.proposers.llm.providers.base import find_key, install_command
 
-SDKS = {"anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
+SDKS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "google": "google.genai",
+    "bedrock": "boto3",
+}
 
 
 def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:
@@ -38,7 +43,7 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
     if package is not None and not _installed(package):
         raise ConfigurationError(
             f"model {model.name} needs the Python package {package}: install it with "
-            f'`pip install "tilewright[{model.provider}]"`.'
+            f"`{install_command(model)}`."
         )
     find_key(model, environment)
 

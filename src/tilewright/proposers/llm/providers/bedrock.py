@@ -28,9 +28,9 @@ class BedrockProvider:
     """One sample per call; the stable part of a prompt is marked where the model caches."""
 
     def __init__(self, model: Model) -> None:
-        boto3 = load_sdk("boto3", model, "bedrock")
-        config = load_sdk("botocore.config", model, "bedrock")
-        self._errors = load_sdk("botocore.exceptions", model, "bedrock")
+        boto3 = load_sdk("boto3", model)
+        config = load_sdk("botocore.config", model)
+        self._errors = load_sdk("botocore.exceptions", model)
         self._model = model
         try:
             self._client = boto3.client(
