@@ -20,6 +20,7 @@ from tilewright.proposers.llm.prices import Price, price_of
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.providers.base import find_key, install_command
+from tilewright.proposers.llm.providers.bedrock import require_region
 
 SDKS = {
     "openai": "openai",
@@ -30,7 +31,7 @@ SDKS = {
 
 
 def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:
-    """`ConfigurationError` when key, package or program is missing. Reaches no network."""
+    """`ConfigurationError` if key, package, program or region is missing. Reaches no network."""
     if model.provider == "command":
         program = shlex.split(model.target)[0]
         if shutil.which(program) is None:
@@ -46,6 +47,8 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
             f"`{install_command(model)}`."
         )
     find_key(model, environment)
+    if model.provider == "bedrock":
+        require_region(model)
 
 
 def prices_of(names: Sequence[str]) -> dict[str, Price | None]:
