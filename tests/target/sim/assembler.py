@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 CODE = 0x8000_0000
 A0, A1, RA = 10, 11, 1
 RETURN = 0x00008067
+RESERVED = 1 << 18
 
 
 def r_type(opcode: int, f3: int, f7: int, rd: int, rs1: int, rs2: int) -> int:
@@ -76,8 +77,17 @@ def half(word: int) -> bytes:
     return struct.pack("<H", word)
 
 
-def link(instructions: Iterable[int | bytes], *, symbol: str = "kernel", flags: int = 5) -> bytes:
-    """An ELF file with one segment at `CODE` and one symbol at its start."""
+def link(
+    instructions: Iterable[int | bytes],
+    *,
+    symbol: str = "kernel",
+    flags: int = 5,
+    reserved: int = 0,
+) -> bytes:
+    """An ELF file with one segment at `CODE` and one symbol at its start.
+
+    The segment has at least `reserved` bytes, zeros behind the code.
+    """
     code = code_bytes(instructions)
     code += bytes(-len(code) % 8)
     strings = b"\0" + symbol.encode() + b"\0"
@@ -91,7 +101,9 @@ def link(instructions: Iterable[int | bytes], *, symbol: str = "kernel", flags: 
     header += struct.pack(
         "<HHIQQQIHHHHHH", 2, 243, 1, CODE, 64, sections_at, 0, 64, 56, 1, 64, 3, 0
     )
-    segment = struct.pack("<IIQQQQQQ", 1, flags, code_at, CODE, CODE, len(code), len(code), 8)
+    segment = struct.pack(
+        "<IIQQQQQQ", 1, flags, code_at, CODE, CODE, len(code), max(len(code), reserved), 8
+    )
 
     def section(kind: int, offset: int, size: int, link_to: int = 0) -> bytes:
         return struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, offset, size, link_to, 0, 8, 24)
@@ -103,6 +115,12 @@ def link(instructions: Iterable[int | bytes], *, symbol: str = "kernel", flags: 
 
 def command_stream(commands: Sequence[tuple[int, int, int]]) -> tuple[bytes, bytes]:
     """Code that issues accelerator commands (funct, rs1, rs2), and the table it reads via a0."""
+    code, table = stream_code(commands)
+    return link([*code, RETURN]), table
+
+
+def stream_code(commands: Sequence[tuple[int, int, int]]) -> tuple[list[int | bytes], bytes]:
+    """The instructions of `command_stream` and its table."""
     code: list[int | bytes] = []
     for funct, _, _ in commands:
         if funct == FENCE:
@@ -111,8 +129,7 @@ def command_stream(commands: Sequence[tuple[int, int, int]]) -> tuple[bytes, byt
             code += [ld(5, A0, 0), ld(6, A0, 8), rocc(funct, 5, 6)]
         code.append(addi(A0, A0, 16))
     mask = (1 << 64) - 1
-    table = b"".join(struct.pack("<QQ", a & mask, b & mask) for _, a, b in commands)
-    return link([*code, RETURN]), table
+    return code, b"".join(struct.pack("<QQ", a & mask, b & mask) for _, a, b in commands)
 
 
 def command_loop(
@@ -130,3 +147,21 @@ def command_loop(
     loop = [rocc(c[0], registers[2 * i], registers[2 * i + 1]) for i, c in enumerate(body)]
     code += [*loop, addi(9, 9, -1), b_type(1, 9, 0, -4 * (len(loop) + 1)), FENCE]
     return link([*code, RETURN]), table
+
+
+def timed_program(commands: Sequence[tuple[int, int, int]], table_at: int) -> tuple[bytes, bytes]:
+    """A bare-metal program: the stream between two reads of mcycle, then a store to `tohost`.
+
+    Its table is to be put at the address `table_at`, below 2**32. It may write to
+    `RESERVED` bytes of memory from `CODE` on.
+    """
+    read_cycles = 0xB00022F3  # csrr x5, mcycle
+    own_address = u_type(0x17, 11, 0)  # auipc
+    to_table = [
+        u_type(0x37, A0, table_at >> 12),  # lui, which extends the sign
+        i_type(0x13, 1, A0, A0, 32),
+        i_type(0x13, 5, A0, A0, 32),
+    ]
+    body, table = stream_code(commands)
+    code = [own_address, *to_table, read_cycles, *body, read_cycles, sd(A0, A1, 0)]
+    return link([*code, j_type(0, 0)], symbol="tohost", flags=7, reserved=RESERVED), table

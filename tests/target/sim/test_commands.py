@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from target.sim import numpy_model as m
-from target.sim.assembler import FENCE, command_stream
+from target.sim.assembler import CODE, FENCE, RESERVED, command_stream, timed_program
 from tilewright.targets.gemmini.sim import (
     CONFIGURATIONS,
     Region,
     SimConfig,
     load_config,
     run_kernel,
+    run_program,
 )
 
 INPUT, OUTPUT, TABLE = 0x9000_0000, 0x9100_0000, 0x9200_0000
@@ -148,6 +149,32 @@ def test_random_command_sequences_equal_numpy(shape: Shape, draw: st.DataObject,
     for timing in (False, True):
         outputs = simulate(shape.config, sequence, data, timing)
         np.testing.assert_array_equal(comparable(outputs, shape), expected)
+
+
+@pytest.mark.parametrize("shape", [INT8, INT8_SMALL, FP32], ids=["int8-16", "int8-8", "fp32-4"])
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.integers(0, 2**32 - 1))
+def test_skipped_cycles_change_nothing(shape: Shape, draw: st.DataObject, seed: int) -> None:
+    """On random commands of both dataflows: the same cycles, causes and results."""
+    there = CODE + RESERVED - OUT_BYTES  # what a bare-metal program may write
+    sequence = [
+        (funct, first - OUTPUT + there if funct == 3 else first, second)
+        for funct, first, second in draw.draw(commands(shape))
+    ]
+    elf, table = timed_program([*sequence, (FENCE, 0, 0)], TABLE)
+    skipping, stepping = (
+        run_program(
+            shape.config,
+            elf,
+            [(TABLE, table), (INPUT, shape.data(seed).tobytes())],
+            read=[(there, OUT_BYTES)],
+            every_cycle=every_cycle,
+        )
+        for every_cycle in (False, True)
+    )
+    assert skipping.status == "ok", skipping.fault
+    assert skipping.cycles > 0
+    assert skipping == stepping
 
 
 def comparable(data: Any, shape: Shape) -> Any:

@@ -168,16 +168,28 @@ u32 ExecuteController::bank(const Operand& operand, u32 row) const {
   return operand.in_accumulator ? 0 : ports_.scratchpad.bit(row);
 }
 
+// Whether a write has the bank of an operand's row in this cycle: a load that of the scratchpad, a
+// sum that is added to that of the accumulator. Padding is not read.
+bool ExecuteController::is_taken(const Operand& operand, int row, u32 local_row, u32 bank) const {
+  if (operand.is_none || row >= operand.rows) return false;
+  if (operand.in_accumulator) {
+    return ports_.accumulator_adds & ports_.accumulator.bit(local_row);
+  }
+  return ports_.scratchpad_writes & bank;
+}
+
 // One cycle: each operand reads its next row unless it must wait for another operand's row, for
 // its bank, or for a load that writes the bank. A goes first, then the compute's second operand,
 // then what is preloaded.
 void ExecuteController::feed_rows() {
   const int last_row = config_.array_dim - 1;
   const int preloaded_row = last_row - preloaded_.row;  // enters from the last row
-  const u32 a_bank = bank(a_, a_row_ + static_cast<u32>(a_.row) * execute_config_.a_stride);
-  const u32 second_bank = bank(second_, second_row_ + static_cast<u32>(second_.row));
-  const u32 preloaded_bank =
-      bank(preloaded_, preloaded_row_ + static_cast<u32>(preloaded_row));
+  const u32 a_local_row = a_row_ + static_cast<u32>(a_.row) * execute_config_.a_stride;
+  const u32 second_local_row = second_row_ + static_cast<u32>(second_.row);
+  const u32 preloaded_local_row = preloaded_row_ + static_cast<u32>(preloaded_row);
+  const u32 a_bank = bank(a_, a_local_row);
+  const u32 second_bank = bank(second_, second_local_row);
+  const u32 preloaded_bank = bank(preloaded_, preloaded_local_row);
   const auto share_bank = [](const Operand& x, u32 x_bank, const Operand& y, u32 y_bank) {
     return !x.is_none && !y.is_none && x_bank == y_bank && x.at(y);
   };
@@ -191,12 +203,10 @@ void ExecuteController::feed_rows() {
   const bool preloaded_waits = preloaded_conflicts || preloaded_.is_one_ahead(a_, total) ||
                                preloaded_.is_one_ahead(second_, total);
 
-  const u32 written = ports_.scratchpad_writes;
-  const bool a_stolen = !a_.is_none && a_.row < a_.rows && (written & a_bank);
-  const bool second_stolen =
-      !second_.is_none && second_.row < second_.rows && (written & second_bank);
+  const bool a_stolen = is_taken(a_, a_.row, a_local_row, a_bank);
+  const bool second_stolen = is_taken(second_, second_.row, second_local_row, second_bank);
   const bool preloaded_stolen =
-      !preloaded_.is_none && preloaded_row < preloaded_.rows && (written & preloaded_bank);
+      is_taken(preloaded_, preloaded_row, preloaded_local_row, preloaded_bank);
   const bool loses_to_write = (!a_waits && a_stolen) || (!second_waits && second_stolen) ||
                               (!preloaded_waits && preloaded_stolen);
   const bool os = is_output_stationary();

@@ -64,6 +64,7 @@ class ExecuteController {
   void feed_result_rows(int fed);
   void finish_pass();
   u32 bank(const Operand& operand, u32 row) const;
+  bool is_taken(const Operand& operand, int row, u32 local_row, u32 bank) const;
 
   const Config config_;
   Clock& clock_;
