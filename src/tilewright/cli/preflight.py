@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor
+from tilewright.cli.options import Json, NoColor, TargetName
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
@@ -30,6 +30,7 @@ def preflight(
     task: Annotated[
         str, typer.Argument(metavar="WORKLOAD|FOLDER", help="A workload's name or your folder.")
     ],
+    target: TargetName = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
     ] = Settings().seed,
@@ -47,7 +48,7 @@ def preflight(
     from tilewright.verification import preflight as examine
 
     check_outputs(json=json)
-    name, results = examine(task, Settings(seed=seed))
+    name, results = examine(task, Settings(seed=seed, target=target))
     problem = refusal(name, results)
     if json:
         write_json(json, _as_json(name, results, sound=problem is None))

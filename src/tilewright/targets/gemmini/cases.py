@@ -81,29 +81,28 @@ class Cases:
 def _difference(
     argument: Argument, got: Array, expected: Expected, tolerance: Tolerance
 ) -> str | None:
-    if isinstance(expected, Bounded):
-        wrong = _beyond(got, expected.value, expected.error)
-        expected = expected.value
-    else:
-        wrong = _wrong(got, expected, tolerance)
+    values, allowed = _allowed(expected, tolerance)
+    wrong = got != values if allowed is None else _beyond(got, values, allowed)
     count = int(np.count_nonzero(wrong))
     if count == 0:
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     index = "".join(f"[{i}]" for i in first)
+    room = "" if allowed is None else f" within {allowed[first]:.3g}"
     return (
         f"{count} of {wrong.size} elements of {argument.name} differ, first at "
-        f"{argument.name}{index}: got {got[first]}, expected {expected[first]}"
+        f"{argument.name}{index}: got {got[first]}, expected {values[first]}{room}"
     )
 
 
-def _wrong(got: Array, expected: Array, tolerance: Tolerance) -> Array:
-    """Where |got - expected| > absolute + relative * |expected|."""
+def _allowed(expected: Expected, tolerance: Tolerance) -> tuple[Array, Array | None]:
+    """Expected values, and how far each may be off; None for not at all."""
+    if isinstance(expected, Bounded):
+        return expected.value, expected.error
     if tolerance == Tolerance():
-        different: Array = got != expected
-        return different
+        return expected, None
     exact = expected.astype(np.float64)
-    return _beyond(got, exact, tolerance.absolute + tolerance.relative * np.abs(exact))
+    return exact, tolerance.absolute + tolerance.relative * np.abs(exact)
 
 
 def _beyond(got: Array, exact: Array, allowed: Array) -> Array:
