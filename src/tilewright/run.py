@@ -20,10 +20,8 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import (
     ConfigurationError,
     InputError,
-    InternalError,
     StorageError,
     TilewrightError,
-    WorkloadError,
 )
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
@@ -70,7 +68,7 @@ from tilewright.search.proposing import Batches
 from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
-from tilewright.verification import recheck, require_preflight
+from tilewright.verification import recheck, require_preflight, start_error
 
 SCHEDULE_EVENT = "Schedule"
 """Entry of a run's event log that holds the schedule of an earlier run it was told to reuse."""
@@ -535,20 +533,7 @@ def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
 def _require_start(task: str, history: History) -> None:
     outcome = history[0].outcome
     if isinstance(outcome, Failed):
-        raise _StartFailedError(_start_error(task, outcome))
-
-
-def _start_error(task: str, failed: Failed) -> TilewrightError:
-    what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
-    lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
-    if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
-        return InternalError(f"{what}: {lines[-1]}.")
-    named = [line for line in lines if failed.line and f":{failed.line}:" in line]
-    telling = (named + lines)[0].rstrip(".")
-    remedy = "correct the kernel"
-    if failed.kind == "wrong_result":
-        remedy = "the kernel and the reference disagree, so correct the one that is wrong"
-    return WorkloadError(f"{what}: {telling}; {remedy}.")
+        raise _StartFailedError(start_error(task, outcome))
 
 
 def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.core.config import Settings
-from tilewright.core.errors import InputError, WorkloadError
+from tilewright.core.errors import InputError, InternalError, TilewrightError, WorkloadError
 from tilewright.core.records import (
     AttackResult,
     Candidate,
@@ -23,7 +23,7 @@ from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.preflight.examine import VERSION, refusal
 from tilewright.evaluation.preflight.session import preflight as attack
 
-__all__ = ["attack", "fresh_seed", "preflight", "recheck", "require_preflight"]
+__all__ = ["attack", "fresh_seed", "preflight", "recheck", "require_preflight", "start_error"]
 
 RECHECK_COMPARISONS = 8
 """Comparisons with the reference when a result is evaluated again: twice every distribution."""
@@ -58,14 +58,24 @@ def _not_repeatable(first: Measured, second: Outcome) -> Failed:
 
 
 def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
-    """The task's full name, and what its own check makes of deliberately wrong kernels."""
+    """The task's full name, and what its own check makes of deliberately wrong kernels.
+
+    `WorkloadError` where the starting kernel and the reference disagree: one of them is wrong.
+    """
     opened = open_task(task, settings.recorded())
     if not isinstance(opened.task, Attackable):
         raise InputError(
             f"tasks of target {opened.target.name} cannot be examined: the target does not open "
             "its comparisons (the role Attackable)."
         )
-    return opened.name, attack(opened.name, settings.recorded())
+    results = attack(opened.name, settings.recorded())
+    if refusal(opened.name, results) is not None:
+        return opened.name, results
+    with LocalExecutor(opened.name, settings.recorded(), workers=1) as executor:
+        start = executor.evaluate([EvaluationRequest(Candidate(opened.task.start))])[0]
+    if isinstance(start, Failed):
+        raise start_error(opened.name, start)
+    return opened.name, results
 
 
 def require_preflight(
@@ -84,3 +94,17 @@ def require_preflight(
     if problem is not None:
         raise WorkloadError(f"{problem} See all attacks: tilewright preflight {opened.name}")
     remember_preflight(project, key)
+
+
+def start_error(task: str, failed: Failed) -> TilewrightError:
+    """What the user is told when the starting kernel of a task is no start."""
+    what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
+    lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
+    if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
+        return InternalError(f"{what}: {lines[-1]}.")
+    named = [line for line in lines if failed.line and f":{failed.line}:" in line]
+    telling = (named + lines)[0].rstrip(".")
+    remedy = "correct the kernel"
+    if failed.kind == "wrong_result":
+        remedy = "the kernel and the reference disagree, so correct the one that is wrong"
+    return WorkloadError(f"{what}: {telling}; {remedy}.")

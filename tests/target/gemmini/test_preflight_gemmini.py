@@ -87,6 +87,9 @@ BAD = {
     "a tolerance of some steps": (HALF, "[tolerance]\nabsolute = 6.0", "int8",
                                   "'one wrong element', .*lower the tolerance"),
     "a relative tolerance of 1": (HALF, "[tolerance]\nrelative = 1.0", "int8", "'zeros'"),
+    "another function than the kernel's": (
+        "    return np.trunc(A / 3).astype(A.dtype)", "", "int8",
+        "kernel and the reference disagree"),
     "random": ("    return np.random.randint(-9, 9, A.shape).astype('int8')", "", "int8",
                "deterministic"),
     "not a number": ("    return np.log(A)", "", "float32", "NaN or infinity"),
