@@ -1,10 +1,12 @@
-"""What the built-in rewriter reaches without any model: GEMMs, convolutions and random shapes.
+"""What the built-in rewriter reaches without any model: GEMMs, convolutions, TinyMPC, random GEMMs.
 
 Each run starts from an empty project. Each winner is then checked on fresh private inputs of its
-own seeds, and a winner that fails is reported as such. Cycles are simulated.
+own seeds, and a winner that fails is reported as such. Cycles are simulated. On a busy machine
+bound the runs by `--evaluations` instead of wall time, and read the CPU seconds.
 
     uv run python benchmarks/rewriter.py                          # everything, 5 seeds: hours
     uv run python benchmarks/rewriter.py --group gemm --seeds 1 --budget 30
+    uv run python benchmarks/rewriter.py --group random --evaluations 150
     uv run python benchmarks/rewriter.py --seeds 1 --shapes-seed 7 gemmini:gemm-100x200x300
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import tempfile
@@ -40,7 +43,9 @@ CONVOLUTIONS = [
     "gemmini:conv-4x14x14x256x256-k3s1",
     "gemmini:conv-4x14x14x128x128-k3s1",
 ]
-BUDGET_S = {"gemm": 120.0, "conv": 300.0}
+TINYMPC = ["gemmini:tinympc-forward", "gemmini:tinympc-backward"]
+BASELINES = ("library", "tuned", "fsm")
+BUDGET_S = {"gemm": 120.0, "conv": 300.0, "tinympc": 120.0}
 """Wall seconds per run and kind of workload."""
 WIDTH = 140
 """Characters of the tables, also where the output is not a terminal."""
@@ -60,6 +65,7 @@ class Row:
     over: dict[str, float]
     evaluations: int
     wall_s: float
+    cpu_s: float
     failed_checks: int
 
     @property
@@ -81,10 +87,12 @@ def random_shapes(seed: int, count: int = 6) -> list[str]:
     return names
 
 
-def search(workload: str, seed: int, budget_s: float, checks: int) -> Row:
-    """One run with the default search settings, and its winner on fresh private inputs."""
+def search(workload: str, settings: Settings, checks: int) -> Row:
+    """One run, and its winner on fresh private inputs."""
     with tempfile.TemporaryDirectory() as project:
-        found = optimize(workload, Settings(seed=seed, max_wall_s=budget_s), project=Path(project))
+        started = _cpu_s()
+        found = optimize(workload, settings, project=Path(project))
+        cpu_s = _cpu_s() - started
         with closing(open_project(Path(project))) as storage:
             best = storage.history(found.run_id).best
         assert best is not None, "the naive start is correct"
@@ -97,31 +105,46 @@ def search(workload: str, seed: int, budget_s: float, checks: int) -> Row:
     cycles = found.best_latency or 0.0
     return Row(
         workload=workload,
-        seed=seed,
+        seed=settings.seed,
         naive_cycles=found.baseline_latency or 0.0,
         best_cycles=cycles,
         utilization=found.best_utilization or 0.0,
         over={b.name: b.latency / cycles for b in found.baselines if b.latency},
         evaluations=found.evaluations,
         wall_s=found.wall_s,
+        cpu_s=cpu_s,
         failed_checks=sum(not isinstance(outcome, Measured) for outcome in outcomes),
     )
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of the workers that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workloads", nargs="*", help="instead of the groups")
-    parser.add_argument("--group", choices=("gemm", "conv", "random"), help="only this group")
+    parser.add_argument(
+        "--group", choices=("gemm", "conv", "tinympc", "random"), help="only this group"
+    )
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0..N-1 per workload")
     parser.add_argument("--shapes-seed", type=int, help="draws the random shapes; new by default")
     parser.add_argument("--budget", type=float, help="wall seconds per run (120; 300 for conv)")
+    parser.add_argument("--evaluations", type=int, help="kernels per run, instead of wall time")
     parser.add_argument("--checks", type=int, default=20, help="fresh seeds per winner")
     parser.add_argument("--json", type=Path, help="write every run to this file")
     options = parser.parse_args()
     drawn = options.shapes_seed
     if drawn is None:
         drawn = random.SystemRandom().randrange(10**6)
-    groups = {"gemm": GEMMS, "conv": CONVOLUTIONS, "random": random_shapes(drawn)}
+    groups = {
+        "gemm": GEMMS,
+        "conv": CONVOLUTIONS,
+        "tinympc": TINYMPC,
+        "random": random_shapes(drawn),
+    }
     if options.workloads:
         groups = {"given": options.workloads}
     elif options.group:
@@ -131,7 +154,7 @@ def main() -> None:
     rows: list[Row] = []
     for name, workloads in groups.items():
         found = [
-            search(w, seed, options.budget or _budget(w), options.checks)
+            search(w, _settings(w, seed, options.budget, options.evaluations), options.checks)
             for w in workloads
             for seed in range(options.seeds)
         ]
@@ -141,16 +164,23 @@ def main() -> None:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
 
 
-def _budget(workload: str) -> float:
-    return BUDGET_S["conv" if ":conv-" in workload else "gemm"]
+def _settings(
+    workload: str, seed: int, budget_s: float | None, evaluations: int | None
+) -> Settings:
+    """The default search, bounded by wall time or by evaluations."""
+    if evaluations is not None:
+        return Settings(seed=seed, max_evaluations=evaluations, max_wall_s=budget_s)
+    kind = workload.partition(":")[2].partition("-")[0]
+    return Settings(seed=seed, max_wall_s=budget_s or BUDGET_S.get(kind, BUDGET_S["gemm"]))
 
 
 def _table(group: str, rows: list[Row]) -> Table:
     """Medians over the seeds per workload, and the geometric means of the group."""
     table = Table(title=f"Rewriter alone: {group} (medians of seeds, simulated cycles)")
-    for column in ("workload", "best", "over naive", "worst", "over library", "over tuned"):
+    over = [f"over {name}" for name in BASELINES]
+    for column in ("workload", "best", "over naive", "worst", *over):
         table.add_column(column, justify="left" if column == "workload" else "right")
-    for column in ("utilisation", "evals", "wall", "failed checks"):
+    for column in ("utilisation", "evals", "wall", "CPU", "failed checks"):
         table.add_column(column, justify="right")
     speedups, utilizations = [], []
     for workload in dict.fromkeys(row.workload for row in rows):
@@ -162,10 +192,11 @@ def _table(group: str, rows: list[Row]) -> Table:
             f"{statistics.median(r.best_cycles for r in runs):,.0f}",
             f"{speedups[-1]:.2f}x",
             f"{min(r.speedup for r in runs):.2f}x",
-            *(_over(runs, name) for name in ("library", "tuned")),
+            *(_over(runs, name) for name in BASELINES),
             f"{100 * utilizations[-1]:.1f} %",
             f"{statistics.median(r.evaluations for r in runs):.0f}",
             f"{statistics.median(r.wall_s for r in runs):.0f} s",
+            f"{statistics.median(r.cpu_s for r in runs):.0f} s",
             str(sum(r.failed_checks for r in runs)),
         )
     table.add_section()
@@ -173,7 +204,7 @@ def _table(group: str, rows: list[Row]) -> Table:
         "geometric mean",
         "",
         f"{statistics.geometric_mean(speedups):.2f}x",
-        *("", "", ""),
+        *[""] * (1 + len(BASELINES)),
         f"{100 * statistics.geometric_mean(utilizations):.1f} %",
     )
     return table

@@ -105,6 +105,19 @@ def test_a_function_that_calls_itself_is_not_inlined(machine: Machine) -> None:
     assert "calls itself" in reasons[0]
 
 
+def test_jumps_leave_the_code_around_them_modelled(machine: Machine) -> None:
+    body = (
+        "for (int i = 0; i < 4; i++) mvin(&A[i][0], SPAD(i), 16, 1);\n"
+        "int n = 0;\nagain: fence();\nif (n++ < 3) goto again;\n"
+        "for (int i = 0; i < 4; i++) mvin(&A[i][0], SPAD(i), 16, 1);"
+    )
+    stmts = lifted(machine, body)
+    assert sum(isinstance(s, Loop) for s in stmts) == 2
+    assert [s.line for s in stmts if isinstance(s, Opaque) and "goto" in s.reason] == [4]
+    again = emit(lift(HEAD + body + "}", machine))
+    assert again.index("int n = 0;") < again.index("again: fence();") < again.index("goto again;")
+
+
 def test_text_says_where_it_stood(machine: Machine) -> None:
     stmts = lifted(machine, "fence();\n#define N 3\n\nhelper(N);")
     assert [s.line for s in stmts if isinstance(s, Opaque)] == [5]

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kernel_model import gemm_is_right
+from kernel_model import gemm, gemm_is_right
 
 from tilewright.cli.main import main
 from tilewright.core.errors import InputError
 from tilewright.proposers.rewriter import by_hand
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.targets.gemmini.naive import naive_gemm
 
 SHAPE = (96, 128, 64)
 WORKLOAD = "gemmini:gemm-96x128x64"
@@ -23,7 +22,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def kernel(tmp_path: Path) -> Path:
     file = tmp_path / "kernel.c"
-    file.write_text(naive_gemm(*SHAPE))
+    file.write_text(gemm(*SHAPE))
     return file
 
 
@@ -102,7 +101,7 @@ def test_bad_files_and_options_are_refused(rewrite: Run, kernel: Path, tmp_path:
 
 
 def test_every_listed_step_applies(machine: Machine) -> None:
-    kernel = by_hand.read(naive_gemm(40, 100, 72), machine)
+    kernel = by_hand.read(gemm(40, 100, 72), machine)
     steps = [found.step for found in by_hand.applicable(kernel, machine)]
     assert len(steps) > 20
     for step in steps:
@@ -112,7 +111,7 @@ def test_every_listed_step_applies(machine: Machine) -> None:
 
 
 def test_what_is_left_out_is_completed_by_the_best_place(machine: Machine) -> None:
-    kernel = by_hand.read(naive_gemm(*SHAPE), machine)
+    kernel = by_hand.read(gemm(*SHAPE), machine)
     _, (step,) = by_hand.carried_out(kernel, machine, "retile 4")
     assert step.technique == "retile"
     assert step.arguments[1] == "4"

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
-from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, walk
+from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffers
+from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.parameters import slot_counts, tile_factors, unroll_factors
 from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
 from tilewright.proposers.rewriter.rewrites.early import load_early
@@ -168,24 +170,34 @@ def _loops(*variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
 
 def _product_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     """Loops around nothing but products: where the core's instructions per command matter."""
-    for label, loop, _ in labelled_loops(kernel.body):
+    for label, loop, above in labelled_loops(kernel.body):
         if all(machine.unit(c.name) == "execute" for c in commands(loop.body)):
-            for factor in ("0", "2", "4"):
-                yield label, factor
+            for factor in unroll_factors(loop, above):
+                yield label, str(factor)
 
 
-def _moved_in_loops(unit: str, *variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
-    """Buffers that are filled by this unit, with each loop around all their uses and variant."""
+def _tiled_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    for label, loop, above in labelled_loops(kernel.body):
+        for factor in tile_factors(kernel, machine, loop, above):
+            yield label, str(factor)
 
-    def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-        for buffer in find_buffers(kernel, machine):
-            if {machine.unit(a.command.name) for a in buffer.writers} >= {unit}:
-                for label, loop, _ in labelled_loops(kernel.body):
-                    if all(loop in a.above for a in buffer.accesses):
-                        for variant in variants:
-                            yield buffer.name, label, variant
 
-    return sites
+def _filled_in_loops(
+    kernel: Kernel, machine: Machine, unit: str
+) -> Iterator[tuple[Buffer, str, Loop, Body]]:
+    """Buffers that are filled by this unit, with each loop around all their uses."""
+    for buffer in find_buffers(kernel, machine):
+        if {machine.unit(a.command.name) for a in buffer.writers} >= {unit}:
+            for label, loop, above in labelled_loops(kernel.body):
+                if all(loop in a.above for a in buffer.accesses):
+                    yield buffer, label, loop, above
+
+
+def _loaded_in_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    cost = estimate(kernel, machine)
+    for buffer, label, loop, above in _filled_in_loops(kernel, machine, "load"):
+        for slots in slot_counts(buffer, loop, above, cost):
+            yield buffer.name, label, str(slots)
 
 
 def _on_loop(rewrite: Callable[[Kernel, Machine, Loop], Kernel]) -> Callable[..., Kernel]:
@@ -203,9 +215,10 @@ def _on_loop_by(rewrite: Callable[[Kernel, Machine, Loop, int], Kernel]) -> Call
 
 
 def _accumulator_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    for site in _moved_in_loops("execute", "2")(kernel, machine):
-        for how in ("in-place", "delayed"):
-            yield *site, how
+    for buffer, label, _, _ in _filled_in_loops(kernel, machine, "execute"):
+        for slots in sorted({2, max(2, machine.spaces[buffer.space].banks)}):
+            for how in ("in-place", "delayed"):
+                yield buffer.name, label, str(slots), how
 
 
 def _accumulator(
@@ -270,7 +283,7 @@ CATALOGUE: Mapping[str, Technique] = {
         _LOADS | _CORE,
     ),
     "double-buffer": Technique(
-        _moved_in_loops("load", "2", "3"),
+        _loaded_in_loops,
         _on_slots(multibuffer),
         "give {0} {2} slots, used in turn by the iterations of loop {1}",
         _LOADS | {"dependency"},
@@ -283,7 +296,7 @@ CATALOGUE: Mapping[str, Technique] = {
         _STORES,
     ),
     "pipeline": Technique(
-        _moved_in_loops("load", "2", "3"),
+        _loaded_in_loops,
         _on_slots(prefetch),
         "issue the loads of {0} for the next iteration of loop {1} before the work of this one, "
         "into one of {2} slots",
@@ -302,7 +315,7 @@ CATALOGUE: Mapping[str, Technique] = {
         _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)", _CORE
     ),
     "retile": Technique(
-        _loops("2", "4"),
+        _tiled_loops,
         _on_loop_by(retile),
         "work on {1} neighbouring tiles of loop {0} at once, sharing what they load",
         _LOADS | _CORE,

@@ -53,8 +53,8 @@ from tilewright.proposers.rewriter.lift_syntax import (
     comma_separated,
     comment_lines,
     declared_name,
-    descendants,
     identifiers,
+    jumped_over,
     leaves_early,
     parameters,
     pointer_levels,
@@ -90,9 +90,6 @@ class Lifter:
 
     def function_body(self, block: Node) -> Body:
         """The statements of the kernel."""
-        if any(n.type in ("goto_statement", "labeled_statement") for n in descendants(block)):
-            inside = self._opaque(block, "control flow by goto")
-            return (replace(inside, text=inside.text[1:-1].strip()),)
         self._unmodelled = self.pinned & self._assigned(block)
         return self._block(block, self.outermost.inner())
 
@@ -100,7 +97,12 @@ class Lifter:
         result: list[Stmt] = []
         notes: list[str] = []
         last_line = -1
+        jumping = jumped_over(block)
         for node in block.named_children:
+            if node in jumping:
+                if node == jumping[0]:
+                    result.append(self._jumps(jumping))
+                continue
             if node.type == "comment":
                 lines = comment_lines(node)
                 behind_it = node.start_point[0] == last_line and len(lines) == 1
@@ -116,6 +118,14 @@ class Lifter:
                 notes = []
             result.extend(stmts)
         return tuple(result)
+
+    def _jumps(self, nodes: list[Node]) -> Opaque:
+        """The statements that jumps may repeat or leave out, as one text."""
+        parts = [self._opaque(node, "control flow by goto") for node in nodes]
+        names = frozenset().union(*(part.names for part in parts))
+        result = replace(parts[0], text="\n  ".join(part.text for part in parts), names=names)
+        self._writes[result] = frozenset().union(*(self._writes[part] for part in parts))
+        return result
 
     def _statement(self, node: Node, scope: Scope) -> Body:
         """Statements for one node, in a scope that declarations and assignments change."""
@@ -341,7 +351,8 @@ class Lifter:
         body = function.child_by_field_name("body") if function is not None else None
         if function is None or body is None:
             raise NotModelled(f"call of {name}")
-        if name in self._calls or len(self._calls) >= _DEEPEST:
+        recursive = name in identifiers(body)
+        if recursive or name in self._calls or len(self._calls) >= _DEEPEST:
             raise NotModelled(f"call of {name}, which calls itself")
         inner = scope.function(self.outermost)
         reader = self._reader(scope)

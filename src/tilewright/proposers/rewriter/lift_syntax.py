@@ -92,6 +92,18 @@ def leaves_early(node: Node) -> bool:
     )
 
 
+def jumped_over(block: Node) -> list[Node]:
+    """The statements of a block from the first to the last that holds a `goto` or a label."""
+    children = block.named_children
+    odd = [
+        number
+        for number, child in enumerate(children)
+        if b"goto" in (child.text or b"") or b":" in (child.text or b"")
+        if any(n.type in ("goto_statement", "labeled_statement") for n in descendants(child))
+    ]
+    return children[odd[0] : odd[-1] + 1] if odd else []
+
+
 def comment_lines(node: Node) -> list[str]:
     """The lines of a comment without its marks."""
     text = text_of(node)

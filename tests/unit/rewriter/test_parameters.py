@@ -1,0 +1,54 @@
+"""Numbers for rewrites follow from trip counts, memories and times."""
+
+from __future__ import annotations
+
+from kernel_model import gemm
+
+from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
+from tilewright.proposers.rewriter.buffers import find_buffer
+from tilewright.proposers.rewriter.cost import Cost
+from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.parameters import slot_counts, tile_factors, unroll_factors
+
+
+def start(machine: Machine, m: int, n: int, k: int) -> Kernel:
+    return simplify(lift(gemm(m, n, k), machine))
+
+
+def loop(kernel: Kernel, label: str) -> tuple[Loop, Body]:
+    return next((one, above) for name, one, above in labelled_loops(kernel.body) if name == label)
+
+
+def test_tiles_fill_the_smallest_memory_and_no_more(machine: Machine) -> None:
+    kernel = start(machine, 4096, 64, 64)  # 64 of 1024 accumulator rows: room for 16 tiles
+    assert tile_factors(kernel, machine, *loop(kernel, "i")) == [2, 4, 16]
+    few = start(machine, 48, 64, 64)
+    assert tile_factors(few, machine, *loop(few, "i")) == [2, 3]
+    prime = start(machine, 16 * 13, 64, 64)
+    assert tile_factors(prime, machine, *loop(prime, "i")) == [2, 4, 13]
+    large_prime = start(machine, 16 * 31, 64, 64)
+    assert tile_factors(large_prime, machine, *loop(large_prime, "i")) == [2, 4, 16]
+
+
+def test_unrolling_divides_and_fits(machine: Machine) -> None:
+    kernel = start(machine, 64, 64, 64)
+    assert unroll_factors(*loop(kernel, "jj")) == [0, 2]
+    long = start(machine, 64, 64, 16 * 49)
+    assert unroll_factors(*loop(long, "k")) == [7]
+    assert unroll_factors(*loop(start(machine, 64, 100, 64), "jj")) == []
+
+
+def test_short_iterations_need_more_slots(machine: Machine) -> None:
+    kernel = start(machine, 64, 64, 1024)
+    buffer = find_buffer(kernel, machine, "A")
+    around, above = loop(kernel, "k")
+    iterations = 4 * 64
+
+    def busy(cycles: float) -> Cost:
+        return Cost(array=cycles * iterations, moves=0, core=0, exposed=0, loaded_rows=0)
+
+    assert slot_counts(buffer, around, above, busy(1000)) == [2, 3]
+    assert max(slot_counts(buffer, around, above, busy(40))) == 4
+    assert max(slot_counts(buffer, around, above, busy(1))) == 8
