@@ -49,6 +49,7 @@ def test_random_rewrites_keep_the_product(
     ("shape", "steps"),
     [
         ((33, 30, 200), "unroll k 0; overwrite C"),
+        ((40, 100, 72), "block-load B j; resident B i inside; resident A j at-first-use"),
         ((64, 192, 128), "unroll j 0; overwrite C"),
         ((40, 100, 72), "unroll k 0; block-load B j"),
         ((96, 64, 64), "resident B i at-first-use; double-buffer C i 3; block-load B i"),
@@ -76,6 +77,8 @@ def test_known_hard_sequences(machine: Machine, shape: tuple[int, int, int], ste
         except NotApplicable:
             continue
         assert gemm_is_right(kernel, *shape), text
+        again = lift(emit(kernel), machine)
+        assert list(trace(again.body)) == list(trace(kernel.body)), text
 
 
 @pytest.mark.parametrize("technique", sorted(CATALOGUE))

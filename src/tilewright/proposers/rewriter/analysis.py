@@ -170,6 +170,8 @@ def _simplify_one(stmt: Stmt, env: Env) -> Body:
 
 
 def _simplify_loop(loop: Loop, env: Env) -> Body:
+    if loop.var in env and not has_opaque(loop.body):
+        loop = _unshadowed(loop, env)
     fewest, most = trips(loop, env)
     if most == 0:
         return ()
@@ -189,6 +191,22 @@ def _only_first(loop: Loop, body: Body) -> bool:
     return bool(body) and all(
         isinstance(s, Guard) and not s.orelse and first in s.condition for s in body
     )
+
+
+def _unshadowed(loop: Loop, env: Env) -> Loop:
+    """A loop inside another one over the same variable, over a variable of its own."""
+    inner = rebuilt(
+        loop.body,
+        lambda s: (_unshadowed(s, env),) if isinstance(s, Loop) and s.var == loop.var else None,
+    )
+    loop = replace(loop, body=inner)
+    taken = {s.var for s in walk(loop.body) if isinstance(s, Loop)} | set(env)
+    fresh = loop.var + "_"
+    while fresh in taken:
+        fresh += "_"
+    (renamed,) = _renamed((loop,), loop.var, fresh)
+    assert isinstance(renamed, Loop)
+    return renamed
 
 
 def with_notes(body: Body, notes: tuple[str, ...]) -> Body:
