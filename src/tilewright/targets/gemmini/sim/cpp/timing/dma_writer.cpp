@@ -83,7 +83,8 @@ void DmaWriter::scale_row() {
 void DmaWriter::read_row(bool has_room) {
   if (reads_.empty() || reads_.front().ready > clock_.now || !has_room) return;
   RowStore row = reads_.front();
-  if (row.in_accumulator && read_.size() >= static_cast<std::size_t>(config_.accumulator_held_rows)) return;
+  const auto held_rows = static_cast<std::size_t>(config_.accumulator_held_rows);
+  if (row.in_accumulator && read_.size() >= held_rows) return;
   const bool is_blocked = row.in_accumulator
                               ? ports_.accumulator_adds & ports_.accumulator.bit(row.row)
                               : ports_.scratchpad_writes & ports_.scratchpad.bit(row.row);

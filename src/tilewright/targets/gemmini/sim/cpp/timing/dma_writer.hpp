@@ -40,7 +40,9 @@ class DmaWriter {
 
   void tick();
 
-  bool is_busy() const { return !answers_.empty() || !scaled_.empty() || !read_.empty() || !reads_.empty(); }
+  bool is_busy() const {
+    return !answers_.empty() || !scaled_.empty() || !read_.empty() || !reads_.empty();
+  }
   void add_wakeups(Wakeup& wakeup) const;
 
  private:

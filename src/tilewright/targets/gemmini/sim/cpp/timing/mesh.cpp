@@ -7,7 +7,8 @@ namespace {
 Cycle latency(const Config& config) {
   const int dim = config.array_dim;
   const int step = config.array_tile_latency + 1;
-  return static_cast<Cycle>(config.array_input_delay + dim * step + (dim - 1) * step + config.array_output_delay);
+  return static_cast<Cycle>(config.array_input_delay + dim * step + (dim - 1) * step +
+                            config.array_output_delay);
 }
 
 }  // namespace
