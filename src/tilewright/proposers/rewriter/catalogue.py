@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffers
 from tilewright.proposers.rewriter.cost import estimate
-from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands, walk
+from tilewright.proposers.rewriter.ir import Body, Guard, Kernel, Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.parameters import slot_counts, tile_factors, unroll_factors
 from tilewright.proposers.rewriter.placement import spread
@@ -245,6 +245,24 @@ def _split_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
             yield label, str(factor)
 
 
+def _products_alone(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """Loops around nothing but products."""
+    for label, loop, _ in labelled_loops(kernel.body):
+        if all(machine.unit(c.name) == "execute" for c in commands(loop.body)):
+            yield (label,)
+
+
+def _tested_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """Loops whose variable is tested inside, at the end that the test tells apart."""
+    for label, loop, _ in labelled_loops(kernel.body):
+        tests = [c for s in walk(loop.body) if isinstance(s, Guard) for c in s.condition]
+        found = {c.op for c in tests if loop.var in c.left.names() | c.right.names()}
+        if found & {"==", "!=", ">", ">="}:
+            yield label, "first"
+        if found & {"<", "<="}:
+            yield label, "last"
+
+
 def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
     return peel(kernel, machine, _loop(kernel, label), which)
 
@@ -327,7 +345,7 @@ CATALOGUE: Mapping[str, Technique] = {
         _CORE,
     ),
     "tail-first": Technique(
-        _loops(),
+        _products_alone,
         _on_loop(tail_first),
         "split the ragged last iteration of loop {0} off and run it before the others",
         _CORE,
@@ -405,7 +423,7 @@ CATALOGUE: Mapping[str, Technique] = {
         _CORE | {"dependency"},
     ),
     "peel": Technique(
-        _loops("first", "last"),
+        _tested_loops,
         _peeled,
         "take the {1} iteration out of loop {0}, and with it the tests for it",
         _CORE,

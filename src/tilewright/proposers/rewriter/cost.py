@@ -21,6 +21,8 @@ from tilewright.proposers.rewriter.ir import (
     Kernel,
     Loop,
     Stmt,
+    children,
+    commands,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -63,6 +65,7 @@ def estimate(kernel: Kernel, machine: Machine) -> Cost:
     rows = {c: _rows(c, machine, kernel) for c in runs if isinstance(c, Command)}
     array = moves = core = loaded = 0.0
     clash = _clashing(buffers, machine)
+    latching = _latching(kernel.body, machine)
     for stmt, times in runs.items():
         if isinstance(stmt, Loop):
             core += times * CORE_ITERATION
@@ -75,7 +78,8 @@ def estimate(kernel: Kernel, machine: Machine) -> Cost:
             elif unit == "store":
                 moves += times * (rows[stmt] * STORE_ROW + MOVE_OVERHEAD)
             elif machine.attribute(stmt.name, "uses"):
-                array += times * rows[stmt] * (2 if stmt in clash else 1)
+                busy = max(rows[stmt], latching.get(stmt, 0.0))
+                array += times * busy * (2 if stmt in clash else 1)
     exposed = sum(_exposed(b, machine, runs, rows, array) for b in buffers)
     return Cost(array, moves, core, exposed, loaded)
 
@@ -131,6 +135,23 @@ def _rows(command: Command, machine: Machine, kernel: Kernel) -> float:
 
 def _above(body: Body) -> Mapping[object, Body]:
     return dict(walk_paths(body))
+
+
+def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
+    """Rows that the next product's new operand takes to latch, meanwhile, per product.
+
+    None where that product keeps the operand: then a short product takes only its own rows.
+    """
+    result: dict[Command, float] = {}
+    following: Command | None = None
+    for stmt in reversed(body):
+        result |= _latching(children(stmt), machine)
+        products = [c for c in commands((stmt,)) if machine.attribute(c.name, "uses")]
+        kept = following is not None and machine.attribute(following.name, "keeps")
+        if isinstance(stmt, Command) and products and not kept:
+            result[stmt] = float(machine.attribute(stmt.name, "max_rows") or 0)
+        following = products[0] if products else following
+    return result
 
 
 def _clashing(buffers: list[Buffer], machine: Machine) -> set[Command]:

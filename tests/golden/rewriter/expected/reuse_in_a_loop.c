@@ -20,15 +20,10 @@ void kernel(const int8_t X[96][128], const int8_t W[128][128], int8_t Y[96][128]
           mvin(&X[r + rr][d], SPAD(rr + 4096), 16, 16);
         }
         for (int p = 0; p < 4; p++) {
-          for (int rr = 0; rr < 32; rr += 16) {
-            if (rr == 0) {
-              preload(SPAD(16 * p), ACC(16 * p + 4 * rr) | ACCUMULATE, 16, 16, 16, 16);
-              compute_preloaded(SPAD(rr + 4096), NONE, 16, 16, 16, 16);
-            } else {
-              preload(NONE, ACC(16 * p + 4 * rr) | ACCUMULATE, 16, 16, 16, 16);
-              compute_accumulated(SPAD(rr + 4096), NONE, 16, 16, 16, 16);
-            }
-          }
+          preload(SPAD(16 * p), ACC(16 * p) | ACCUMULATE, 16, 16, 16, 16);
+          compute_preloaded(SPAD(4096), NONE, 16, 16, 16, 16);
+          preload(NONE, ACC(16 * p + 64) | ACCUMULATE, 16, 16, 16, 16);
+          compute_accumulated(SPAD(4112), NONE, 16, 16, 16, 16);
         }
       }
       for (int p = 0; p < 64; p += 16) {

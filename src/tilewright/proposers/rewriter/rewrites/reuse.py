@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.analysis import env_of, trips
+from tilewright.proposers.rewriter.analysis import (
+    at_value,
+    env_of,
+    labelled_loops,
+    simplify,
+    trips,
+    with_notes,
+)
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.expr import var
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
-    Compare,
     Guard,
     Kernel,
     Local,
@@ -19,11 +25,10 @@ from tilewright.proposers.rewriter.ir import (
     Stmt,
     Text,
     expressions,
-    rebuilt,
     same_code,
-    walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.loops import tail_first
 
 
 def reuse_latched(kernel: Kernel, machine: Machine) -> Kernel:
@@ -32,17 +37,23 @@ def reuse_latched(kernel: Kernel, machine: Machine) -> Kernel:
     Before: `latch(B, C0); product(A0); latch(B, C1); product(A1);`
     After:  `latch(B, C0); product(A0); latch(none, C1); keeping_product(A1);`
     Before: `for i { latch(B, C(i)); product(A(i)); }`
-    After:  `for i { if (i == 0) { latch(B, C(i)); product(A(i)); } else { latch(none, ..); .. } }`
+    After:  `latch(B, C(0)); product(A(0));  for (i = 16; ..) { latch(none, C(i)); .. }`
 
-    Legal when nothing between the two products latches another operand, sets the array or writes
-    the rows of this one. The first product in a loop stays as it is.
+    A ragged last iteration goes first where the order does not matter (`tail_first`). Legal when
+    nothing between the two products latches another operand, sets the array or writes the rows of
+    this one. The first product in a loop stays as it is.
     """
     kept = _Names.of(machine)
+    start = kernel
+    for label in [label for label, s, _ in labelled_loops(kernel.body) if _is_repeated(s, machine)]:
+        loop = next(s for found, s, _ in labelled_loops(kernel.body) if found == label)
+        with suppress(NotApplicable):
+            kernel = simplify(tail_first(kernel, machine, loop))
     body = _straight(kernel.body, machine, kept)
-    body = _repeated(kernel.with_body(body), machine, kept)
+    body = _repeated(body, (), machine, kept)
     if same_code(body, kernel.body):
         raise NotApplicable("no product follows one with the same latched operand")
-    return kernel.with_body(body)
+    return start.with_body(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +103,42 @@ def _inside(stmt: Stmt, machine: Machine, kept: _Names) -> Stmt:
     return stmt
 
 
-def _repeated(kernel: Kernel, machine: Machine, kept: _Names) -> Body:
+def _repeated(body: Body, above: Body, machine: Machine, kept: _Names) -> Body:
     """Loops of one product whose latched operand does not change: all but the first find it."""
-    new: dict[Stmt, Body] = {}
-    for stmt, above in walk_paths(kernel.body):
+    result: list[Stmt] = []
+    for stmt in body:
+        inside = (*above, stmt)
         if isinstance(stmt, Loop) and _is_repeated(stmt, machine):
-            if trips(stmt, env_of(above))[0] < 2:
-                continue
-            latch, product = stmt.body
-            assert isinstance(latch, Command)
-            assert isinstance(product, Command)
-            later = _reusing(latch, product, machine, kept)
-            first = Guard((Compare("==", var(stmt.var), stmt.lower),), stmt.body, later)
-            new[stmt] = (replace(stmt, body=(first,)),)
-    return rebuilt(kernel.body, new.get)
+            result.extend(
+                _after_first(stmt, result[-2:], trips(stmt, env_of(above))[0], machine, kept)
+            )
+        elif isinstance(stmt, Loop):
+            result.append(replace(stmt, body=_repeated(stmt.body, inside, machine, kept)))
+        elif isinstance(stmt, Guard):
+            yes, no = (_repeated(b, inside, machine, kept) for b in (stmt.body, stmt.orelse))
+            result.append(replace(stmt, body=yes, orelse=no))
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+def _after_first(
+    loop: Loop, before: list[Stmt], fewest: float, machine: Machine, kept: _Names
+) -> Body:
+    """A loop of one product whose operand the product before it, or its own first, latched."""
+    latch, product = loop.body
+    assert isinstance(latch, Command)
+    assert isinstance(product, Command)
+    later = replace(loop, body=_reusing(latch, product, machine, kept))
+    if len(before) == 2 and _is_pair(before[0], before[1], machine):
+        earlier = before[0]
+        assert isinstance(earlier, Command)
+        if _latched(earlier, machine) == _latched(latch, machine):
+            return (later,)
+    if fewest < 2:
+        return (loop,)
+    first = with_notes(at_value(loop.body, loop.var, loop.lower), loop.notes)
+    return (*first, replace(later, lower=loop.lower + loop.step, notes=()))
 
 
 def _is_repeated(loop: Loop, machine: Machine) -> bool:
