@@ -215,35 +215,6 @@ def test_a_refused_key_pauses_and_the_same_command_goes_on(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("toy")
-def test_an_exhausted_quota_pauses_and_nothing_is_paid_twice(
-    tmp_path: Path, server: ModelServer
-) -> None:
-    """Calls under way when the quota ran out still end well: they are paid for, and kept."""
-    name = f"openai/a@{server.url}?price=1:2"
-    optimize(tmp_path / "undisturbed", name, iterations=4)
-    server.requests.clear()
-    server.headers.clear()
-    no_money = Behaviour(kind="insufficient_quota", status=429, text="no money")
-    late = [Behaviour(delay_s=0.5), Behaviour(delay_s=0.7)]
-    server.script = [Behaviour()] * 9 + [*late, no_money]
-    with pytest.raises(ModelError, match=r"quota of model .* is exhausted"):
-        optimize(tmp_path / "paused", name, iterations=4)
-    storage = open_project(tmp_path / "paused")
-    assert storage.run("latest").status == "interrupted"
-    storage.close()
-    paid = [headers["idempotency-key"] for headers in server.headers[:11]]
-    server.script = [Behaviour()]
-    asked_before = len(server.headers)
-    assert optimize(tmp_path / "paused", name, iterations=4).status == "finished"
-    assert trajectory(tmp_path / "paused") == trajectory(tmp_path / "undisturbed")
-    paid += [headers["idempotency-key"] for headers in server.headers[asked_before:]]
-    assert len(set(paid)) == len(paid)
-    spent = {call.key: call.usd for call in calls_of(tmp_path / "paused")}
-    assert spent == {call.key: call.usd for call in calls_of(tmp_path / "undisturbed")}
-    assert set(spent) == set(paid)
-
-
-@pytest.mark.usefixtures("toy")
 def test_recorded_and_replayed(tmp_path: Path, server: ModelServer) -> None:
     name = f"openai/a@{server.url}?key_env=ABSENT_KEY"
     os.environ["ABSENT_KEY"] = CANARY

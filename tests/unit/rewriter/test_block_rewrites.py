@@ -188,6 +188,18 @@ def test_what_does_not_fit_is_refused(
         CATALOGUE[step.split()[0]].apply(kernel, floats, *step.split()[1:])
 
 
+@pytest.mark.parametrize(
+    "steps", ["offload t; offload t", "hoist-loads t; offload t; early-loads t; offload t"]
+)
+def test_the_first_product_of_a_sum_is_the_first_one_issued(floats: Machine, steps: str) -> None:
+    """Wherever its term stands in the sum."""
+    source = SOURCE.replace("h[t + 1][e] += part[e]", "h[t + 1][e] = part[e] - h[t + 1][e]")
+    start = simplify(lift(source, floats))
+    given = arrays(start)
+    found = results(after(steps, floats, source), given)
+    np.testing.assert_allclose(found["h"], results(start, given)["h"])
+
+
 def test_repeated_commands_become_loops_and_issue_the_same(floats: Machine) -> None:
     kernel = after(RESIDENT, floats)
     flat: list[str] = []

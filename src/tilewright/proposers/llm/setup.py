@@ -19,19 +19,13 @@ from tilewright.proposers.llm.models import Model, parse_model
 from tilewright.proposers.llm.prices import Price, price_of
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
-from tilewright.proposers.llm.providers.base import find_key, install_command
-from tilewright.proposers.llm.providers.bedrock import require_region
+from tilewright.proposers.llm.providers.base import find_key
 
-SDKS = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "google": "google.genai",
-    "bedrock": "boto3",
-}
+SDKS = {"anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
 
 
 def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:
-    """`ConfigurationError` if key, package, program or region is missing. Reaches no network."""
+    """`ConfigurationError` when key, package or program is missing. Reaches no network."""
     if model.provider == "command":
         program = shlex.split(model.target)[0]
         if shutil.which(program) is None:
@@ -44,11 +38,9 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
     if package is not None and not _installed(package):
         raise ConfigurationError(
             f"model {model.name} needs the Python package {package}: install it with "
-            f"`{install_command(model)}`."
+            f'`pip install "tilewright[{model.provider}]"`.'
         )
     find_key(model, environment)
-    if model.provider == "bedrock":
-        require_region(model)
 
 
 def prices_of(names: Sequence[str]) -> dict[str, Price | None]:

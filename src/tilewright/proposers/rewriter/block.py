@@ -7,28 +7,32 @@ A block's kernel carries its settings in its moves (`settings.resolved`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tilewright.proposers.rewriter.analysis import (
     at_value,
     env_of,
+    labelled_loops,
     simplify,
     trips,
 )
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.expr import Expr, bounds
 from tilewright.proposers.rewriter.ir import (
     Assign,
     Body,
     Command,
     Dram,
+    Guard,
     Kernel,
     Local,
     Loop,
     Operand,
     Stmt,
+    children,
     commands,
     rebuilt,
     walk,
@@ -150,6 +154,17 @@ class Block:
         )
 
     @cached_property
+    def taken(self) -> frozenset[tuple[str, int]]:
+        """Local rows that anything uses."""
+        inside = {
+            (t.local.space, row)
+            for command in commands(self.body)
+            for t in touches(command, self.machine)
+            for row in t.rows
+        }
+        return self.outside | inside
+
+    @cached_property
     def webs(self) -> list[Web]:
         """All webs of the body that are defined inside and used nowhere else."""
         return find_webs(self)
@@ -183,6 +198,35 @@ def on_block(rewrite: Callable[[Block], Block]) -> Callable[[Kernel, Machine, Lo
 
     apply.__doc__ = rewrite.__doc__
     return apply
+
+
+def block_loops(kernel: Kernel, machine: Machine) -> Iterator[str]:
+    """Labels of the outermost loops whose iterations are short enough for a block.
+
+    They compute whole products with their loads; loops inside them are part of their blocks.
+    """
+    chosen: list[Loop] = []
+    for label, loop, above in labelled_loops(kernel.body):
+        units = {machine.unit(c.name) for c in commands(loop.body)}
+        inside = any(outer in above for outer in chosen)
+        if inside or not {"load", "execute"} <= units:
+            continue
+        if _unrolled(loop.body, (*above, loop)) <= MAX_COMMANDS:
+            chosen.append(loop)
+            yield label
+
+
+def _unrolled(body: Body, above: Body) -> float:
+    """Commands of a body with its loops unrolled."""
+    total = 0.0
+    for stmt in body:
+        if isinstance(stmt, Command):
+            total += 1
+        elif isinstance(stmt, Loop):
+            total += trips(stmt, env_of(above))[1] * _unrolled(stmt.body, (*above, stmt))
+        elif isinstance(stmt, Guard):
+            total += _unrolled(children(stmt), above)
+    return total
 
 
 def block_of(kernel: Kernel, machine: Machine, loop: Loop) -> Block:
@@ -249,7 +293,8 @@ def constant(operand: Operand, what: str) -> int:
     raise NotApplicable(f"{what} is not a constant")
 
 
-def touches(command: Command, machine: Machine) -> list[Touch]:
+@lru_cache(maxsize=8192)
+def touches(command: Command, machine: Machine) -> tuple[Touch, ...]:
     """What a command of a block does to local rows; they must be constants."""
     result = []
     roles = machine.effects[command.name].operands
@@ -274,30 +319,33 @@ def touches(command: Command, machine: Machine) -> list[Touch]:
         writes = roles[position] == "local_write"
         adds = writes and any(machine.flags[f.name] == "accumulate" for f in local.flags)
         result.append(Touch(command, position, local, rows, writes, adds))
-    return result
+    return tuple(result)
 
 
-def touches_anywhere(command: Command, above: Body, machine: Machine) -> list[Touch]:
-    """The same for a command with loops around it: the rows of all iterations."""
-    loops = [s for s in above if isinstance(s, Loop)]
-    if not loops or not any(isinstance(o, Local) for o in command.operands):
-        return touches(command, machine)
-    inner = loops[-1]
-    fewest, most = trips(inner, env_of(above[: above.index(inner)]))
-    if fewest != most or not inner.lower.is_const:
-        raise NotApplicable(f"the number of iterations of loop {inner.var} varies")
-    result = []
-    rest = tuple(s for s in above if s is not inner)
-    for turn in range(int(most)):
-        copy = at_value((command,), inner.var, inner.lower + turn * inner.step)[0]
-        assert isinstance(copy, Command)
-        plain = replace(copy, operands=tuple(_without_flags(o) for o in copy.operands))
-        result.extend(touches_anywhere(plain, rest, machine))
-    return result
+def touches_anywhere(command: Command, above: Body, machine: Machine) -> Sequence[Touch]:
+    """The same for a command with loops around it: at least the rows of all iterations."""
+    env = env_of(above)
 
+    def most(operand: Operand) -> Operand:
+        high = bounds(operand, env)[1] if isinstance(operand, Expr) else 0.0
+        return Expr(int(high)) if isinstance(operand, Expr) and math.isfinite(high) else operand
 
-def _without_flags(operand: Operand) -> Operand:
-    return replace(operand, flags=()) if isinstance(operand, Local) else operand
+    operands: list[Operand] = []
+    spans: dict[int, int] = {}
+    for position, operand in enumerate(command.operands):
+        if isinstance(operand, Local):
+            low, high = bounds(operand.row, env)
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise NotApplicable("a local address has no bounds")
+            spans[position] = int(high - low)
+            operands.append(Local(operand.space, Expr(int(low))))
+        else:
+            operands.append(most(operand))
+    widest = touches(replace(command, operands=tuple(operands)), machine)
+    return [
+        replace(t, rows=frozenset(range(min(t.rows), max(t.rows) + spans[t.operand] + 1)))
+        for t in widest
+    ]
 
 
 def _blocks_apart(command: Command, machine: Machine) -> int:
@@ -407,14 +455,19 @@ def renamed(block: Block) -> Block:
     return moved(block, rows)
 
 
-def free_rows(machine: Machine, web: Web, taken: set[tuple[str, int]], count: int) -> int:
+def free_rows(machine: Machine, web: Web, taken: Set[tuple[str, int]], count: int) -> int:
     """The first free rows for a web: in the first bank if it streams, else in another."""
     space = machine.spaces[web.space]
     latched = any(machine.attribute(t.command.name, "latches") for t in web.readers)
     start = space.bank_rows if latched and space.banks > 1 else 0
-    first: int
-    for first in (*range(start, space.rows - count + 1), *range(start)):
-        if all((web.space, r) not in taken for r in range(first, first + count)):
+    used = sorted(r for name, r in taken if name == web.space)
+    for low, high in ((start, space.rows), (0, start)):
+        first = low
+        for row in used:
+            if row >= first + count:
+                break
+            first = max(first, row + 1)
+        if first + count <= high:
             return first
     raise NotApplicable(f"the values of an iteration do not fit {web.space}")
 

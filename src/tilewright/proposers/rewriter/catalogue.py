@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
+from tilewright.proposers.rewriter.block import block_loops
 from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffers
 from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Body, Guard, Kernel, Loop, commands, walk
@@ -79,7 +81,33 @@ class Step:
         """The rewritten, simplified kernel; `NotApplicable` where it does not fit."""
         if self.technique not in CATALOGUE:
             raise NotApplicable(f"there is no technique {self.technique}")
-        return simplify(CATALOGUE[self.technique].apply(kernel, machine, *self.arguments))
+        result = _applied(self, _Body(kernel), machine)
+        if isinstance(result, str):
+            raise NotApplicable(result)
+        return result
+
+
+class _Body:
+    """A kernel that is recognised by the statements of its body, which compare by identity."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __hash__(self) -> int:
+        return hash(self.kernel.body)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Body) and self.kernel.body == other.kernel.body
+
+
+@lru_cache(maxsize=2048)
+def _applied(step: Step, body: _Body, machine: Machine) -> Kernel | str:
+    """What a step makes of a kernel, or why it does not fit: asked again by plans and drafts."""
+    try:
+        changed = CATALOGUE[step.technique].apply(body.kernel, machine, *step.arguments)
+    except NotApplicable as refusal:
+        return str(refusal)
+    return simplify(changed)
 
 
 _PLACES = {
@@ -180,6 +208,11 @@ def _tiled_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     for label, loop, above in labelled_loops(kernel.body):
         for factor in tile_factors(kernel, machine, loop, above):
             yield label, str(factor)
+
+
+def _blocks(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    for label in block_loops(kernel, machine):
+        yield (label,)
 
 
 def _filled_in_loops(
@@ -369,37 +402,37 @@ CATALOGUE: Mapping[str, Technique] = {
         _CORE,
     ),
     "offload": Technique(
-        _loops(),
+        _blocks,
         _on_loop(offload),
         "let the accumulator add and negate what the core computes in loop {0}",
         _CORE | {"fence"},
     ),
     "share": Technique(
-        _loops(),
+        _blocks,
         _on_loop(share),
         "load what several products of an iteration of loop {0} use once",
         _LOADS | _CORE,
     ),
     "forward": Technique(
-        _loops(),
+        _blocks,
         _on_loop(forward),
         "hand results to the products of loop {0} that use them through the array, not memory",
         _LOADS | {"fence"},
     ),
     "carry": Technique(
-        _loops(),
+        _blocks,
         _on_loop(carry),
         "keep what an iteration of loop {0} stores for the next one in local memory",
         _LOADS | {"fence"},
     ),
     "hoist-loads": Technique(
-        _loops(),
+        _blocks,
         _on_loop(hoist_loads),
         "load what every iteration of loop {0} uses before it, by wide moves",
         _LOADS | _CORE,
     ),
     "early-loads": Technique(
-        _loops(),
+        _blocks,
         _on_loop(load_early),
         "issue the loads of an iteration of loop {0} before its products",
         _LOADS,

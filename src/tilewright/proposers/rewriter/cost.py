@@ -15,6 +15,7 @@ from tilewright.proposers.rewriter.analysis import env_of, trips
 from tilewright.proposers.rewriter.buffers import Access, Buffer, find_buffers
 from tilewright.proposers.rewriter.expr import Expr, bounds
 from tilewright.proposers.rewriter.ir import (
+    Assign,
     Body,
     Command,
     Guard,
@@ -40,6 +41,8 @@ BLOCKED = 0.5
 CORE_COMMAND = 6.0
 CORE_ITERATION = 3.0
 """Cycles of the core per command and per loop iteration."""
+CORE_ELEMENT = 30.0
+"""Cycles of the core per element that it computes itself, with the wait for what was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,18 @@ def estimate(kernel: Kernel, machine: Machine) -> Cost:
     runs = _runs(kernel.body)
     buffers = find_buffers(kernel, machine)
     rows = {c: _rows(c, machine, kernel) for c in runs if isinstance(c, Command)}
-    array = moves = core = loaded = 0.0
+    array = moves = core = loaded = waited = 0.0
     clash = _clashing(buffers, machine)
     latching = _latching(kernel.body, machine)
     for stmt, times in runs.items():
         if isinstance(stmt, Loop):
             core += times * CORE_ITERATION
+        elif isinstance(stmt, Assign):
+            core += times * CORE_ELEMENT
         elif isinstance(stmt, Command):
             core += times * CORE_COMMAND
             unit = machine.unit(stmt.name)
+            waited += LATENCY * times if unit == "sync" else 0.0
             if unit == "load":
                 moves += times * (rows[stmt] + MOVE_OVERHEAD)
                 loaded += times * rows[stmt]
@@ -80,7 +86,7 @@ def estimate(kernel: Kernel, machine: Machine) -> Cost:
             elif machine.attribute(stmt.name, "uses"):
                 busy = max(rows[stmt], latching.get(stmt, 0.0))
                 array += times * busy * (2 if stmt in clash else 1)
-    exposed = sum(_exposed(b, machine, runs, rows, array) for b in buffers)
+    exposed = waited + sum(_exposed(b, machine, runs, rows, array) for b in buffers)
     return Cost(array, moves, core, exposed, loaded)
 
 

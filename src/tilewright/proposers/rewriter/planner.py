@@ -10,7 +10,7 @@ from tilewright.core.records import History, Measured, MenuOption, Trial
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
-from tilewright.proposers.rewriter.ir import Kernel, same_code
+from tilewright.proposers.rewriter.ir import Assign, Command, Dram, Kernel, same_code, walk
 from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -28,6 +28,17 @@ FOLLOW_UPS: Mapping[str, float] = {
     "settings": 1,
 }
 """Techniques that may complete a plan after its first step, and how often they are drawn."""
+SERIAL_FOLLOW_UPS: Mapping[str, float] = {
+    "offload": 4,
+    "forward": 3,
+    "carry": 3,
+    "hoist-loads": 3,
+    "fences": 3,
+    "share": 2,
+    "early-loads": 1,
+    "settings": 1,
+}
+"""The same for kernels that load what they stored, or whose core computes on it."""
 LONGEST = 3
 """Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
 POOL = 3
@@ -87,10 +98,11 @@ def extended(
     steps: tuple[Step, ...], kernel: Kernel, machine: Machine, rng: random.Random, more: int
 ) -> tuple[tuple[Step, ...], Kernel]:
     """The steps with up to `more` follow-ups that apply and that the estimate does not reject."""
+    likely = SERIAL_FOLLOW_UPS if passes_through_memory(kernel, machine) else FOLLOW_UPS
     for _ in range(more):
         current = estimate(kernel, machine).total
         for _ in range(ATTEMPTS):
-            technique = rng.choices(list(FOLLOW_UPS), list(FOLLOW_UPS.values()))[0]
+            technique = rng.choices(list(likely), list(likely.values()))[0]
             found = next(_shuffled(kernel, machine, technique, rng), None)
             if found is not None and estimate(found[1], machine).total <= current:
                 steps, kernel = (*steps, found[0]), found[1]
@@ -106,6 +118,18 @@ def urgency(parent: Trial, technique: str) -> float:
     relieved = CATALOGUE[technique].relieves
     lost = sum(v for k, v in outcome.breakdown.items() if relieved & set(k.split("_")))
     return 1.0 + 3.0 * min(1.0, lost / outcome.latency)
+
+
+def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
+    """Whether some array is both stored and loaded, or the core computes on arrays itself."""
+    moved: dict[str, set[str]] = {"load": set(), "store": set()}
+    for stmt in walk(kernel.body):
+        if isinstance(stmt, Assign):
+            return True
+        if isinstance(stmt, Command) and machine.unit(stmt.name) in moved:
+            arrays = {o.array for o in stmt.operands if isinstance(o, Dram)}
+            moved[machine.unit(stmt.name)] |= arrays
+    return bool(moved["load"] & moved["store"])
 
 
 def _shuffled(

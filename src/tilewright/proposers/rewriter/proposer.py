@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
@@ -61,6 +62,9 @@ class RewriterProposer:
         count -= len(reused)
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
         drafts = draw(kernel, machine, brief.menu, parent, history, count - len(plans), rng)
+        if not (reused or drafts or plans):  # nothing that dropout left in the menu applies
+            whole = brief.target.menu_for(brief.workload)
+            drafts = draw(kernel, machine, whole, parent, history, count, rng)
         return reused + [_plan(parent, draft, before) for draft in drafts] + plans
 
     def _plans_from_ancestor(
@@ -124,6 +128,7 @@ class RewriterProposer:
         return self._machine[1]
 
 
+@lru_cache(maxsize=64)
 def _lifted(source: str, machine: Machine) -> Kernel:
     return simplify(lift(source, machine))
 

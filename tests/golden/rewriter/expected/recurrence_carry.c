@@ -19,7 +19,6 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
     mvin3(&W[0][4], SPAD(4), 4, 4);
     preload(SPAD(4100), ACC(0) | ACCUMULATE, 1, 4, 1, 4);
     compute_preloaded(SPAD(4), NONE, 4, 4, 1, 4);
-    fence();
     mvout(&y[t][0], ACC(0), 1, 4);
     fence();
     for (int b2 = 0; b2 < 8; b2 += 4) {
@@ -37,7 +36,6 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
     mvin3(&Z[4][0], SPAD(28), 4, 4);
     preload(SPAD(4104), ACC(8) | ACCUMULATE, 1, 4, 1, 4);
     compute_preloaded(SPAD(28), NONE, 4, 4, 1, 4);
-    fence();
     for (int b2 = 0; b2 < 8; b2 += 4) {
       mvout(&h[t + 1][b2], ACC(b2 + 4), 1, 4);
     }

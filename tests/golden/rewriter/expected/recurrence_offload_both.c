@@ -18,7 +18,6 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
     mvin(&h[t][4], SPAD(4100), 1, 4);
     preload(SPAD(4100), ACC(0) | ACCUMULATE, 1, 4, 1, 4);
     compute_preloaded(SPAD(4), NONE, 4, 4, 1, 4);
-    fence();
     mvout(&y[t][0], ACC(0), 1, 4);
     fence();
     for (int b2 = 0; b2 < 8; b2 += 4) {
@@ -36,7 +35,6 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
       preload(SPAD(b2 + 4120), ACC(b2 + 4) | ACCUMULATE, 1, 4, 1, 4);
       compute_preloaded(SPAD(b2 + 24), NONE, 4, 4, 1, 4);
     }
-    fence();
     for (int b2 = 0; b2 < 8; b2 += 4) {
       mvout(&h[t + 1][b2], ACC(b2 + 4), 1, 4);
     }

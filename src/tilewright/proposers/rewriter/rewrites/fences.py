@@ -59,6 +59,15 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
     return kernel.with_body(rebuilt(kernel.body, lambda s: () if s in gone else None))
 
 
+def is_ordered(kernel: Kernel, machine: Machine) -> bool:
+    """Whether the fences of a resolved kernel order all that needs it; False if not known."""
+    fences = {c for c in commands(kernel.body) if machine.unit(c.name) == "sync"}
+    try:
+        return _is_ordered(list(_followed(kernel, machine)), fences)
+    except NotApplicable:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class _Access:
     """One access in the order the core issues them, or a fence."""

@@ -21,7 +21,6 @@ from tilewright.proposers.rewriter.block_moves import (
     is_lossless,
     load_like,
     product_commands,
-    scaled,
     store_of,
 )
 from tilewright.proposers.rewriter.buffers import NotApplicable
@@ -33,11 +32,12 @@ from tilewright.proposers.rewriter.ir import (
     Flag,
     Local,
     Loop,
-    Operand,
     Stmt,
     walk,
 )
 from tilewright.proposers.rewriter.placement import ELSEWHERE
+from tilewright.proposers.rewriter.rewrites.factors import Edits, put_operand, scale_product
+from tilewright.proposers.rewriter.rewrites.fences import is_ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,32 @@ def _offloaded(block: Block, loop: Loop) -> Block:
         raise NotApplicable("a factor is no power of two")
     tiles = _tiles(made)
     _check_unused(block, loop, target, made)
-    new: dict[Stmt, list[Stmt]] = {}
+    edits = Edits()
+    new = edits.new
     stores: list[Stmt] = []
     for number, tile in enumerate(tiles):
-        stores.append(_summed(block, loop, target, terms, tile, ELSEWHERE + 64 * number, new))
+        stores.append(_summed(block, loop, target, terms, tile, ELSEWHERE + 64 * number, edits))
     for term in made:
         for part in term.parts:
             new[part.store] = []
-    new[loop] = [*stores, fence_of(block)]
     stores[0] = replace(stores[0], notes=loop.notes)
-    return without_dead_loads(block.changed({s: tuple(n) for s, n in new.items()}))
+    waiting = block.body[block.body.index(loop) - 1]
+    is_wait = isinstance(waiting, Command) and block.machine.unit(waiting.name) == "sync"
+    for gone, fences in ((True, []), (True, [fence_of(block)]), (False, [fence_of(block)])):
+        # The core's wait for the results is needed no longer, but perhaps one for the sum.
+        new[loop] = [*stores, *fences]
+        if is_wait:
+            new[waiting] = [] if gone else [waiting]
+        after = _edited(block, edits)
+        if is_ordered(after.kernel, block.machine):
+            return without_dead_loads(after)
+    raise NotApplicable("the order of the accesses to memory is not known to be kept")
+
+
+def _edited(block: Block, edits: Edits) -> Block:
+    copies = tuple(copy for _, copy in edits.copies.values())
+    changed = block.changed({s: tuple(n) for s, n in edits.new.items()})
+    return changed.with_body(changed.body, copies) if copies else changed
 
 
 def _term(block: Block, loop: Loop, factor: float, section: Section) -> _Term:
@@ -212,15 +228,23 @@ def _summed(
     terms: list[_Term],
     tile: list[_Part],
     row: int,
-    new: dict[Stmt, list[Stmt]],
+    edits: Edits,
 ) -> Command:
     """Rewrites all that one piece is the sum of; returns its store."""
     made = [t for t in terms if t.parts]
-    space, like = tile[0].web.space, tile[0].store
+    space, like, new = tile[0].web.space, tile[0].store, edits.new
     if block.machine.element(space) != element_of(block.kernel, target.array):
         raise NotApplicable(f"{target.array} has another type than {space}")
     apart = (tile[0].section.start - made[0].section.start).const
-    first = product_commands(block, tile[0].web.writers[0].command)[0]
+    writes = sorted(
+        (
+            (block.body.index(touch.command), touch, term.factor)
+            for term, part in zip(made, tile, strict=True)
+            for touch in part.web.writers
+        ),
+        key=lambda write: write[0],
+    )
+    first = product_commands(block, writes[0][1].command)[0]
     loads: list[Stmt] = []
     for term in (t for t in terms if not t.parts):
         section = replace(
@@ -233,14 +257,12 @@ def _summed(
     if loads:
         new.setdefault(first, [first])[:0] = loads
     begun = bool(loads)
-    for term, part in zip(made, tile, strict=True):
-        for touch in part.web.writers:
-            plain = Local(space, Expr(row))
-            local = adding(space, row, block.machine) if begun else plain
-            _replace(new, touch.command, touch.operand, local)
-            begun = True
-            if term.factor != 1.0:
-                _negate(block, touch.command, term.factor, row, new)
+    for _, touch, factor in writes:
+        local = adding(space, row, block.machine) if begun else Local(space, Expr(row))
+        put_operand(new, touch.command, touch.operand, local)
+        begun = True
+        if factor != 1.0:
+            scale_product(block, touch.command, factor, edits)
     whole = replace(tile[0].section, array=target.array, start=target.start + apart)
     return store_of(block, like, whole, Local(space, Expr(row), _flags(like)))
 
@@ -261,36 +283,6 @@ def _is_written(block: Block, section: Section, first: Stmt, loop: Loop) -> bool
             if stored is not None and stored.meets(section):
                 return True
     return False
-
-
-def _replace(new: dict[Stmt, list[Stmt]], command: Command, operand: int, value: Operand) -> None:
-    """One operand of a command replaced in its latest version."""
-    versions = new.setdefault(command, [command])
-    latest = versions[-1]
-    assert isinstance(latest, Command)
-    operands = (*latest.operands[:operand], value, *latest.operands[operand + 1 :])
-    versions[-1] = replace(latest, operands=operands)
-
-
-def _negate(
-    block: Block, member: Command, factor: float, row: int, new: dict[Stmt, list[Stmt]]
-) -> None:
-    """The factor of a product applied by a further load of the operand it streams."""
-    machine = block.machine
-    _, use = product_commands(block, member)
-    streamed = touches(use, machine)[0]
-    web = block.web_of(use, streamed.operand)
-    load = web.writers[0].command if web is not None and len(web.writers) == 1 else None
-    if load is None or machine.unit(load.name) != "load" or block.section(load) is None:
-        raise NotApplicable("the operand of a product is not loaded in this loop")
-    position = ELSEWHERE + (1 << 16) + 64 * block.body.index(use)
-    copy = scaled(load, machine, factor)
-    at = machine.operands(load.name, "local_write")[0]
-    target = Local(streamed.local.space, Expr(position))
-    operands = (*copy.operands[:at], target, *copy.operands[at + 1 :])
-    new.setdefault(load, [load]).append(replace(copy, operands=operands, notes=()))
-    shift = streamed.local.row - min(web.rows if web is not None else {0})
-    _replace(new, use, streamed.operand, replace(streamed.local, row=shift + position))
 
 
 def without_dead_loads(block: Block) -> Block:
