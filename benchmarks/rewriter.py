@@ -43,7 +43,7 @@ CONVOLUTIONS = [
     "gemmini:conv-4x14x14x256x256-k3s1",
     "gemmini:conv-4x14x14x128x128-k3s1",
 ]
-TINYMPC = ["gemmini:tinympc-forward", "gemmini:tinympc-backward"]
+TINYMPC = ["gemmini-fp32-4x4:tinympc-forward", "gemmini-fp32-4x4:tinympc-backward"]
 BASELINES = ("library", "tuned", "fsm")
 BUDGET_S = {"gemm": 120.0, "conv": 300.0, "tinympc": 120.0}
 """Wall seconds per run and kind of workload."""
