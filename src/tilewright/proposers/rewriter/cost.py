@@ -27,6 +27,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.placement import bank_shares, collision
 
 MOVE_OVERHEAD = 6.0
 """Cycles a move takes beyond one per row: a wide move is cheaper than several narrow ones."""
@@ -85,7 +86,7 @@ def estimate(kernel: Kernel, machine: Machine) -> Cost:
                 moves += times * (rows[stmt] * STORE_ROW + MOVE_OVERHEAD)
             elif machine.attribute(stmt.name, "uses"):
                 busy = max(rows[stmt], latching.get(stmt, 0.0))
-                array += times * busy * (2 if stmt in clash else 1)
+                array += times * busy * (1 + clash.get(stmt, 0.0))
     exposed = waited + sum(_exposed(b, machine, runs, rows, array) for b in buffers)
     return Cost(array, moves, core, exposed, loaded)
 
@@ -160,27 +161,30 @@ def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
     return result
 
 
-def _clashing(buffers: list[Buffer], machine: Machine) -> set[Command]:
-    """Products whose operands share a bank; partners stand next to one another."""
+def _clashing(buffers: list[Buffer], machine: Machine) -> Mapping[Command, float]:
+    """How likely the operands of a product lie in one bank; partners stand next to one another."""
     reads: dict[Body, list[tuple[Access, Buffer]]] = {}
     for buffer in buffers:
         for access in buffer.readers:
             if machine.unit(access.command.name) == "execute":
                 reads.setdefault(access.above, []).append((access, buffer))
-    result = set()
+    result: dict[Command, float] = {}
     for pairs in reads.values():
-        used: dict[str, set[tuple[str, int]]] = {}
-        for _, buffer in pairs:
-            banks = machine.spaces[buffer.space].bank_rows
-            used[buffer.name] = {
-                (buffer.space, r)
-                for a, b in buffer.intervals()
-                for r in range(a // banks, (b - 1) // banks + 1)
-            }
-        names = list(used)
-        if any(used[a] & used[b] for i, a in enumerate(names) for b in names[:i]):
-            result |= {access.command for access, _ in pairs}
+        used = list({buffer.name: buffer for _, buffer in pairs}.values())
+        worst = max(
+            (_shared(a, b, machine) for i, a in enumerate(used) for b in used[:i]), default=0.0
+        )
+        result |= dict.fromkeys((access.command for access, _ in pairs), worst)
     return result
+
+
+def _shared(left: Buffer, right: Buffer, machine: Machine) -> float:
+    """How likely a row of each lies in the same bank of the same memory."""
+    if left.space != right.space:
+        return 0.0
+    space = machine.spaces[left.space]
+    mine, theirs = ([bank_shares(i, space) for i in b.intervals()] for b in (left, right))
+    return sum(collision(a, b) for a in mine for b in theirs) / (len(mine) * len(theirs))
 
 
 def _exposed(

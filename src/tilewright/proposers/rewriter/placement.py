@@ -93,21 +93,21 @@ class _Placement:
         self, buffer: Buffer, place: Place, together: set[frozenset[str]], space: Space
     ) -> _Placement:
         """One buffer more: what it shares banks with, weighted by how much that costs."""
-        slots = [_shares(rows, space) for rows in _at(buffer, *place)]
+        slots = [bank_shares(rows, space) for rows in _at(buffer, *place)]
         cost = self.cost
         for position, slot in enumerate(slots):
-            cost += SLOTS_SHARE * sum(_collision(slot, s) for s in slots[:position])
+            cost += SLOTS_SHARE * sum(collision(slot, s) for s in slots[:position])
         for other, there in self.taken:
             weight = (
                 PARTNERS_SHARE if frozenset((buffer.name, other.name)) in together else OTHERS_SHARE
             )
-            theirs = [_shares(rows, space) for rows in _at(other, *there)]
-            pairs = [_collision(a, b) for a in slots for b in theirs]
+            theirs = [bank_shares(rows, space) for rows in _at(other, *there)]
+            pairs = [collision(a, b) for a in slots for b in theirs]
             cost += weight * sum(pairs) / len(pairs)
         return _Placement((*self.taken, (buffer, place)), round(cost, 9))
 
 
-def _shares(rows: tuple[int, int], space: Space) -> list[float]:
+def bank_shares(rows: tuple[int, int], space: Space) -> list[float]:
     """The part of some rows that lies in each bank."""
     first, end = rows
     starts = range(0, space.rows, space.bank_rows)
@@ -115,7 +115,7 @@ def _shares(rows: tuple[int, int], space: Space) -> list[float]:
     return [n / (end - first) for n in inside]
 
 
-def _collision(left: list[float], right: list[float]) -> float:
+def collision(left: list[float], right: list[float]) -> float:
     """How likely a row of each lies in the same bank."""
     return sum(a * b for a, b in zip(left, right, strict=True))
 
