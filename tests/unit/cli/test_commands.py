@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -210,20 +209,11 @@ def test_no_color_leaves_no_escapes(
     assert "\x1b[3" not in cli("doctor", "--no-color").out
 
 
-def test_help_starts_fast() -> None:
-    """The bound is three times the goal, for loaded machines."""
-    times = []
-    for _ in range(3):
-        started = time.monotonic()
-        subprocess.run([sys.executable, "-m", "tilewright.cli", "--help"], check=True, stdout=-3)
-        times.append(time.monotonic() - started)
-    assert min(times) < 0.9
-
-
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys, tilewright.cli.main\n"
         "heavy = {'rich', 'sqlalchemy', 'numpy', 'jinja2', 'pygments', 'pydantic', 'tree_sitter'}\n"
+        "heavy |= {'islpy', 'openai', 'alembic', 'elftools'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules)) or ''))"
     )
     ended = subprocess.run(
