@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from tilewright.core.codec import from_json
 from tilewright.core.config import Settings
 from tilewright.core.records import Brief, CallRecord, Candidate, Failed, RunRecord, Trial
-from tilewright.core.roles import Storage
+from tilewright.core.roles import CallStore, Storage
 from tilewright.core.tasks import OpenTask
+from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.forecast import forecast
 from tilewright.proposers.llm.ledger import Ledger
@@ -29,6 +31,9 @@ from tilewright.proposers.llm.setup import (
 
 PRICES_EVENT = "Prices"
 """Entry of a run's event log that holds its snapshot of the price table."""
+
+SHARES_EVENT = "Shares"
+"""Entry of a run's event log: the shares of its models in the work of one iteration."""
 
 REPLAY_EVENT = "Replayed"
 """Entry of a run's event log: how many replies came from a recording, and of these how many to
@@ -65,6 +70,7 @@ class Models:
         store = stack.enter_context(closing(open_calls(self._project)))
         if self._replay is not None:
             stack.callback(self._note_replay, storage, run.id, self._replay)
+        prices = self._prices(storage, run)
         transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
         stack.callback(transport.close)
         return create_llm_proposer(
@@ -73,9 +79,10 @@ class Models:
             store=store,
             run_id=run.id,
             budget=settings.budget,
-            prices=self._prices(storage, run),
+            prices=prices,
             without=settings.without,
             edits=settings.edits,
+            shares=self._shares(storage, run, store, prices),
             on_call=on_call,
         )
 
@@ -98,6 +105,27 @@ class Models:
         counts = {"calls": replay.calls, "differing": replay.differing}
         storage.append_event(run_id, REPLAY_EVENT, counts)
 
+    def _shares(
+        self,
+        storage: Storage,
+        run: RunRecord,
+        store: CallStore,
+        prices: Mapping[str, Price | None],
+    ) -> AdaptiveShares | None:
+        """What deals the work by gain per dollar, where the settings ask for it."""
+        if self._settings.allocation != "adaptive":
+            return None
+        return AdaptiveShares(
+            self.asked,
+            store=store,
+            run_id=run.id,
+            prices=prices,
+            decided=stored_shares(storage, run.id),
+            keep=lambda iteration, shares: storage.append_event(
+                run.id, SHARES_EVENT, {"iteration": iteration, "shares": list(shares)}
+            ),
+        )
+
     def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
         """The run's snapshot of the price table, taken when it first asks a model."""
         stored = _stored_prices(storage, run.id)
@@ -113,6 +141,15 @@ class Models:
 def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:
     found = [data for _, kind, data in storage.events(run_id) if kind == PRICES_EVENT]
     return found[0] if found else None
+
+
+def stored_shares(storage: Storage, run_id: str) -> dict[int, tuple[float, ...]]:
+    """Shares of a run's models by iteration, in the models' order; empty if they are equal."""
+    return {
+        int(str(data["iteration"])): tuple(from_json(data["shares"]))
+        for _, kind, data in storage.events(run_id)
+        if kind == SHARES_EVENT
+    }
 
 
 def replayed(storage: Storage, run_id: str) -> tuple[int, int] | None:

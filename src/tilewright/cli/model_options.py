@@ -39,6 +39,14 @@ AllowUnpriced = Annotated[
     bool,
     typer.Option("--allow-unpriced", help="Accept models of unknown price under a budget in USD."),
 ]
+Allocation = Annotated[
+    str,
+    typer.Option(
+        "--allocation",
+        metavar="even|adaptive",
+        help="Shares of several models in the work: equal, or by measured gain per dollar.",
+    ),
+]
 Record = Annotated[
     Path | None,
     typer.Option("--record", metavar="FILE", help="Write all calls to models to a file."),

@@ -57,6 +57,7 @@ def optimize(
     edits: model_options.Edits = False,
     without: model_options.Without = None,
     allow_unpriced: model_options.AllowUnpriced = False,
+    allocation: model_options.Allocation = options.DEFAULT.allocation,
     schedule_from: options.From = "",
     record: model_options.Record = None,
     replay: model_options.Replay = None,
@@ -87,6 +88,7 @@ def optimize(
         edits=edits,
         repairs=repairs,
         allow_unpriced=allow_unpriced,
+        allocation=allocation,
         schedule_from=schedule_from,
         ordering=ordering,
     )

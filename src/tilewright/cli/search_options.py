@@ -91,6 +91,7 @@ def make_settings(
     allow_unpriced: bool = False,
     schedule_from: str = "",
     ordering: str = DEFAULT.ordering,
+    allocation: str = DEFAULT.allocation,
 ) -> Settings:
     """Settings of a run; raises InputError for a budget or number that cannot be used."""
     limits = parse_budget(budget) if budget is not None else None
@@ -114,4 +115,5 @@ def make_settings(
         allow_unpriced=allow_unpriced,
         schedule_from=schedule_from,
         ordering=ordering,
+        allocation=allocation,
     )

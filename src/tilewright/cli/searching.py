@@ -162,8 +162,8 @@ def command_line(run: RunRecord) -> str:
     words = ["tilewright", "optimize", shlex.quote(run.task), f"--seed {settings.seed}"]
     if settings.target:
         words.append(f"--target {shlex.quote(settings.target)}")
-    names = ("beam", "plans", "implementations", "iterations", "dropout", "patience", "ordering")
-    for name in names:
+    names = ("beam", "plans", "implementations", "iterations", "dropout", "patience")
+    for name in (*names, "ordering", "allocation"):
         value = getattr(settings, name)
         if value != getattr(default, name):
             words.append(f"--{name} {value}")

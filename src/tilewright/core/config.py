@@ -35,6 +35,8 @@ COMPONENTS = ("isa", "menu", "dropout", "feedback", "examples", "history", "ense
 """What `without` may name: parts of what language models are told, and who is asked."""
 ORDERINGS = ("fence", "timing")
 """What orders two accesses to the same memory: a fence alone, or also the modelled timing."""
+ALLOCATIONS = ("even", "adaptive")
+"""How work is shared among language models: evenly, or by their measured gain per dollar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Settings:
         without: components that are switched off, some of `COMPONENTS`.
         schedule_from: the run of the same project whose schedule proposers are shown; "" for none.
         ordering: what an accelerator's memory accesses must be ordered by, one of `ORDERINGS`.
+        allocation: how work is shared among language models, one of `ALLOCATIONS`.
     """
 
     seed: int = 0
@@ -85,6 +88,7 @@ class Settings:
     without: tuple[str, ...] = ()
     schedule_from: str = ""
     ordering: str = "fence"
+    allocation: str = "even"
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():
@@ -104,6 +108,8 @@ class Settings:
                 raise UnknownNameError("component", component, COMPONENTS)
         if self.ordering not in ORDERINGS:
             raise UnknownNameError("ordering", self.ordering, ORDERINGS)
+        if self.allocation not in ALLOCATIONS:
+            raise UnknownNameError("allocation", self.allocation, ALLOCATIONS)
         if not 0 <= self.dropout < 1:
             raise ConfigurationError(
                 f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."

@@ -40,7 +40,9 @@ class UnknownNameError(InputError):
         """`what` is the kind of name ("workload"), `known` the names there are."""
         names = sorted(known)
         nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-        suggestion = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(names)}."
+        suggestion = (
+            f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(names) or 'none'}."
+        )
         super().__init__(f"unknown {what} {name!r}: {suggestion}{' ' + hint if hint else ''}")
         self.suggestion = nearest[0] if nearest else None
 

@@ -18,7 +18,7 @@ from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import CallRecord, History, Trial
 from tilewright.core.secrets import is_secret_name
-from tilewright.models import model_calls, recording, replayed
+from tilewright.models import model_calls, recording, replayed, stored_shares
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.prompts import render
 from tilewright.search.events import Called, Event, ModelsForecast
@@ -212,6 +212,75 @@ def test_a_refused_key_pauses_and_the_same_command_goes_on(tmp_path: Path) -> No
         assert optimize(tmp_path, name, iterations=4).status == "finished"
         asked = Counter(h["idempotency-key"] for h in server.headers[before:])
     assert not set(asked) & {call.key for call in paid}
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_exhausted_quota_pauses_and_nothing_is_paid_twice(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """Calls under way when the quota ran out still end well: they are paid for, and kept."""
+    name = f"openai/a@{server.url}?price=1:2"
+    optimize(tmp_path / "undisturbed", name, iterations=4)
+    server.requests.clear()
+    server.headers.clear()
+    no_money = Behaviour(kind="insufficient_quota", status=429, text="no money")
+    late = [Behaviour(delay_s=0.5), Behaviour(delay_s=0.7)]
+    server.script = [Behaviour()] * 9 + [*late, no_money]
+    with pytest.raises(ModelError, match=r"quota of model .* is exhausted"):
+        optimize(tmp_path / "paused", name, iterations=4)
+    storage = open_project(tmp_path / "paused")
+    assert storage.run("latest").status == "interrupted"
+    storage.close()
+    paid = [headers["idempotency-key"] for headers in server.headers[:11]]
+    server.script = [Behaviour()]
+    asked_before = len(server.headers)
+    assert optimize(tmp_path / "paused", name, iterations=4).status == "finished"
+    assert trajectory(tmp_path / "paused") == trajectory(tmp_path / "undisturbed")
+    paid += [headers["idempotency-key"] for headers in server.headers[asked_before:]]
+    assert len(set(paid)) == len(paid)
+    spent = {call.key: call.usd for call in calls_of(tmp_path / "paused")}
+    assert spent == {call.key: call.usd for call in calls_of(tmp_path / "undisturbed")}
+    assert set(spent) == set(paid)
+
+
+@pytest.mark.usefixtures("toy")
+def test_adaptive_shares_follow_gain_per_dollar(tmp_path: Path) -> None:
+    """One of two models gains nothing for its price; a paused and resumed run is the same."""
+
+    def useless(prompt: str, key: str) -> str:
+        if "# Optimisations to choose from" in prompt:
+            return "I would lower a digit."
+        return f"```\ntoy 9 9 9 9 {10 + int(key, 16) % 90}  # kernel()\n```"
+
+    def search(project: Path, **settings: object) -> list[tuple[str, str]]:
+        optimize(project, *names, **{**wide, **settings})
+        return sorted((call.model, call.key) for call in calls_of(project))
+
+    wide = {"plans": 6, "iterations": 6, "patience": 6, "allocation": "adaptive", "repairs": 0}
+    with ModelServer(answer=answer) as good, ModelServer(answer=useless) as bad:
+        names = tuple(f"openai/m@{server.url}?price=1:1" for server in (good, bad))
+        calls = search(tmp_path / "adaptive")
+        even = search(tmp_path / "even", allocation="even")
+        bad.script = [*[Behaviour()] * 15, Behaviour(kind="insufficient_quota", status=429)]
+        bad.requests.clear()
+        with pytest.raises(ModelError, match="exhausted"):
+            search(tmp_path / "paused")
+        bad.script = [Behaviour()]
+        assert search(tmp_path / "paused") == calls
+    assert trajectory(tmp_path / "paused") == trajectory(tmp_path / "adaptive")
+    storage = open_project(tmp_path / "adaptive")
+    shares = stored_shares(storage, storage.run("latest").id)
+    storage.close()
+    assert shares[1] == (0.5, 0.5)
+    assert all(shares[iteration][0] > 0.6 for iteration in range(2, 7))
+    assert all(share[1] >= 0.15 for share in shares.values())
+
+    def asked(calls: list[tuple[str, str]]) -> float:
+        """The share of the model that gains in the calls."""
+        return sum(model == names[0] for model, _ in calls) / len(calls)
+
+    assert 0.4 < asked(even) < 0.6
+    assert asked(calls) > asked(even) + 0.1
 
 
 @pytest.mark.usefixtures("toy")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tilewright.core.records import Brief, Candidate, Failed, History, Plan, Trial, content_id
 from tilewright.proposers.dealing import implementer, plan_slots, planner
+from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.caller import Caller, Pending
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
@@ -34,18 +35,26 @@ class LLMProposer:
         prompts: renders what is sent.
         caller: makes the calls.
         edits: replies to implement and repair prompts may be search/replace edits.
+        shares: of each model in the work; None for equal ones.
     """
 
     name = "llm"
     waits = True  # mostly waits for others: may be called from several threads at once
 
     def __init__(
-        self, models: Sequence[str], prompts: Prompts, caller: Caller, *, edits: bool = False
+        self,
+        models: Sequence[str],
+        prompts: Prompts,
+        caller: Caller,
+        *,
+        edits: bool = False,
+        shares: AdaptiveShares | None = None,
     ) -> None:
         self._models = tuple(models)
         self._prompts = prompts
         self._caller = caller
         self._edits = edits
+        self._shares = shares
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -58,10 +67,13 @@ class LLMProposer:
     ) -> Iterator[Plan]:
         """The plans of `plan`; all calls have begun when this returns."""
         messages = self._prompts.plan(brief, parent, history)
+        if self._shares is not None:
+            self._shares.begin(brief.iteration, history)
+        shares = self._shares_in(brief)
         slots = plan_slots(brief.iteration, brief.rank, count)
         calls = self._caller.begin(
             [
-                self._request(planner(self._models, slot), "plan", messages, seed, number)
+                self._request(planner(self._models, slot, shares), "plan", messages, seed, number)
                 for number, slot in enumerate(slots)
             ]
         )
@@ -96,11 +108,11 @@ class LLMProposer:
         """Up to `count` candidates, one call each."""
         messages = self._prompts.implement(brief, parent, plan)
         slot = int(plan.parameters.get("slot", 0))
+        shares = self._shares_in(brief)
         requests = [
-            self._request(
-                implementer(self._models, slot, number, count), "implement", messages, seed, number
-            )
+            self._request(author, "implement", messages, seed, number)
             for number in range(count)
+            for author in [implementer(self._models, slot, number, count, shares)]
         ]
         return self._candidates(requests, parent, parent.candidate.source, plan)
 
@@ -156,6 +168,10 @@ class LLMProposer:
             sample=content_id(str(seed), str(number)),
             as_json=as_json,
         )
+
+    def _shares_in(self, brief: Brief) -> tuple[float, ...]:
+        """The models' shares in the brief's iteration; () where all have the same."""
+        return () if self._shares is None else self._shares.of(brief.iteration)
 
     def _reject(self, request: Request, failure: ReplyFailed) -> None:
         detail = f" ({failure.detail})" if failure.detail else ""

@@ -12,6 +12,7 @@ from tilewright.core.budget import Budget, Spent
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import CallRecord
 from tilewright.core.roles import CallStore
+from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.caller import Caller
 from tilewright.proposers.llm.dispatch import Transport
 from tilewright.proposers.llm.ledger import Ledger
@@ -69,6 +70,7 @@ def create_llm_proposer(
     prices: Mapping[str, Price | None],
     without: Collection[str] = (),
     edits: bool = False,
+    shares: AdaptiveShares | None = None,
     on_call: Callable[[CallRecord], None] = lambda call: None,
 ) -> tuple[LLMProposer, Ledger]:
     """The proposer over these models, and the ledger of what its calls cost."""
@@ -81,7 +83,7 @@ def create_llm_proposer(
         prices=prices,
         on_call=on_call,
     )
-    return LLMProposer(names, Prompts(without, edits), caller, edits=edits), ledger
+    return LLMProposer(names, Prompts(without, edits), caller, edits=edits, shares=shares), ledger
 
 
 def spent_on(calls: Sequence[CallRecord]) -> Spent:
