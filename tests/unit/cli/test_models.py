@@ -58,6 +58,9 @@ def test_optimize_with_a_model_shows_and_writes_its_cost(cli: Cli) -> None:
         (("--without", "isas"), "did you mean 'isa'"),
         (("--repairs", "-1"), "repairs"),
         (("--record", "missing/folder/x"), "missing/folder"),
+        (("--from", "beefbeef"), "beefbeef"),
+        (("--budget", "5 bananas"), "bananas"),
+        (("--proposer", "openai/m@http://127.0.0.1:9/v1"), "cannot be reached"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -68,6 +71,51 @@ def test_bad_input_is_one_sentence(
     assert result.code == 2
     assert words in result.err
     assert len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("world")
+def test_a_price_that_nobody_knows_is_refused_before_anything_is_asked(cli: Cli) -> None:
+    with ModelServer(answer=lowered) as server:
+        result = cli(*SEARCH, "--proposer", f"openai/m@{server.url}", "--budget", "1 USD")
+        assert server.requests == []
+    assert result.code == 2
+    assert "--allow-unpriced" in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(
+    ("configuration", "words"), [("", "needs an AWS region"), ("odd", "AWS configuration")]
+)
+def test_bedrock_without_a_region_is_noticed_at_once(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, configuration: str, words: str
+) -> None:
+    pytest.importorskip("boto3")
+    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "absent"))
+    if configuration:
+        monkeypatch.setenv("AWS_PROFILE", configuration)
+    result = cli(*SEARCH, "--proposer", "bedrock/some-model")
+    assert result.code == 2
+    assert words in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("sleep 60?timeout_s=0.3", "gave no answer within 0.3 s"),
+        ("false", "ended with exit code 1"),
+    ],
+)
+def test_a_command_that_hangs_or_fails_pauses_the_run(cli: Cli, program: str, words: str) -> None:
+    result = cli(*SEARCH, "--proposer", f"command:{program}")
+    assert result.code == 2
+    assert words in result.err.strip().splitlines()[-1]
+    assert "Traceback" not in result.err
+    assert "interrupted" in cli("runs", "list").out
 
 
 @pytest.mark.usefixtures("world")

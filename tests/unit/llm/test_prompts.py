@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from world import BRIEF, HISTORY, PARENT, PLAN, START, child, failed
+from world import BRIEF, HISTORY, PARENT, PLAN, START, caller, child, failed
 
+from tilewright.core.config import Settings
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Brief, Candidate, History, Measured, Schedule, Trial
-from tilewright.proposers.llm.messages import Message
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    Measured,
+    MenuOption,
+    Schedule,
+    Trial,
+)
+from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
+from tilewright.proposers.llm.proposer import LLMProposer
+from tilewright.search.beam import BeamSearch
+from tilewright.search.proposing import Batches
 
+SAMPLED_PLANS = 3
+SAMPLED_IMPLEMENTATIONS = 2
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts"
 
 
@@ -69,6 +84,74 @@ IMPLEMENT_CHECKLIST = {
     "instruction": "Carry out the plan",
     "rules": "Use no library.",
 }
+
+
+# What they do for diversity shows in which prompts are sent, to whom and how often. For each way:
+# how many different ones there are among the requests of a search, and what switches it off.
+DIVERSITY_CHECKLIST: dict[str, tuple[Callable[[Sequence[Request]], int], int, str]] = {
+    "optimisation menu dropout, anew for each parent and iteration": (
+        lambda sent: len({offered(r) for r in sent if r.phase == "plan"}),
+        4,
+        "dropout",
+    ),
+    "ensemble: plans of several models": (
+        lambda sent: len({r.model for r in sent if r.phase == "plan"}),
+        3,
+        "ensemble",
+    ),
+    "ensemble: implementations of several models": (
+        lambda sent: len({r.model for r in sent if r.phase == "implement"}),
+        3,
+        "ensemble",
+    ),
+    "several plans sampled for each parent": (
+        lambda sent: len({r.key for r in sent if r.phase == "plan"}),
+        4 * SAMPLED_PLANS,
+        "",
+    ),
+    "several implementations sampled for each plan": (
+        lambda sent: len({r.key for r in sent if r.phase == "implement"}),
+        4 * SAMPLED_PLANS * SAMPLED_IMPLEMENTATIONS,
+        "",
+    ),
+}
+
+
+def offered(request: Request) -> str:
+    """The menu in a plan prompt."""
+    prompt = text(request.messages)
+    return prompt[prompt.index("# Optimisations to choose from") :].partition("\n# ")[0]
+
+
+def sent_in_two_iterations(*without: str) -> list[Request]:
+    """What a search asks for two parents in each of two iterations."""
+    settings = Settings(
+        plans=SAMPLED_PLANS, implementations=SAMPLED_IMPLEMENTATIONS, without=without, dropout=0.5
+    )
+    made, transport = caller(lambda r: Reply(f"OPTION: other\nBy {r.key}."))
+    names = ("openai/a", "openai/b", "openai/c")
+    asked = names[:1] if "ensemble" in without else names
+    menu = tuple(MenuOption(f"o{i}", f"Option {i}.") for i in range(12))
+    batches = Batches(
+        BRIEF.workload,
+        replace(BRIEF.target, menu=menu),
+        LLMProposer(asked, Prompts(without), made),
+        BeamSearch(2, 15, 4),
+        settings,
+        lambda event: None,
+    )
+    history = HISTORY.extended([child(1, 800.0)])
+    for iteration in (1, 2):
+        batches.propose(iteration, list(history), history)
+    return transport.sent
+
+
+@pytest.mark.parametrize("component", DIVERSITY_CHECKLIST)
+def test_diversity_comes_from(component: str) -> None:
+    count, wanted, switch = DIVERSITY_CHECKLIST[component]
+    assert count(sent_in_two_iterations()) == wanted
+    if switch:
+        assert count(sent_in_two_iterations(switch)) == 1
 
 
 @pytest.mark.parametrize("component", PLAN_CHECKLIST)

@@ -65,7 +65,8 @@ def test_keys_go_where_the_protocols_want_them() -> None:
 
 
 def test_the_usual_key_is_not_sent_to_other_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    for variable in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_WEBHOOK_SECRET"):
+        monkeypatch.setenv(variable, CANARY)
     with ModelServer() as server:
         ask(f"openai/m-1@{server.url}")
     assert CANARY not in str(server.headers)

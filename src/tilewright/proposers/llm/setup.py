@@ -20,13 +20,19 @@ from tilewright.proposers.llm.models import Model, parse_model
 from tilewright.proposers.llm.prices import Price, price_of
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
-from tilewright.proposers.llm.providers.base import find_key
+from tilewright.proposers.llm.providers.base import find_key, install_command
+from tilewright.proposers.llm.providers.bedrock import require_region
 
-SDKS = {"anthropic": "anthropic", "google": "google.genai", "bedrock": "boto3"}
+SDKS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "google": "google.genai",
+    "bedrock": "boto3",
+}
 
 
 def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:
-    """`ConfigurationError` when key, package or program is missing. Reaches no network."""
+    """`ConfigurationError` if key, package, program or region is missing. Reaches no network."""
     if model.provider == "command":
         program = shlex.split(model.target)[0]
         if shutil.which(program) is None:
@@ -39,9 +45,11 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
     if package is not None and not _installed(package):
         raise ConfigurationError(
             f"model {model.name} needs the Python package {package}: install it with "
-            f'`pip install "tilewright[{model.provider}]"`.'
+            f"`{install_command(model)}`."
         )
     find_key(model, environment)
+    if model.provider == "bedrock":
+        require_region(model)
 
 
 def prices_of(names: Sequence[str]) -> dict[str, Price | None]:

@@ -6,16 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.proposers.llm.failures import TransientError, redacted
+from tilewright.proposers.llm.failures import TransientError
 from tilewright.proposers.llm.messages import Message, Reply, Request, Stop, Usage
 from tilewright.proposers.llm.models import Model
-from tilewright.proposers.llm.providers.base import (
-    alternating,
-    find_key,
-    load_sdk,
-    secret_values,
-    status_error,
-)
+from tilewright.proposers.llm.providers.base import alternating, find_key, load_sdk, sdk_error
 
 OFFICIAL_URL = "https://api.anthropic.com"
 _STOPS: Mapping[str, Stop] = {
@@ -29,7 +23,7 @@ class AnthropicProvider:
     """One sample per call; the stable part of a prompt is marked for the provider's cache."""
 
     def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
-        self._sdk = load_sdk("anthropic", model, "anthropic")
+        self._sdk = load_sdk("anthropic", model)
         self._model = model
         self._client = self._sdk.Anthropic(
             api_key=find_key(model, environment) or "none",
@@ -45,7 +39,7 @@ class AnthropicProvider:
                 extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)
             )
         except (self._sdk.AnthropicError, ValueError) as error:
-            raise _raised(self._sdk, error, self._model) from None
+            raise sdk_error(self._sdk, error, self._model) from None
         if not hasattr(answer, "content"):
             raise TransientError("the answer holds no content")
         text = "".join(b.text for b in answer.content or () if b.type == "text")
@@ -68,21 +62,6 @@ class AnthropicProvider:
             # No argument of the SDK: newer models reject it, older ones still take it.
             arguments["extra_body"] = {"temperature": options.temperature}
         return arguments
-
-
-def _raised(sdk: Any, error: Exception, model: Model) -> Exception:
-    """Our exception for one of the SDK's."""
-    text = redacted(str(error), secret_values())
-    if isinstance(error, sdk.APITimeoutError):
-        return TransientError(f"no answer within {model.options.timeout_s:g} s")
-    if isinstance(error, sdk.APIConnectionError):
-        cause = redacted(str(error.__cause__ or error), secret_values())
-        return TransientError(f"connection failed: {cause}")
-    if isinstance(error, sdk.APIStatusError):
-        headers = error.response.headers
-        body = redacted(str(getattr(error, "body", "") or text), secret_values())
-        return status_error(model, error.status_code, body, headers.get("retry-after"))
-    return TransientError(f"unreadable answer: {text}")
 
 
 def _block(message: Message) -> dict[str, Any]:

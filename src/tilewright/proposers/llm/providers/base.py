@@ -1,4 +1,4 @@
-"""What every provider does, and how HTTP errors become ours."""
+"""What every provider does, and how the SDKs' exceptions become ours."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import importlib
 import os
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 from tilewright.core.errors import ConfigurationError
-from tilewright.proposers.llm.failures import ModelError, TransientError
+from tilewright.proposers.llm.failures import ModelError, TransientError, redacted
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.models import Model
 
@@ -27,15 +27,21 @@ class Provider(Protocol):
         ...
 
 
-def load_sdk(module: str, model: Model, extra: str) -> ModuleType:
+def load_sdk(module: str, model: Model) -> ModuleType:
     """A provider's SDK; `ConfigurationError` says how to get it when it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:
         raise ConfigurationError(
             f"model {model.name} needs the Python package of its provider: install it with "
-            f'`pip install "tilewright[{extra}]"`.'
+            f"`{install_command(model)}`."
         ) from None
+
+
+def install_command(model: Model) -> str:
+    """How to get the SDK of the model's provider; OpenAI's comes with the tool itself."""
+    extra = "" if model.provider == "openai" else f"[{model.provider}]"
+    return f'pip install "tilewright{extra}"'
 
 
 def find_key(model: Model, environment: Mapping[str, str]) -> str:
@@ -72,6 +78,21 @@ def alternating(messages: tuple[Message, ...]) -> list[tuple[str, list[Message]]
 def joined(messages: list[Message]) -> str:
     """The text of one turn."""
     return "\n\n".join(m.text for m in messages)
+
+
+def sdk_error(sdk: Any, error: Exception, model: Model) -> Exception:
+    """Our exception for one of the openai or anthropic SDK, which share their class names."""
+    text = redacted(str(error), secret_values())
+    if isinstance(error, sdk.APITimeoutError):
+        return TransientError(f"no answer within {model.options.timeout_s:g} s")
+    if isinstance(error, sdk.APIConnectionError):
+        cause = redacted(str(error.__cause__ or error), secret_values())
+        return TransientError(f"connection failed: {cause}")
+    if isinstance(error, sdk.APIStatusError):
+        headers = error.response.headers
+        body = redacted(str(getattr(error, "body", "") or text), secret_values())
+        return status_error(model, error.status_code, body, headers.get("retry-after"))
+    return TransientError(f"unreadable answer: {text}")
 
 
 def status_error(model: Model, status: int, text: str, retry_after: str | None) -> Exception:

@@ -28,25 +28,20 @@ class BedrockProvider:
     """One sample per call; the stable part of a prompt is marked where the model caches."""
 
     def __init__(self, model: Model) -> None:
-        boto3 = load_sdk("boto3", model, "bedrock")
-        config = load_sdk("botocore.config", model, "bedrock")
-        self._errors = load_sdk("botocore.exceptions", model, "bedrock")
+        boto3 = load_sdk("boto3", model)
+        config = load_sdk("botocore.config", model)
+        self._errors = load_sdk("botocore.exceptions", model)
         self._model = model
-        try:
-            self._client = boto3.client(
-                "bedrock-runtime",
-                endpoint_url=model.base_url,
-                config=config.Config(
-                    read_timeout=model.options.timeout_s,
-                    retries={"max_attempts": 0},
-                    max_pool_connections=model.options.concurrency,
-                ),
-            )
-        except self._errors.NoRegionError:
-            raise ConfigurationError(
-                f"model {model.name} needs an AWS region: "
-                "set AWS_DEFAULT_REGION or configure boto3."
-            ) from None
+        require_region(model)
+        self._client = boto3.client(
+            "bedrock-runtime",
+            endpoint_url=model.base_url,
+            config=config.Config(
+                read_timeout=model.options.timeout_s,
+                retries={"max_attempts": 0},
+                max_pool_connections=model.options.concurrency,
+            ),
+        )
 
     def complete(self, request: Request) -> Reply:
         """One attempt."""
@@ -89,6 +84,23 @@ class BedrockProvider:
         if message.stable and "anthropic." in self._model.target:
             blocks.append({"cachePoint": {"type": "default"}})
         return blocks
+
+
+def require_region(model: Model) -> None:
+    """`ConfigurationError` unless the AWS configuration names a region. Reaches no network."""
+    sessions = load_sdk("botocore.session", model)
+    errors = load_sdk("botocore.exceptions", model)
+    try:
+        region = sessions.Session().get_config_variable("region")
+    except errors.BotoCoreError as error:
+        raise ConfigurationError(
+            f"model {model.name} cannot be reached with this AWS configuration ({error}): "
+            "correct it."
+        ) from None
+    if not region:
+        raise ConfigurationError(
+            f"model {model.name} needs an AWS region: set AWS_DEFAULT_REGION or configure boto3."
+        )
 
 
 def _usage(usage: Mapping[str, int]) -> Usage:

@@ -31,8 +31,8 @@ class GoogleProvider:
     """generateContent, one candidate per call. Prompts are cached by the service itself."""
 
     def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
-        self._sdk = load_sdk("google.genai", model, "google")
-        self._errors = load_sdk("google.genai.errors", model, "google")
+        self._sdk = load_sdk("google.genai", model)
+        self._errors = load_sdk("google.genai.errors", model)
         self._model = model
         http = {"timeout": int(model.options.timeout_s * 1000), "base_url": model.base_url}
         self._client = self._sdk.Client(

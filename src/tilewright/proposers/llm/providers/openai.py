@@ -1,15 +1,11 @@
-"""OpenAI and every endpoint that speaks its chat completions protocol.
-
-Spoken over plain HTTP: the service's SDK takes longer to import than everything else here together.
-"""
+"""OpenAI and every endpoint that speaks its chat completions protocol."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
-
-import httpx2
 
 from tilewright.proposers.llm.failures import TransientError, redacted
 from tilewright.proposers.llm.messages import Reply, Request, Stop, Usage
@@ -18,8 +14,9 @@ from tilewright.proposers.llm.providers.base import (
     alternating,
     find_key,
     joined,
+    load_sdk,
+    sdk_error,
     secret_values,
-    status_error,
 )
 
 OFFICIAL_URL = "https://api.openai.com/v1"
@@ -31,31 +28,25 @@ class OpenAIProvider:
 
     def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
         self._model = model
-        self._url = f"{(model.base_url or OFFICIAL_URL).rstrip('/')}/chat/completions"
-        key = find_key(model, environment)
-        self._client = httpx2.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+        self._sdk = load_sdk("openai", model)
+        client = self._sdk.OpenAI(
+            api_key=find_key(model, environment) or "none",
+            base_url=model.base_url or OFFICIAL_URL,
             timeout=model.options.timeout_s,
+            max_retries=0,
         )
+        # Raw: endpoints leave out fields that the SDK's own records insist on.
+        self._create = client.chat.completions.with_raw_response.create
 
     def complete(self, request: Request) -> Reply:
         """One attempt."""
         try:
-            answer = self._client.post(
-                self._url,
-                json=self._arguments(request),
-                headers={"Idempotency-Key": request.key},
+            answer = self._create(
+                extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)
             )
-        except httpx2.TimeoutException:
-            raise TransientError(f"no answer within {self._model.options.timeout_s:g} s") from None
-        except httpx2.HTTPError as error:
-            cause = redacted(str(error) or type(error).__name__, secret_values())
-            raise TransientError(f"connection failed: {cause}") from None
-        if not answer.is_success:
-            text = redacted(answer.text, secret_values())
-            retry_after = answer.headers.get("retry-after")
-            raise status_error(self._model, answer.status_code, text, retry_after)
-        return _reply(answer)
+            return _reply(answer.text)
+        except (self._sdk.OpenAIError, ValueError) as error:
+            raise sdk_error(self._sdk, error, self._model) from None
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         options = self._model.options
@@ -79,10 +70,10 @@ class OpenAIProvider:
         }
 
 
-def _reply(answer: httpx2.Response) -> Reply:
+def _reply(text_of_answer: str) -> Reply:
     """The reply in a successful answer; `TransientError` where there is none to be read."""
     try:
-        document = answer.json()
+        document = json.loads(text_of_answer)
         choice = document["choices"][0]
         message = choice["message"]
         text, refusal = message.get("content") or "", message.get("refusal") or ""
