@@ -369,8 +369,13 @@ def section_of(move: Command, kernel: Kernel, machine: Machine) -> Section | Non
         raise NotApplicable(f"the layout of {dram.array} is not known")
     at = {r: i for i, r in enumerate(machine.effects[move.name].operands)}
     rows, columns = (constant(move.operands[at[a]], f"the {a}") for a in ("rows", "columns"))
-    offsets = frozenset(r * (stride // size) + c for r in range(rows) for c in range(columns))
+    offsets = _offsets(rows, columns, stride // size)
     return Section(dram.array, _flat(dram, array.shape), offsets, (rows, columns))
+
+
+@lru_cache(maxsize=256)
+def _offsets(rows: int, columns: int, distance: int) -> frozenset[int]:
+    return frozenset(r * distance + c for r in range(rows) for c in range(columns))
 
 
 def core_section(dram: Dram, loop: Loop, kernel: Kernel) -> Section:

@@ -26,6 +26,7 @@ from tilewright.proposers.rewriter.ir import (
     Opaque,
     Operand,
     Stmt,
+    commands,
     rebuilt,
     walk_paths,
 )
@@ -86,11 +87,12 @@ class Buffer:
 
 def find_buffers(kernel: Kernel, machine: Machine) -> list[Buffer]:
     """All buffers in the order of their first use; `NotApplicable` if an address has no bounds."""
-    return list(_find(kernel.body, machine))
+    return list(buffers_of(kernel.body, machine))
 
 
-@lru_cache(maxsize=256)
-def _find(body: Body, machine: Machine) -> tuple[Buffer, ...]:
+@lru_cache(maxsize=2048)
+def buffers_of(body: Body, machine: Machine) -> tuple[Buffer, ...]:
+    """All buffers of a kernel with this body, found once for each body."""
     groups: list[tuple[list[Access], list[tuple[int, int]]]] = []
     for access in accesses(body, machine):
         touched = _intervals(access)
@@ -148,8 +150,8 @@ def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
 def settings_for(kernel: Kernel, machine: Machine, move: Command) -> list[Command]:
     """Every setting in the kernel that the move works by."""
     found = []
-    for stmt, _ in walk_paths(kernel.body):
-        if isinstance(stmt, Command) and stmt.name == machine.attribute(move.name, "configured_by"):
+    for stmt in commands(kernel.body):
+        if stmt.name == machine.attribute(move.name, "configured_by"):
             roles = machine.effects[stmt.name].operands
             key = dict(zip(roles, stmt.operands, strict=False)).get("id")
             wanted = machine.attribute(move.name, "id")
@@ -239,11 +241,12 @@ def readdressed(kernel: Kernel, rows: Mapping[tuple[Command, int], Expr]) -> Ker
     )
 
 
+@lru_cache(maxsize=256)
 def _block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
     """Block stride per configuring command and id; the largest if configured twice."""
     found: dict[tuple[str, str], int] = {}
-    for stmt, _ in walk_paths(body):
-        if isinstance(stmt, Command) and machine.unit(stmt.name) == "config":
+    for stmt in commands(body):
+        if machine.unit(stmt.name) == "config":
             given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
             stride, key = given.get("block_stride"), given.get("id")
             if isinstance(stride, Expr) and stride.is_const and isinstance(key, Expr):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import env_of, trips
-from tilewright.proposers.rewriter.buffers import Access, Buffer, find_buffers
+from tilewright.proposers.rewriter.buffers import Access, Buffer, buffers_of
 from tilewright.proposers.rewriter.expr import Expr, bounds
 from tilewright.proposers.rewriter.ir import (
     Assign,
@@ -64,12 +65,17 @@ class Cost:
 
 def estimate(kernel: Kernel, machine: Machine) -> Cost:
     """The cost of a kernel; opaque code counts nothing."""
-    runs = _runs(kernel.body)
-    buffers = find_buffers(kernel, machine)
-    rows = {c: _rows(c, machine, kernel) for c in runs if isinstance(c, Command)}
+    return _estimate(kernel.body, machine)
+
+
+@lru_cache(maxsize=2048)
+def _estimate(body: Body, machine: Machine) -> Cost:
+    runs = _runs(body)
+    buffers = list(buffers_of(body, machine))
+    rows = {c: _rows(c, a, machine) for c, a in walk_paths(body) if isinstance(c, Command)}
     array = moves = core = loaded = waited = 0.0
     clash = _clashing(buffers, machine)
-    latching = _latching(kernel.body, machine)
+    latching = _latching(body, machine)
     for stmt, times in runs.items():
         if isinstance(stmt, Loop):
             core += times * CORE_ITERATION
@@ -125,9 +131,8 @@ def _share(guard: Guard, above: Body) -> float:
     return share
 
 
-def _rows(command: Command, machine: Machine, kernel: Kernel) -> float:
+def _rows(command: Command, above: Body, machine: Machine) -> float:
     """Local rows a command moves or streams: blocks times rows."""
-    above = _above(kernel.body)[command]
     env = env_of(above)
     sizes = []
     for axis in ("columns", "rows"):
@@ -138,10 +143,6 @@ def _rows(command: Command, machine: Machine, kernel: Kernel) -> float:
         sizes.append(most if math.isfinite(most) else 1.0)
     columns = int(machine.attribute(command.name, "max_rows") or 1)
     return math.ceil(sizes[0] / columns) * sizes[1]
-
-
-def _above(body: Body) -> Mapping[object, Body]:
-    return dict(walk_paths(body))
 
 
 def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:

@@ -61,13 +61,18 @@ class Expr:
 
     def __add__(self, other: Expr | int) -> Expr:
         other = as_expr(other)
-        return _sum(self.const + other.const, (*self.terms, *other.terms))
+        const = self.const + other.const
+        if not (self.terms and other.terms):
+            return Expr(const, self.terms or other.terms)
+        return _sum(const, (*self.terms, *other.terms))
 
     def __sub__(self, other: Expr | int) -> Expr:
         return self + as_expr(other) * -1
 
     def __mul__(self, factor: int) -> Expr:
-        return _sum(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
+        if factor in (0, 1):
+            return self if factor else ZERO
+        return Expr(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
 
     @property
     def is_const(self) -> bool:
@@ -80,7 +85,7 @@ class Expr:
 
     def names(self) -> frozenset[str]:
         """Every variable the expression mentions."""
-        return frozenset(a.name for a in self.atoms() if isinstance(a, Var))
+        return _names(self.terms) if self.terms else _NO_NAMES
 
     def atoms(self) -> Iterator[Atom]:
         """All atoms, inner ones before the atoms they stand in."""
@@ -91,14 +96,13 @@ class Expr:
 
     def rebuilt(self, change: Callable[[Atom], Expr]) -> Expr:
         """The sum with each of its own atoms replaced by `change(atom)`."""
-        result = Expr(self.const)
-        for atom, coefficient in self.terms:
-            result = result + change(atom) * coefficient
-        return result
+        parts = [change(atom) * coefficient for atom, coefficient in self.terms]
+        const = self.const + sum(part.const for part in parts)
+        return _sum(const, tuple(term for part in parts for term in part.terms))
 
     def substituted(self, values: Mapping[str, Expr]) -> Expr:
         """Variables replaced, everywhere, and folded again."""
-        if not self.names() & values.keys():
+        if self.names().isdisjoint(values):
             return self
 
         def change(atom: Atom) -> Expr:
@@ -110,6 +114,18 @@ class Expr:
 
 
 ZERO = Expr()
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+def _names(terms: tuple[tuple[Atom, int], ...]) -> frozenset[str]:
+    found: set[str] = set()
+    for atom, _ in terms:
+        if isinstance(atom, Var):
+            found.add(atom.name)
+        else:
+            for part in _parts(atom):
+                found |= _names(part.terms)
+    return frozenset(found)
 
 
 def as_expr(value: Expr | int) -> Expr:
@@ -236,6 +252,8 @@ def _sum(const: int, terms: tuple[tuple[Atom, int], ...]) -> Expr:
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient
     kept = [(a, c) for a, c in total.items() if c]
+    if len(kept) < 2:
+        return Expr(const, tuple(kept))
     return Expr(const, tuple(sorted(kept, key=lambda t: _atom_key(t[0]))))
 
 

@@ -93,10 +93,10 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
     space = ", ".join([*outer, *points])
     spread = _exists(_names(read, "b")[len(outer) :])
     inside = " and ".join([*_domain(read, "b"), *_inside(read, "b", points)])
-    left = _set(f"{{ [{space}] : {spread}({inside}) }}")
+    written: list[str] = []
     for write in writes:
         shared = [s for s in read.loops if s in write.loops]
-        if left is None or loop not in shared:
+        if loop not in shared:
             return True
         kept = shared[: shared.index(loop) + 1]
         free = shared[len(kept) :]
@@ -105,17 +105,27 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
         if before is None:
             continue
         body = " and ".join([*_domain(write, "a"), *equal, before, *_inside(write, "a", points)])
-        written = _set(f"{{ [{space}] : {_exists(_names(write, 'a'))}({body}) }}")
-        if written is None:
+        written.append(f"{{ [{space}] : {_exists(_names(write, 'a'))}({body}) }}")
+    return _exceeds(f"{{ [{space}] : {spread}({inside}) }}", tuple(written))
+
+
+@lru_cache(maxsize=1 << 14)
+def _exceeds(text: str, parts: tuple[str, ...]) -> bool:
+    """Whether a set may have a point in none of the parts.
+
+    Remembered by text: kernels that differ elsewhere ask the same questions again and again.
+    """
+    left = _set(text)
+    for part in parts:
+        subtracted = _set(part)
+        if left is None or subtracted is None:
             return True
         try:
-            left = left.subtract(written)
+            left = left.subtract(subtracted)
         except isl.Error:
             return True
-    if left is None:
-        return True
     try:
-        return not left.is_empty()
+        return left is None or not left.is_empty()
     except isl.Error:
         return True
 
@@ -203,6 +213,7 @@ def _atom(atom: Atom, prefix: str) -> str:
             return f"min({_text(left, prefix)}, {_text(right, prefix)})"
 
 
+@lru_cache(maxsize=1 << 14)
 def _is_empty(text: str) -> bool:
     found = _set(text)
     try:

@@ -43,18 +43,20 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
         return remove_fences(kernel, machine)
     except NotApplicable:
         pass
+    originals = [c for c in commands(kernel.body) if machine.unit(c.name) == "sync"]
+    candidates = len(originals) - len(last_fences(kernel, machine))
+    if candidates <= 0:
+        raise NotApplicable("only the kernel's end is fenced")
     free = resolved(kernel, machine)
     fences = [c for c in commands(free.body) if machine.unit(c.name) == "sync"]
     accesses = list(_followed(free, machine))
     kept = set(fences)
-    at_end = last_fences(kernel, machine)
-    for number, fence in enumerate(fences):
-        if number < len(fences) - len(at_end) and _is_ordered(accesses, kept - {fence}):
+    for fence in fences[:candidates]:
+        if _is_ordered(accesses, kept - {fence}):
             kept.discard(fence)
     if len(kept) == len(fences):
         raise NotApplicable("no fence can be spared")
     spared = {n for n, fence in enumerate(fences) if fence not in kept}
-    originals = [c for c in commands(kernel.body) if machine.unit(c.name) == "sync"]
     gone = {c for n, c in enumerate(originals) if n in spared}
     return kernel.with_body(rebuilt(kernel.body, lambda s: () if s in gone else None))
 
@@ -108,30 +110,33 @@ def _is_ordered(accesses: list[_Access], fences: set[Command]) -> bool:
 
 def _followed(kernel: Kernel, machine: Machine) -> Iterator[_Access]:
     """Every access of a resolved kernel; loops are run through."""
-    for number, stmt in enumerate(_issued(kernel.body, {})):
+    for number, (stmt, values) in enumerate(_issued(kernel.body, {})):
         if number > LONGEST:
             raise NotApplicable("the kernel is too long to follow every access")
-        yield from _of_statement(stmt, kernel, machine)
+        yield from _of_statement(stmt, values, kernel, machine)
 
 
-def _of_statement(issued: tuple[Stmt, Stmt], kernel: Kernel, machine: Machine) -> Iterator[_Access]:
-    original, stmt = issued
+def _of_statement(
+    stmt: Stmt, values: Mapping[str, Expr], kernel: Kernel, machine: Machine
+) -> Iterator[_Access]:
     if isinstance(stmt, Loop):
-        reads, writes = core_parts(stmt, kernel)
+        reads, writes = core_parts(_with(stmt, values), kernel)
         yield from (_Access("reads", s) for s in reads)
         yield from (_Access("writes", s) for s in writes)
     elif isinstance(stmt, Command):
         unit = machine.unit(stmt.name)
         if unit == "sync":
-            yield _Access("fence", fence=original)
+            yield _Access("fence", fence=stmt)
         elif unit in ("load", "store"):
-            section = section_of(stmt, kernel, machine)
+            moved = _with(stmt, values)
+            assert isinstance(moved, Command)
+            section = section_of(moved, kernel, machine)
             if section is not None:
                 yield _Access(unit, section)
 
 
-def _issued(body: Body, values: Mapping[str, Expr]) -> Iterator[tuple[Stmt, Stmt]]:
-    """Statements in the order of execution: as written, and with the loops' values put in."""
+def _issued(body: Body, values: Mapping[str, Expr]) -> Iterator[tuple[Stmt, Mapping[str, Expr]]]:
+    """Statements in the order of execution, with the values of the loops around them."""
     for stmt in body:
         if isinstance(stmt, Loop) and not is_core_loop(stmt):
             now = _with(stmt, values)
@@ -150,7 +155,7 @@ def _issued(body: Body, values: Mapping[str, Expr]) -> Iterator[tuple[Stmt, Stmt
                 raise NotApplicable("whether a branch is taken is not known")
             yield from _issued(stmt.body if verdict else stmt.orelse, values)
         else:
-            yield stmt, _with(stmt, values)
+            yield stmt, values
 
 
 def _with(stmt: Stmt, values: Mapping[str, Expr]) -> Stmt:
