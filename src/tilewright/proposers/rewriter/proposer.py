@@ -62,9 +62,6 @@ class RewriterProposer:
         count -= len(reused)
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
         drafts = draw(kernel, machine, brief.menu, parent, history, count - len(plans), rng)
-        if not (reused or drafts or plans):  # nothing that dropout left in the menu applies
-            whole = brief.target.menu_for(brief.workload)
-            drafts = draw(kernel, machine, whole, parent, history, count, rng)
         return reused + [_plan(parent, draft, before) for draft in drafts] + plans
 
     def _plans_from_ancestor(
