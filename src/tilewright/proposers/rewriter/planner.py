@@ -10,6 +10,7 @@ from tilewright.core.records import History, Measured, MenuOption, Trial
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
+from tilewright.proposers.rewriter.descent import descended
 from tilewright.proposers.rewriter.ir import Assign, Command, Dram, Kernel, same_code, walk
 from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.machine import Machine
@@ -39,6 +40,10 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "settings": 1,
 }
 """The same for kernels that load what they stored, or whose core computes on it."""
+DEEP = ("retile", "reuse", "unroll")
+"""Techniques that pay within a long plan, beside those that complete a short one."""
+DEEPEST = 12
+"""Steps of the long plan that every draw makes one of."""
 LONGEST = 3
 """Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
 POOL = 3
@@ -88,6 +93,11 @@ def draw(
             continue
         steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(longest))
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
+    if pool:
+        start = rng.choice(list(pool.values()))
+        known = {o.technique for o in menu if o.technique} | set(FOLLOW_UPS) | set(DEEP)
+        steps, after = descended(start.steps, start.kernel, machine, sorted(known), rng, DEEPEST)
+        pool.setdefault(steps, Draft(start.option, steps, after, estimate(after, machine)))
     ranked = sorted(pool.values(), key=lambda d: d.cost.total)
     kept = ranked[: max(0, count - 1)]
     rest = ranked[len(kept) :]
