@@ -1,7 +1,7 @@
 """Numbers for rewrites, from what the kernel and the machine allow: tiles, slots, unrolling.
 
-Small numbers are always offered, since they cost little; the largest one is what memory has room
-for, what hides the time a load takes, or what the instruction cache holds.
+Small numbers are always offered, since they cost little; the largest one is what half of a
+memory holds, what hides the time a load takes, or what the instruction cache holds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
 
 
 def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
-    """How many neighbouring tiles an iteration may work on: 2, 4, and what fits the memories.
+    """How many neighbouring tiles an iteration may work on: 2, 4, and what half the memories hold.
 
-    The largest one divides the number of tiles, or is a power of two where no divisor comes near.
+    The other half is for the next tile: one that fills a memory leaves no slot to load or store
+    another meanwhile, and no later step can take it back. The largest one divides the number of
+    tiles, or is a power of two where no divisor comes near.
     """
     count = trip_count(loop, env_of(above))
     if count is None or count < 2:
@@ -29,7 +31,7 @@ def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> l
     for buffer in find_buffers(kernel, machine):
         if any(a.command in inside for a in buffer.accesses):
             used[buffer.space] += buffer.rows * buffer.slots
-    room = min((machine.spaces[s].rows // rows for s, rows in used.items() if rows), default=1)
+    room = min((machine.spaces[s].rows // (2 * n) for s, n in used.items() if n), default=1)
     most = min(count, room)
     divisor = max((f for f in range(1, most + 1) if count % f == 0), default=1)
     largest = divisor if 2 * divisor > most else 1 << (most.bit_length() - 1)
