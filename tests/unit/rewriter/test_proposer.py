@@ -251,7 +251,7 @@ def test_renamed_and_shuffled_kernels_come_as_far(target: TargetBrief, machine: 
     shuffled = renamed("\n".join(moved))
     far = reached(target, machine, source)
     assert far < 0.5 * estimate(simplify(lift(source, machine)), machine).total
-    assert abs(reached(target, machine, shuffled) - far) <= 0.1 * far
+    assert reached(target, machine, shuffled) <= 1.1 * far
 
 
 def test_some_plans_go_back_to_an_ancestor(target: TargetBrief, machine: Machine) -> None:
