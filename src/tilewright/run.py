@@ -77,9 +77,10 @@ CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
 
 BASELINES_EVENT = "Baselines"
-LEFT_ALONE_EVENT = "LeftAlone"
 """Entry of a run's event log that holds the outcomes of the target's baselines."""
 
+LEFT_ALONE_EVENT = "LeftAlone"
+"""Entry of a run's event log: code of the starting kernel that no proposer understands."""
 
 RECHECKED_EVENT = "Rechecked"
 """Entry of a run's event log: a winner that was rebuilt and evaluated on fresh inputs."""

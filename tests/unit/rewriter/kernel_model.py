@@ -5,11 +5,14 @@ Rows that were never written are NaN, so that a rewrite that reads too early sho
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.catalogue import CATALOGUE, steps_for
 from tilewright.proposers.rewriter.expr import Expr, Minimum, Quotient, Remainder, Var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -24,6 +27,7 @@ from tilewright.proposers.rewriter.ir import (
     Operand,
     Text,
 )
+from tilewright.proposers.rewriter.machine import Machine
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
@@ -228,3 +232,21 @@ def convolution_is_right(kernel: Kernel, conv: Convolution) -> bool:
             part = image[:, r : ends[0] : conv.stride, t : ends[1] : conv.stride]
             total += part[:, :rows, :columns] @ weights[r, t]
     return bool(np.array_equal(output, np.clip(total, -128, 127)))
+
+
+def randomly_rewritten(
+    kernel: Kernel, machine: Machine, rng: random.Random, tries: int
+) -> tuple[Kernel, list[str]]:
+    """The kernel after up to `tries` steps of any technique, and those that applied."""
+    done = []
+    for _ in range(tries):
+        steps = list(steps_for(kernel, machine, rng.choice(list(CATALOGUE))))
+        if not steps:
+            continue
+        step = rng.choice(steps)
+        try:
+            kernel = step.apply(kernel, machine)
+        except NotApplicable:
+            continue
+        done.append(str(step))
+    return kernel, done

@@ -10,11 +10,11 @@ import pytest
 from float_model import results
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_model import trace
+from kernel_model import randomly_rewritten, trace
 
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
 from tilewright.proposers.rewriter.lift import lift
@@ -96,17 +96,7 @@ def test_any_sequence_keeps_the_results(
     kernel = simplify(lift(source, floats))
     given = arrays(kernel, seed)
     expected = results(kernel, given)
-    done = []
-    for _ in range(8):
-        steps = list(steps_for(kernel, floats, rng.choice(list(CATALOGUE))))
-        if not steps:
-            continue
-        step = rng.choice(steps)
-        try:
-            kernel = step.apply(kernel, floats)
-        except NotApplicable:
-            continue
-        done.append(str(step))
+    kernel, done = randomly_rewritten(kernel, floats, rng, 8)
     again = simplify(lift(emit(kernel), floats))
     assert emit(again) == emit(kernel), done
     for array, values in results(kernel, given).items():

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_model import gemm, gemm_is_right, trace
+from kernel_model import gemm, gemm_is_right, randomly_rewritten, trace
 
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
@@ -28,17 +28,7 @@ def test_random_rewrites_keep_the_product(
 ) -> None:
     rng = random.Random(seed)
     kernel = simplify(lift(gemm(*shape), machine))
-    done = []
-    for _ in range(6):
-        steps = list(steps_for(kernel, machine, rng.choice(list(CATALOGUE))))
-        if not steps:
-            continue
-        step = rng.choice(steps)
-        try:
-            kernel = step.apply(kernel, machine)
-        except NotApplicable:
-            continue
-        done.append(str(step))
+    kernel, done = randomly_rewritten(kernel, machine, rng, 6)
     assert gemm_is_right(kernel, *shape), done
     again = lift(emit(kernel), machine)
     assert list(trace(again.body)) == list(trace(kernel.body)), done

@@ -10,6 +10,7 @@ After:  `load0(&A[i][0], SPAD(0), 4, 4, 48, 1.0f, 4);`
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -82,10 +83,8 @@ def _movers(machine: Machine) -> frozenset[str]:
     return frozenset(name for name in found if name is not None)
 
 
-class _Resolver:
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._movers = _movers(machine)
+class _Rewriter(ABC):
+    """Replaces statements one by one, knowing what is in force before each."""
 
     def body(self, body: Body, state: State) -> tuple[Body, State]:
         result: list[Stmt] = []
@@ -93,6 +92,20 @@ class _Resolver:
             new, state = self._one(stmt, state)
             result.extend(new)
         return tuple(result), state
+
+    @abstractmethod
+    def _one(self, stmt: Stmt, state: State) -> tuple[Body, State]: ...
+
+    def _guard(self, guard: Guard, state: State) -> tuple[Body, State]:
+        yes, first = self.body(guard.body, state)
+        no, second = self.body(guard.orelse, state)
+        return (replace(guard, body=yes, orelse=no),), _merged(first, second)
+
+
+class _Resolver(_Rewriter):
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._movers = _movers(machine)
 
     def _one(self, stmt: Stmt, state: State) -> tuple[Body, State]:
         match stmt:
@@ -102,17 +115,15 @@ class _Resolver:
             case Command():
                 return (self._carrying(stmt, state),), state
             case Loop():
-                _, end = self.body_state(stmt.body, state)
+                end = self._state_after(stmt.body, state)
                 entry = {k: v if end.get(k) == v else None for k, v in state.items()}
                 body, after = self.body(stmt.body, entry)
                 return (replace(stmt, body=body),), _merged(state, after)
             case Guard():
-                yes, first = self.body(stmt.body, state)
-                no, second = self.body(stmt.orelse, state)
-                return (replace(stmt, body=yes, orelse=no),), _merged(first, second)
+                return self._guard(stmt, state)
         return (stmt,), state  # code of the core sets nothing the IR does not model
 
-    def body_state(self, body: Body, state: State) -> tuple[None, State]:
+    def _state_after(self, body: Body, state: State) -> State:
         """What is in force behind a body, whatever its moves find."""
         for stmt in body:
             match stmt:
@@ -120,11 +131,12 @@ class _Resolver:
                     key, setting = self._split(stmt)
                     state = {**state, key: setting}
                 case Loop():
-                    state = _merged(state, self.body_state(stmt.body, state)[1])
+                    state = _merged(state, self._state_after(stmt.body, state))
                 case Guard():
-                    yes, no = (self.body_state(b, state)[1] for b in (stmt.body, stmt.orelse))
-                    state = _merged(yes, no)
-        return None, state
+                    state = _merged(
+                        self._state_after(stmt.body, state), self._state_after(stmt.orelse, state)
+                    )
+        return state
 
     def _split(self, command: Command) -> tuple[Key, Setting]:
         roles = self._machine.effects[command.name].operands
@@ -193,17 +205,10 @@ def _forms(name: str, machine: Machine) -> list[str]:
     ]
 
 
-class _Settler:
+class _Settler(_Rewriter):
     def __init__(self, machine: Machine, forms: Mapping[tuple[str, Setting], str]) -> None:
         self._machine = machine
         self._forms = forms
-
-    def body(self, body: Body, state: State) -> tuple[Body, State]:
-        result: list[Stmt] = []
-        for stmt in body:
-            new, state = self._one(stmt, state)
-            result.extend(new)
-        return tuple(result), state
 
     def _one(self, stmt: Stmt, state: State) -> tuple[Body, State]:
         match stmt:
@@ -216,9 +221,7 @@ class _Settler:
             case Loop():
                 return self._loop(stmt, state)
             case Guard():
-                yes, first_state = self.body(stmt.body, state)
-                no, second = self.body(stmt.orelse, state)
-                return (replace(stmt, body=yes, orelse=no),), _merged(first_state, second)
+                return self._guard(stmt, state)
         return (stmt,), state
 
     def _loop(self, loop: Loop, state: State) -> tuple[Body, State]:
