@@ -1,6 +1,6 @@
 """Containment for what is built or run from a candidate; see docs/trust.md.
 
-Lies under the targets and the evaluation, which both use it, and imports only the standard library.
+Lies under the targets that compile, and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ UNCONTAINED = Level("rlimits")
 """Resource limits only, for what the user vouches for."""
 
 _PROBE_LIMITS = Limits(wall_s=30.0)
+_READS_ALL = ("/bin/sh", "-c", 'for path; do [ -r "$path" ] || exit 1; done', "sh")
 
 
 def find_sandbox(
@@ -41,14 +42,16 @@ def find_sandbox(
     """The strongest level in which `probe` runs and succeeds, with `readable` at its disposal.
 
     The probe is a harmless call of the command that will be contained (a compiler's --version):
-    a level that keeps it from starting is of no use. Without `own_user` the command stays this
+    a level that keeps it from starting is of no use, nor one whose user may not read `readable`,
+    which may lie in a home that only its owner enters. Without `own_user` the command stays this
     process's user, for tools that may lie in that user's folders. Raises `OSError` when no level
     works.
     """
     roots = tuple(readable)
     for level in confine.levels(own_user=own_user):
         sandbox = Sandbox(level, roots)
-        if _works(sandbox, probe, environment or {}):
+        reads_all = (*_READS_ALL, *(str(root) for root in roots if root.exists()))
+        if _works(sandbox, reads_all, {}) and _works(sandbox, probe, environment or {}):
             return sandbox
     raise OSError(f"{probe[0]} does not run, not even with resource limits alone")
 
