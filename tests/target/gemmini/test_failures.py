@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outcome
+from tilewright.parts.cases import Cases
 from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker, GemminiRunner
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.problem import GemmProblem

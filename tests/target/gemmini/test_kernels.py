@@ -21,9 +21,10 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.parts.cases import Cases
+from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
-from tilewright.targets.gemmini.cases import Cases
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
 from tilewright.targets.gemmini.gemm import Gemm
@@ -34,7 +35,6 @@ from tilewright.targets.gemmini.problem import (
     FloatConvolutionProblem,
     FloatGemmProblem,
     GemmProblem,
-    Problem,
     exact_product,
 )
 from tilewright.targets.gemmini.settings import EvaluationSettings

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.parts.brief_files import load_commands, load_menu
 from tilewright.targets.gemmini import brief as brief_module
 from tilewright.targets.gemmini import create_fp32_target, create_target
-from tilewright.targets.gemmini.brief import load_brief, load_commands, load_menu
+from tilewright.targets.gemmini.brief import load_brief, words
 
 FOLDER = Path(brief_module.__file__).parent
 HEADER = (FOLDER / "runtime" / "gemmini.h").read_text()
@@ -106,13 +107,13 @@ def test_a_malformed_menu_is_named(tmp_path: Path, text: str, message: str) -> N
     path = tmp_path / "menu.toml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
-        load_menu(path, INT8)
+        load_menu(path, words(INT8))
 
 
 def test_a_missing_or_malformed_command_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "commands.toml"
     with pytest.raises(ConfigurationError, match=r"commands\.toml cannot be read"):
-        load_commands(path, INT8)
+        load_commands(path, words(INT8))
     path.write_text('[[command]]\nname = "x"\n')
     with pytest.raises(ConfigurationError, match="does not fit CommandEffect"):
-        load_commands(path, INT8)
+        load_commands(path, words(INT8))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core.errors import InternalError
-from tilewright.targets.gemmini.float_error import Bounded, gamma
+from tilewright.parts.float_error import Bounded, gamma
 
 
 def data(seed: int, *shape: int) -> np.ndarray:

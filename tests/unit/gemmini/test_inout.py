@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.core.records import Argument, Workload
-from tilewright.targets.gemmini.cases import Cases
-from tilewright.targets.gemmini.inputs import Array
+from tilewright.parts.cases import Cases
+from tilewright.parts.inputs import Array
 
 WORKLOAD = Workload(
     "gemmini:running-sum",

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.source_rules import LOOP_HEADERS, MAX_SOURCE_BYTES, check_source
+from tilewright.targets.gemmini.source_rules import LOOP_HEADERS, check_source
 
 REFUSED = {
     '#include "/etc/passwd"': 1,

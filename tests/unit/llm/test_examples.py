@@ -11,10 +11,11 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import Measured
+from tilewright.parts.brief_files import load_examples
 from tilewright.proposers.llm.prompts.render import triggered
 from tilewright.run import evaluate_file
 from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.brief import load_examples
+from tilewright.targets.gemmini.brief import words
 
 KERNEL = """void kernel(const int8_t A[256][256], const int8_t B[256][256], int8_t C[256][256]) {{
 config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
@@ -53,4 +54,4 @@ def test_the_tiling_example_is_correct_and_pays(tmp_path: Path) -> None:
 def test_an_example_without_a_head_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_text("Just text.")
     with pytest.raises(ConfigurationError, match="no usable head"):
-        load_examples(tmp_path, create_target().instance)
+        load_examples(tmp_path, words(create_target().instance))

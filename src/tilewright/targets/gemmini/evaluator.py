@@ -15,10 +15,10 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
-from tilewright.targets.gemmini.cases import Cases
+from tilewright.parts.cases import Cases
+from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
-from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
     Simulator,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.core.records import Workload
-from tilewright.targets.gemmini.debug_lines import source_lines
+from tilewright.parts.debug_lines import source_lines
 from tilewright.targets.gemmini.parameters import SimConfig
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 
 from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Stage, Workload
-from tilewright.targets.gemmini.cases import Case
-from tilewright.targets.gemmini.debug_lines import source_line, source_lines
+from tilewright.parts.cases import Case
+from tilewright.parts.debug_lines import source_line, source_lines
 from tilewright.targets.gemmini.feedback import describe
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.memory import argument_addresses

@@ -9,6 +9,8 @@ from pathlib import Path
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Task
+from tilewright.parts.folder import read_folder
+from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini import workloads
 from tilewright.targets.gemmini.baselines import (
     convolution_baselines,
@@ -19,7 +21,6 @@ from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.external.tools import HOW_TO_GET as HOW_TO_GET_TOOLS
 from tilewright.targets.gemmini.external.tools import find_tool
-from tilewright.targets.gemmini.folder import read_folder
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.parameters import instance_name
 from tilewright.targets.gemmini.problem import (
@@ -27,11 +28,11 @@ from tilewright.targets.gemmini.problem import (
     FloatConvolutionProblem,
     FloatGemmProblem,
     GemmProblem,
-    Problem,
 )
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import model_version
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
+from tilewright.targets.gemmini.sizes import MAX_ARGUMENT_BYTES
 from tilewright.targets.gemmini.task import KernelTask
 from tilewright.targets.gemmini.tinympc import TinyMpc
 from tilewright.targets.gemmini.tinympc_problem import TinyMpcProblem
@@ -87,7 +88,9 @@ class GemminiTarget:
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
         """A user's kernel folder; its reference runs only in the process that evaluates."""
-        workload, start, problem = read_folder(folder, self.name)
+        workload, start, problem = read_folder(
+            folder, self.name, MAX_ARGUMENT_BYTES, "the simulated memory"
+        )
         chosen = EvaluationSettings.from_mapping(settings)
         return KernelTask(self.instance, workload, start, problem, chosen)
 

@@ -15,10 +15,10 @@ from tilewright.core.records import (
     content_id,
 )
 from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
-from tilewright.targets.gemmini import inputs
-from tilewright.targets.gemmini.cases import Cases
+from tilewright.parts import inputs
+from tilewright.parts.cases import Cases
+from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini.instance import Instance
-from tilewright.targets.gemmini.problem import Problem
 from tilewright.targets.gemmini.settings import EvaluationSettings
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class KernelTask:
 
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks and of its timed run."""
-        from tilewright.targets.gemmini.hostile import OpenCase
+        from tilewright.parts.hostile import OpenCase
 
         cases = Cases(self.workload, self._problem, self._settings.input_seed)
         return [OpenCase(cases[index]) for index in range(self._settings.checks + 1)]
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Kernels that are wrong for this task, whatever it is."""
-        from tilewright.targets.gemmini.hostile import hostile_kernels
+        from tilewright.parts.hostile import hostile_kernels
 
         return hostile_kernels(self.workload.arguments)
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument
-from tilewright.targets.gemmini.float_error import Bounded
-from tilewright.targets.gemmini.inputs import Array
+from tilewright.parts.float_error import Bounded
+from tilewright.parts.inputs import Array
 from tilewright.targets.gemmini.tinympc import TinyMpc
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.core.records import Failed
-from tilewright.targets.gemmini.inputs import Array
+from tilewright.parts.inputs import Array
 from tilewright.targets.gemmini.source_rules import HEADERS, check_source
 from tilewright.targets.gemmini.toolchain import (
     CONFIGURATION_HEADER,

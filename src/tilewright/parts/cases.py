@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from tilewright.core.records import Argument, Check, Tolerance, Workload
-from tilewright.targets.gemmini import inputs
-from tilewright.targets.gemmini.float_error import Bounded
-from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.problem import DrawsInputs, Expected, Problem
+from tilewright.parts import inputs
+from tilewright.parts.float_error import Bounded
+from tilewright.parts.inputs import Array
+from tilewright.parts.problem import DrawsInputs, Expected, Problem
 
 
 @dataclass(frozen=True, eq=False)

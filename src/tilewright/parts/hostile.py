@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tilewright.core.records import Argument
-from tilewright.targets.gemmini.cases import Case
-from tilewright.targets.gemmini.float_error import Bounded
-from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.problem import Expected
+from tilewright.parts.cases import Case
+from tilewright.parts.float_error import Bounded
+from tilewright.parts.inputs import Array
+from tilewright.parts.problem import Expected
 
 _C_TYPES = {"float32": "float"}
 

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Tolerance, Workload, content_id
-from tilewright.targets.gemmini.inputs import Array
-from tilewright.targets.gemmini.sizes import MAX_ARGUMENT_BYTES
+from tilewright.parts.inputs import Array
 
 FILES = ("workload.toml", "reference.py", "kernel.c")
 MAX_ARGUMENTS = 8
@@ -99,8 +98,12 @@ class FolderProblem:
         return array
 
 
-def read_folder(folder: Path, target: str) -> tuple[Workload, str, FolderProblem]:
+def read_folder(
+    folder: Path, target: str, max_bytes: int, memory: str
+) -> tuple[Workload, str, FolderProblem]:
     """Workload on `target`, starting kernel and oracle of a folder.
+
+    `memory` is what holds at most `max_bytes` of arrays ("the simulated memory").
 
     `WorkloadError` says what is wrong.
     """
@@ -110,7 +113,7 @@ def read_folder(folder: Path, target: str) -> tuple[Workload, str, FolderProblem
     workload = Workload(
         name=f"{target}:{description.name or folder.name}",
         target=target,
-        arguments=_arguments(folder / "workload.toml", description),
+        arguments=_arguments(folder / "workload.toml", description, max_bytes, memory),
         operations=description.operations,
         tolerance=Tolerance(description.tolerance.absolute, description.tolerance.relative),
         source=str(folder),
@@ -144,7 +147,9 @@ def _parse(path: Path, text: str) -> _WorkloadFile:
         ) from error
 
 
-def _arguments(path: Path, description: _WorkloadFile) -> tuple[Argument, ...]:
+def _arguments(
+    path: Path, description: _WorkloadFile, max_bytes: int, memory: str
+) -> tuple[Argument, ...]:
     arguments = tuple(Argument(a.name, a.shape, a.dtype, a.role) for a in description.argument)
     names = [a.name for a in arguments]
     if len(set(names)) != len(names):
@@ -154,10 +159,10 @@ def _arguments(path: Path, description: _WorkloadFile) -> tuple[Argument, ...]:
             f"{path}: no argument has the role 'output' or 'inout'; add the kernel's result."
         )
     size = sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments)
-    if size > MAX_ARGUMENT_BYTES:
+    if size > max_bytes:
         raise WorkloadError(
-            f"{path}: the arrays take {size >> 20} MiB, and the simulated memory holds "
-            f"{MAX_ARGUMENT_BYTES >> 20} MiB; choose smaller shapes."
+            f"{path}: the arrays take {size >> 20} MiB, and {memory} holds "
+            f"{max_bytes >> 20} MiB; choose smaller shapes."
         )
     return arguments
 

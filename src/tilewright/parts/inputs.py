@@ -18,7 +18,7 @@ from tilewright.core.records import Argument, content_id
 Array = NDArray[Any]
 """An argument's values."""
 
-VERSION = "2"
+VERSION = "3"
 """To be raised whenever other values are drawn for the same seed; part of every cache key."""
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
@@ -27,8 +27,8 @@ DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
 are not zero. `extremes`: the type's bounds, zero and one; for floats rows of denormals, of large
 and of small values."""
 
-_OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few int8 outputs saturate
-_LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing the accumulator
+_OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few outputs of int8 saturate
+_LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing sums
 _SPARSE_PRODUCTS = 4
 _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
 _FLOAT_MAGNITUDES = np.array([1e-40, 1.0, 1.0, 1e6])  # the first makes denormals of float32
@@ -41,7 +41,7 @@ def distribution(index: int) -> str:
 
 def derived_seed(input_seed: int, index: int) -> int:
     """Seed of check number `index` of a run with this private seed (63 bits)."""
-    return int(content_id("gemmini inputs", str(input_seed), str(index)), 16) >> 1
+    return int(content_id("private inputs", str(input_seed), str(index)), 16) >> 1
 
 
 def draw(argument: Argument, distribution: str, reduction: int, rng: np.random.Generator) -> Array:

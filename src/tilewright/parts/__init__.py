@@ -1,0 +1,4 @@
+"""What targets are put together from: inputs, comparison, error bounds, kernel folders, texts.
+
+Lies under the targets; knows no accelerator.
+"""

@@ -1,0 +1,77 @@
+"""Reads what proposers may know about a target from its folder's text and TOML files.
+
+The files are templates: `{{ ... }}` holds the target's own numbers and names.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, TemplateError
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.records import CommandEffect, Example, MenuOption
+
+Words = Mapping[str, object]
+"""What the files may refer to."""
+
+
+def render(path: Path, words: Words) -> str:
+    """The text of a file with words in place of `{{ ... }}`."""
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    try:
+        return environment.from_string(path.read_text(encoding="utf-8")).render(words)
+    except (OSError, UnicodeDecodeError, TemplateError) as error:
+        raise ConfigurationError(f"{path} cannot be read as a template: {error}.") from error
+
+
+def load_menu(path: Path, words: Words) -> tuple[MenuOption, ...]:
+    """The `[[option]]` tables of a menu: id, text and optionally technique and kinds."""
+    tables = [{**t, "kinds": tuple(t.get("kinds", ()))} for t in _tables(path, "option", words)]
+    return tuple(_record(path, "option", table, MenuOption) for table in tables)
+
+
+def load_commands(path: Path, words: Words) -> tuple[CommandEffect, ...]:
+    """The `[[command]]` tables: name, operands, unit and optionally attributes."""
+    return tuple(
+        _record(
+            path, "command", {**table, "operands": tuple(table.get("operands", ()))}, CommandEffect
+        )
+        for table in _tables(path, "command", words)
+    )
+
+
+def load_examples(folder: Path, words: Words) -> tuple[Example, ...]:
+    """The worked examples of a folder: a line each of `name:` and `triggers:`, ---, the text."""
+    examples = []
+    for path in sorted(folder.glob("*.md")):
+        head, rule, text = render(path, words).partition("\n---\n")
+        fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+        if not rule or set(fields) != {"name", "triggers"}:
+            raise ConfigurationError(
+                f"{path} has no usable head: begin it with a name: line, a triggers: line and ---."
+            )
+        triggers = tuple(trigger.strip() for trigger in fields["triggers"].split(","))
+        examples.append(Example(fields["name"], triggers, text.strip()))
+    return tuple(examples)
+
+
+def _tables(path: Path, key: str, words: Words) -> list[dict[str, Any]]:
+    try:
+        document = tomllib.loads(render(path, words))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} cannot be read as TOML: {error}.") from error
+    tables: list[dict[str, Any]] = document.get(key, [])
+    return tables
+
+
+def _record(path: Path, key: str, table: dict[str, Any], cls: Any) -> Any:
+    try:
+        return cls(**table)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{path} has a [[{key}]] table {table} that does not fit {cls.__name__}: {error}."
+        ) from error
