@@ -1,0 +1,108 @@
+"""Predicts a candidate's throughput from its features: gradient-boosted trees, as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.tuner.candidates import Candidates, Floats
+
+
+class Features(Protocol):
+    """Closed-form features of candidates."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, candidates: Candidates) -> Floats:
+        """Features of each candidate, (n, len(names))."""
+        ...
+
+
+class CostModel(Protocol):
+    """Scores candidates; learns from what was measured."""
+
+    def update(self, candidates: Candidates, seconds: Sequence[float | None]) -> None:
+        """Add measurements (`None` where a candidate failed) and learn from all seen so far."""
+        ...
+
+    def predict(self, candidates: Candidates) -> Floats:
+        """Predicted throughput of each candidate relative to the best one seen, (n,)."""
+        ...
+
+
+# Parameters of the paper's code (and of the auto-scheduler it extends).
+_PARAMETERS = {
+    "max_depth": 10,
+    "gamma": 0.001,
+    "min_child_weight": 0,
+    "eta": 0.2,
+    "objective": "reg:squarederror",
+    "eval_metric": "rmse",
+    "verbosity": 0,
+}
+_MOST_ROUNDS = 10_000
+_STOPPING_ROUNDS = 50
+
+
+class BoostedTrees:
+    """XGBoost on features; the label is throughput relative to the best measured, 0 if failed.
+
+    Every update trains anew on everything measured. As in the paper each sample weighs as much as
+    its throughput, so that the fast ones are ranked well, and training stops when the error on the
+    training samples has not fallen for 50 rounds.
+    """
+
+    def __init__(self, features: Features, seed: int = 0, threads: int = 1) -> None:
+        self._features = features
+        self._parameters = {**_PARAMETERS, "seed": seed, "nthread": threads}
+        self._rows: list[Floats] = []
+        self._seconds: list[float | None] = []
+        self._booster: Any = None
+        self._xgboost = _load_xgboost()
+
+    def update(self, candidates: Candidates, seconds: Sequence[float | None]) -> None:
+        """Add measurements and train on all of them."""
+        if len(candidates) == 0:
+            return
+        self._rows.append(self._features(candidates))
+        self._seconds += seconds
+        times = np.array([np.inf if s is None else s for s in self._seconds])
+        best = times.min()
+        labels = best / times if np.isfinite(best) else np.zeros(len(times))
+        data = self._xgboost.DMatrix(
+            np.concatenate(self._rows), label=labels, weight=np.maximum(labels, 1e-3)
+        )
+        self._booster = self._xgboost.train(
+            self._parameters,
+            data,
+            num_boost_round=_MOST_ROUNDS,
+            evals=[(data, "train")],
+            early_stopping_rounds=_STOPPING_ROUNDS,
+            verbose_eval=False,
+        )
+
+    def predict(self, candidates: Candidates) -> Floats:
+        """Predicted relative throughput, (n,); zeros before the first update."""
+        if self._booster is None or len(candidates) == 0:
+            return np.zeros(len(candidates))
+        scores = self._booster.inplace_predict(
+            self._features(candidates), iteration_range=(0, self._booster.best_iteration + 1)
+        )
+        return np.asarray(scores, dtype=np.float64)
+
+
+def _load_xgboost() -> ModuleType:
+    """The xgboost package; it takes a second to import, so only a search that needs it does."""
+    try:
+        import xgboost
+    except ImportError as error:
+        raise ToolchainMissingError(
+            "the tuner's cost model needs xgboost: install the extra with "
+            "`pip install 'tilewright[tune]'`."
+        ) from error
+    module: ModuleType = xgboost
+    return module

@@ -1,0 +1,101 @@
+"""What a device offers to a kernel: the numbers that features and validity checks are made of.
+
+A device is one TOML file in `devices/`; adding hardware adds a file. `detect.py` fills the same
+records from the machine at hand.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from tilewright.core.errors import ConfigurationError, UnknownNameError
+
+_FOLDER = Path(__file__).parent / "devices"
+
+
+@dataclass(frozen=True)
+class GpuDevice:
+    """A CUDA device. Bytes, counts; bandwidth in GB/s and peak in GFLOP/s are 0 where unknown."""
+
+    name: str
+    arch: str
+    sms: int
+    registers_per_sm: int
+    shared_bytes_per_sm: int
+    threads_per_sm: int
+    blocks_per_sm: int
+    bandwidth_gb_s: float = 0.0
+    peak_gflops: float = 0.0
+    l2_bytes: int = 0
+    shared_bytes_per_block: int = 48 * 1024
+    reserved_shared_bytes: int = 1024
+    threads_per_block: int = 1024
+    registers_per_thread: int = 255
+    warp_size: int = 32
+
+    @property
+    def warps_per_sm(self) -> int:
+        """Warps that one SM can hold."""
+        return self.threads_per_sm // self.warp_size
+
+
+@dataclass(frozen=True)
+class CpuDevice:
+    """Cores of one processor. Caches are per core, in bytes; 0 where unknown."""
+
+    name: str
+    cores: int
+    vector_bytes: int
+    vector_registers: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int = 0
+    bandwidth_gb_s: float = 0.0
+    peak_gflops: float = 0.0
+
+
+DeviceModel = GpuDevice | CpuDevice
+
+
+def device_names() -> list[str]:
+    """Names of the devices that are described here."""
+    return sorted(file.stem for file in _FOLDER.glob("*.toml"))
+
+
+def named_device(name: str) -> DeviceModel:
+    """The described device of this name, such as `h100`; any case, vendor prefixes allowed.
+
+    `UnknownNameError` suggests the nearest name.
+    """
+    stem = name.lower().rsplit("/", 1)[-1]
+    for known in device_names():
+        if stem in (known, f"nvidia-{known}", f"rtx-{known}", f"geforce-rtx-{known}"):
+            return read_device(_FOLDER / f"{known}.toml")
+    raise UnknownNameError("device", name, device_names())
+
+
+def read_device(file: Path) -> DeviceModel:
+    """The device that a TOML file describes; its `kind` is `gpu` or `cpu`.
+
+    `ConfigurationError` names the file and the field.
+    """
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"device file {file} cannot be read: {error}.") from error
+    kind = table.pop("kind", None)
+    if kind not in ("gpu", "cpu"):
+        raise ConfigurationError(f'device file {file} needs kind = "gpu" or kind = "cpu".')
+    record = GpuDevice if kind == "gpu" else CpuDevice
+    known = {field.name for field in fields(record)}
+    if unknown := sorted(set(table) - known):
+        raise ConfigurationError(
+            f"device file {file} has unknown fields {', '.join(unknown)}; "
+            f"known are {', '.join(sorted(known))}."
+        )
+    try:
+        return record(**table)
+    except TypeError as error:
+        raise ConfigurationError(f"device file {file} lacks fields: {error}.") from error

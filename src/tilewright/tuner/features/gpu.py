@@ -1,0 +1,199 @@
+"""The seven features of a CUDA candidate, and which candidates a device can hold.
+
+Source: C. Li, Y. Xu, S. M. Saravani, P. Sadayappan, "Accelerated Auto-Tuning of GPU Kernels for
+Tensor Computations", ICS 2024. Symbols, all per candidate: `TB` threads of a block, `nw =
+ceil(TB / 32)` its warps, `reg` outputs of a thread (virtual threads included), `kk` reduction
+iterations between two fills of shared memory, `steps` the number of fills, `grid` blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.tuner.candidates import Booleans, Candidates, Floats, Integers
+from tilewright.tuner.device import GpuDevice
+from tilewright.tuner.features.footprint import footprint, tile_shape
+from tilewright.tuner.structure import Structure
+from tilewright.tuner.workload import Access, TensorWorkload
+
+FEATURES = ("oi_global", "oi_shared", "reg_reuse", "ilp", "wlp", "occupancy", "wave")
+
+_BANKS = 32
+# Registers of addresses and loop counters beside the tiles that a thread holds.
+_OVERHEAD_REGISTERS = 25
+# More accumulators than a thread has registers always spill; the code generator accepts them.
+_MOST_ACCUMULATORS = 256
+# Most virtual threads that TVM's VerifyGPUCode accepts.
+_MOST_VTHREADS = 8
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """What the generated kernel looks like, (n,) each; checked against TVM's lowered code.
+
+    `shared` and `register_inputs` have one entry for each input: elements of its tile in shared
+    memory (whose shape is in `shared_shapes`, (n, dims)) and of the part a thread reads at once.
+    """
+
+    grid: Integers
+    vthreads: Integers
+    threads: Integers
+    register_tile: Integers
+    inner_reduction: Integers
+    steps: Integers
+    shared_shapes: tuple[Integers, ...]
+    shared_bytes: Integers
+    register_inputs: tuple[Floats, ...]
+
+
+class GpuFeatures:
+    """Features and validity of SSSRRSRS candidates of one workload on one device."""
+
+    names = FEATURES
+
+    def __init__(self, workload: TensorWorkload, structure: Structure, device: GpuDevice) -> None:
+        self.workload = workload
+        self.device = device
+        self._fetch = [structure.knob(f"fetch_{access.buffer}") for access in workload.inputs]
+        self._fetch_widths = [np.array(structure.knobs[knob].choices) for knob in self._fetch]
+
+    def shape(self, candidates: Candidates) -> KernelShape:
+        """Launch shape, tiles and shared memory of each candidate."""
+        tiles, spatial = candidates.tiles, self.workload.spatial
+        outer = tiles[:, :spatial]
+        per_thread = self._per_thread(tiles)
+        per_block = per_thread.copy()
+        per_block[:, :spatial] *= outer[:, :, 2]
+        per_block[:, spatial:] = tiles[:, spatial:, 1:3].prod(axis=2)
+        shared = tuple(tile_shape(access, per_block) for access in self.workload.inputs)
+        return KernelShape(
+            grid=outer[:, :, 0].prod(axis=1),
+            vthreads=outer[:, :, 1].prod(axis=1),
+            threads=outer[:, :, 2].prod(axis=1),
+            register_tile=per_thread.prod(axis=1),
+            inner_reduction=per_block[:, spatial:].prod(axis=1),
+            steps=tiles[:, spatial:, 0].prod(axis=1),
+            shared_shapes=shared,
+            shared_bytes=np.sum(
+                [
+                    shape.prod(axis=1) * access.element_bytes
+                    for shape, access in zip(shared, self.workload.inputs, strict=True)
+                ],
+                axis=0,
+            ),
+            register_inputs=tuple(footprint(a, per_thread) for a in self.workload.inputs),
+        )
+
+    def valid(self, candidates: Candidates) -> Booleans:
+        """Which candidates launch, fit shared memory and can keep their accumulators, (n,)."""
+        shape = self.shape(candidates)
+        device = self.device
+        ok = (shape.threads >= device.warp_size) & (shape.threads <= device.threads_per_block)
+        ok &= shape.shared_bytes <= device.shared_bytes_per_block
+        ok &= shape.vthreads <= _MOST_VTHREADS
+        ok &= shape.register_tile <= _MOST_ACCUMULATORS
+        return np.asarray(ok & (self._blocks_per_sm(shape) > 0), dtype=np.bool_)
+
+    def __call__(self, candidates: Candidates) -> Floats:
+        """The corrected features of each candidate, (n, 7), in the order of `names`.
+
+        - OI_Global = MACs / (32 grid [steps nw sum_b ceil(shared_b / (TB fetch_b)) + reg nw])
+        - OI_Shared = TB reg kk / (32 nw sum_b degree_b loads_b), with the degree of bank conflict
+          of warp 0 simulated over its lanes, and loads_b the elements a thread reads in a step
+        - Reg_Reuse = 1 / sum_b (1 / reuse_b): outputs that use a loaded element, kk for the output
+        - ILP = reg; WLP = blocks on an SM times nw; Occupancy = WLP / warps an SM can hold
+        - Wave = w / ceil(w) with w = grid / (SMs blocks on an SM)
+        """
+        shape = self.shape(candidates)
+        device = self.device
+        reg = shape.register_tile.astype(np.float64)
+        kk = shape.inner_reduction.astype(np.float64)
+        threads = shape.threads.astype(np.float64)
+        warps = np.ceil(threads / device.warp_size)
+        fetches = np.zeros(len(candidates))
+        shared_loads = np.zeros(len(candidates))
+        inverse_reuse = 1.0 / kk
+        per_thread = self._per_thread(candidates.tiles)
+        spatial = self.workload.spatial
+        for position, access in enumerate(self.workload.inputs):
+            box = shape.shared_shapes[position]
+            width = self._fetch_widths[position][candidates.knobs[:, self._fetch[position]]]
+            fetches += np.ceil(box.prod(axis=1) / (threads * width))
+            degree = self._bank_conflicts(access, box, candidates.tiles, shape.threads)
+            own = sorted(loop for loop in access.loops if loop < spatial)
+            loads = per_thread[:, own].prod(axis=1) * kk
+            shared_loads += degree * loads
+            inverse_reuse += per_thread[:, own].prod(axis=1) / reg
+        blocks = np.maximum(self._blocks_per_sm(shape), 1)
+        waves = shape.grid / (device.sms * blocks)
+        wlp = blocks * warps
+        return np.stack(
+            [
+                self.workload.macs / (32.0 * shape.grid * warps * (shape.steps * fetches + reg)),
+                threads * reg * kk / (32.0 * warps * shared_loads),
+                1.0 / inverse_reuse,
+                reg,
+                wlp,
+                wlp / device.warps_per_sm,
+                waves / np.ceil(waves),
+            ],
+            axis=1,
+        )
+
+    def _per_thread(self, tiles: Integers) -> Integers:
+        """Iterations of each loop that one thread covers in one step of reduction, (n, loops)."""
+        covered = np.ones(tiles.shape[:2], dtype=np.int64)
+        spatial = self.workload.spatial
+        covered[:, :spatial] = tiles[:, :spatial, 1] * tiles[:, :spatial, 3] * tiles[:, :spatial, 4]
+        return covered
+
+    def _blocks_per_sm(self, shape: KernelShape) -> Integers:
+        """Blocks that one SM holds at once, limited by threads, shared memory and registers."""
+        device = self.device
+        threads = -(-shape.threads // device.warp_size) * device.warp_size
+        inputs = np.sum(shape.register_inputs, axis=0)
+        wanted = shape.register_tile + inputs + _OVERHEAD_REGISTERS
+        registers = np.minimum(wanted.astype(np.int64), device.registers_per_thread)
+        limits = np.stack(
+            [
+                device.threads_per_sm // threads,
+                device.shared_bytes_per_sm // (shape.shared_bytes + device.reserved_shared_bytes),
+                device.registers_per_sm // (registers * threads),
+                np.full(len(threads), device.blocks_per_sm),
+            ]
+        )
+        return np.asarray(limits.min(axis=0), dtype=np.int64)
+
+    def _bank_conflicts(
+        self, access: Access, box: Integers, tiles: Integers, threads: Integers
+    ) -> Floats:
+        """Degree of bank conflict of warp 0 reading its first element of an input's shared tile.
+
+        The largest number of distinct words that lanes want from one of 32 banks at once, (n,).
+        """
+        spatial = self.workload.spatial
+        lanes = np.arange(_BANKS)[None, :] % np.minimum(threads, _BANKS)[:, None]
+        coordinate: dict[int, Integers] = {}
+        for loop in reversed(range(spatial)):
+            extent = tiles[:, loop, 2][:, None]
+            coordinate[loop] = lanes % extent
+            lanes = lanes // extent
+        strides = np.ones_like(box)
+        for dim in reversed(range(box.shape[1] - 1)):
+            strides[:, dim] = strides[:, dim + 1] * box[:, dim + 1]
+        address = np.zeros((len(box), _BANKS), dtype=np.int64)
+        for dim, terms in enumerate(access.dims):
+            for loop, coefficient in terms:
+                if loop < spatial:
+                    step = strides[:, dim] * coefficient * tiles[:, loop, 3] * tiles[:, loop, 4]
+                    address += coordinate[loop] * step[:, None]
+        address.sort(axis=1)
+        distinct = np.ones(address.shape, dtype=np.bool_)
+        distinct[:, 1:] = address[:, 1:] != address[:, :-1]
+        rows = np.arange(len(box))[:, None] * _BANKS
+        counts = np.bincount(
+            (rows + address % _BANKS)[distinct], minlength=len(box) * _BANKS
+        ).reshape(len(box), _BANKS)
+        return np.asarray(counts.max(axis=1, initial=1), dtype=np.float64)

@@ -1,0 +1,154 @@
+"""A tensor computation as the tuner sees it: loops, affine accesses, bytes per element."""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from tilewright.core.errors import WorkloadError
+
+
+class LoopKind(Enum):
+    """What iterating a loop does to the output."""
+
+    SPATIAL = "spatial"
+    REDUCTION = "reduction"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of the computation; `extent` iterations from zero in steps of one."""
+
+    name: str
+    extent: int
+    kind: LoopKind
+
+    def __post_init__(self) -> None:
+        if self.extent < 1:
+            raise WorkloadError(f"loop {self.name!r} has extent {self.extent}; expected at least 1")
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the innermost statement touches one buffer.
+
+    `dims` holds, for each dimension of the buffer, outermost first, the terms `(loop, coefficient)`
+    of its index: `index = sum(coefficient * loop)`, constants left out since they do not change a
+    tile's footprint. A loop's place is its position in `TensorWorkload.loops`.
+    """
+
+    buffer: str
+    dims: tuple[tuple[tuple[int, int], ...], ...]
+    element_bytes: int = 4
+
+    @property
+    def loops(self) -> frozenset[int]:
+        """Positions of the loops that any of the indices depends on."""
+        return frozenset(loop for terms in self.dims for loop, _ in terms)
+
+
+@dataclass(frozen=True)
+class TensorWorkload:
+    """A perfect loop nest `output[...] += product of inputs[...]`.
+
+    Loops stand in the order in which the schedule template splits them: spatial loops first, in
+    the order of the output's dimensions, then reductions. `padded` names the inputs that are read
+    through a stage which adds a border of zeros: their accesses are in coordinates of the padded
+    buffer, so a tile's footprint includes the border. On a GPU that stage is inlined into the copy
+    to shared memory; on a CPU it is a stage of its own with a place to be computed at.
+    """
+
+    name: str
+    loops: tuple[Loop, ...]
+    inputs: tuple[Access, ...]
+    output: Access
+    padded: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        kinds = [loop.kind for loop in self.loops]
+        if kinds != sorted(kinds, key=lambda kind: kind is LoopKind.REDUCTION):
+            raise WorkloadError(
+                f"workload {self.name!r}: spatial loops must stand before reductions"
+            )
+        if LoopKind.SPATIAL not in kinds:
+            raise WorkloadError(f"workload {self.name!r} has no spatial loop to tile")
+        for access in (*self.inputs, self.output):
+            if any(not 0 <= loop < len(self.loops) for loop in access.loops):
+                raise WorkloadError(
+                    f"buffer {access.buffer!r} is indexed by a loop that is not there"
+                )
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Iterations of each loop."""
+        return tuple(loop.extent for loop in self.loops)
+
+    @property
+    def spatial(self) -> int:
+        """How many of the loops are spatial; they are the first ones."""
+        return sum(loop.kind is LoopKind.SPATIAL for loop in self.loops)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulate operations of the whole computation."""
+        return math.prod(self.extents)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the whole computation: two for each multiply-accumulate."""
+        return 2 * self.macs
+
+
+def _loops(spatial: dict[str, int], reduction: dict[str, int]) -> tuple[Loop, ...]:
+    return tuple(Loop(n, e, LoopKind.SPATIAL) for n, e in spatial.items()) + tuple(
+        Loop(n, e, LoopKind.REDUCTION) for n, e in reduction.items()
+    )
+
+
+def matmul(m: int, n: int, k: int, name: str | None = None) -> TensorWorkload:
+    """`C[m, n] = A[m, k] @ B[k, n]` in fp32."""
+    i, j, r = ((0, 1),), ((1, 1),), ((2, 1),)
+    return TensorWorkload(
+        name=name or f"matmul_{m}x{n}x{k}",
+        loops=_loops({"i": m, "j": n}, {"k": k}),
+        inputs=(Access("A", (i, r)), Access("B", (r, j))),
+        output=Access("C", (i, j)),
+    )
+
+
+def conv2d(
+    batch: int,
+    in_channels: int,
+    height: int,
+    width: int,
+    out_channels: int,
+    kernel: int,
+    stride: int = 1,
+    padding: int = 0,
+    name: str | None = None,
+) -> TensorWorkload:
+    """A square-kernel NCHW convolution in fp32 with zero padding on all four sides.
+
+    Raises `WorkloadError` where the kernel does not fit into the padded input.
+    """
+    rows = (height + 2 * padding - kernel) // stride + 1
+    columns = (width + 2 * padding - kernel) // stride + 1
+    if rows < 1 or columns < 1:
+        raise WorkloadError(
+            f"a {kernel}x{kernel} kernel does not fit into {height}x{width} padded by {padding}"
+        )
+    n, f, y, x, c, ry, rx = range(7)
+    return TensorWorkload(
+        name=name
+        or f"conv2d_{batch}x{in_channels}x{height}x{width}_f{out_channels}"
+        f"_k{kernel}_s{stride}_p{padding}",
+        loops=_loops(
+            {"nn": batch, "ff": out_channels, "yy": rows, "xx": columns},
+            {"rc": in_channels, "ry": kernel, "rx": kernel},
+        ),
+        inputs=(
+            Access("data", (((n, 1),), ((c, 1),), ((y, stride), (ry, 1)), ((x, stride), (rx, 1)))),
+            Access("kernel", (((f, 1),), ((c, 1),), ((ry, 1),), ((rx, 1),))),
+        ),
+        output=Access("conv", (((n, 1),), ((f, 1),), ((y, 1),), ((x, 1),))),
+        padded=frozenset({"data"}) if padding else frozenset(),
+    )
