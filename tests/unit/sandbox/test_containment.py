@@ -183,6 +183,26 @@ def test_the_strongest_working_level_is_found_and_named() -> None:
     assert found.name.split("+")[0] == WORKING[0].kind
 
 
+def test_levels_that_cannot_read_what_is_needed_are_passed_over(tmp_path: Path) -> None:
+    """A checkout below a home that only its owner enters is closed to a user of the sandbox."""
+    if not any(level.own_user for level in WORKING):
+        pytest.skip("no level here runs as another user")
+    home = tmp_path / "home"
+    checkout = home / "checkout"
+    checkout.mkdir(parents=True)
+    home.chmod(0o700)
+    found = find_sandbox((checkout,))
+    assert not found.level.own_user
+    assert found.level == next(level for level in WORKING if not level.own_user)
+    with open_folder("tilewright-test-") as work:
+        listed = found.run(["/bin/ls", str(checkout)], Path(work), Limits(20.0), PATH)
+    assert listed.status == 0
+
+
+def test_what_does_not_exist_need_not_be_readable(tmp_path: Path) -> None:
+    assert find_sandbox((tmp_path / "missing",)).level == WORKING[0]
+
+
 def test_a_probe_that_never_runs() -> None:
     with pytest.raises(OSError, match="does not run"):
         find_sandbox(probe=("/bin/false",))
