@@ -20,7 +20,6 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import (
     ConfigurationError,
     InputError,
-    StorageError,
     TilewrightError,
 )
 from tilewright.core.plugins import load_proposer
@@ -114,13 +113,11 @@ def open_project(project: Path, *, create: bool = False) -> Storage:
 
 def standing(project: Path, run: RunRecord) -> str:
     """The run's status; "killed" where it says running but no process works on it."""
-    if run.status != "running":
-        return run.status
-    try:
-        with _lock(project, run):
-            return "killed"
-    except StorageError:
-        return run.status
+    from tilewright.storage.project import run_lock
+
+    if run.status == "running" and not run_lock(project, run.identity).is_held():
+        return "killed"
+    return run.status
 
 
 def optimize(

@@ -5,45 +5,11 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-
-from tilewright.core.records import Trial
-from tilewright.storage.project import open_project
-
-SCRIPT = Path(__file__).with_name("toy_run.py")
-
-
-def start(project: Path, seed: int, delay_s: float) -> subprocess.Popen[str]:
-    project.mkdir(exist_ok=True)
-    command = [sys.executable, str(SCRIPT), str(project), str(seed), str(delay_s)]
-    return subprocess.Popen(
-        [*command, str(project / "log")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def recorded(project: Path) -> list[Trial]:
-    """Trials of the project's first run, without what may differ: seconds and cache hits.
-
-    A process killed after its run was finished is followed by one that repeats the run from the
-    cache; both runs must be equal.
-    """
-    storage = open_project(project)
-    histories = []
-    for run in storage.runs():
-        assert run.status == "finished"
-        trials = storage.history(run.id)
-        histories.append([Trial(t.index, t.iteration, t.candidate, t.outcome) for t in trials])
-    storage.close()
-    assert len(histories) in (1, 2)
-    assert histories[0] == histories[-1]
-    return histories[-1]
+from toy_project import recorded, start
 
 
 def killed(process: subprocess.Popen[str], log: Path, lines: int, extra_s: float) -> bool:

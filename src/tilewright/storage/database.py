@@ -103,4 +103,9 @@ def _sentence(path: Path, reason: str) -> str:
         )
     if "full" in low:
         return f"the disk of {path} is full: free some space and run the same command again."
+    if "i/o error" in low:  # how a quota, a limit on file sizes and a failing disk look
+        return (
+            f"{path} could not be read or written ({reason}): free some space if the disk or a "
+            "quota is full, else check the disk, and run the same command again."
+        )
     return f"{path} cannot be used ({reason}): check the file, or move it away to start afresh."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -14,6 +15,7 @@ class RunLock:
     """An exclusive advisory file lock, held inside a `with` block.
 
     `StorageError` on entry when another process holds it; the message names that process.
+    Asking whether it is held takes it shared for an instant, which keeps nobody from taking it.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -29,14 +31,12 @@ class RunLock:
                 f"{self._path} cannot be written ({error.strerror}): make the folder writable or "
                 "choose another --project folder."
             ) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not _take(file):
             holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
             os.close(file)
             raise StorageError(
                 f"process {holder} is already working on this run: wait for it or end it first."
-            ) from error
+            )
         os.truncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
@@ -52,3 +52,32 @@ class RunLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def is_held(self) -> bool:
+        """Whether some process holds the lock."""
+        try:
+            file = os.open(self._path, os.O_RDONLY)
+        except OSError:  # nobody ever held it
+            return False
+        try:
+            return not _locked(file, fcntl.LOCK_SH)
+        finally:
+            os.close(file)
+
+
+def _take(file: int) -> bool:
+    """Lock exclusively; False if another process has. Those that only ask are waited for."""
+    while not _locked(file, fcntl.LOCK_EX):
+        if not _locked(file, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(0.001)
+    return True
+
+
+def _locked(file: int, kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -254,3 +255,25 @@ def test_a_run_lock_excludes_other_processes_and_ends_with_its_own(tmp_path: Pat
     process.wait()
     with run_lock(tmp_path, "identity"):
         pass
+
+
+def test_asking_whether_a_run_lock_is_held_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
+    lock = run_lock(tmp_path, "identity")
+    assert not lock.is_held()
+    with lock:
+        assert lock.is_held()
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            lock.is_held()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        for _ in range(500):
+            with run_lock(tmp_path, "identity"):
+                pass
+    finally:
+        over.set()
+        asking.join()
