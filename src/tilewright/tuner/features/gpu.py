@@ -8,6 +8,7 @@ iterations between two fills of shared memory, `steps` the number of fills, `gri
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,32 @@ class KernelShape:
     register_inputs: tuple[Floats, ...]
 
 
+@dataclass(frozen=True)
+class FeatureTerms:
+    """Parts of the features, (n,) each; tuples have one entry for each input.
+
+    `fetches` are copies from global memory by each thread for one step, before rounding up,
+    of `fetch_widths` elements each;
+    `loads` are elements a thread reads from shared memory in one step, `degrees` the bank
+    conflicts they meet.
+    """
+
+    shape: KernelShape
+    reg: Floats
+    threads: Floats
+    warps: Floats
+    fetches: tuple[Floats, ...]
+    fetch_widths: tuple[Integers, ...]
+    loads: tuple[Floats, ...]
+    degrees: tuple[Floats, ...]
+    reg_reuse: Floats
+
+    def oi_shared(self, loads: Floats) -> Floats:
+        """Multiply-accumulates for each lane of `loads` transactions with shared memory, (n,)."""
+        work = self.threads * self.reg * self.shape.inner_reduction
+        return np.asarray(work / (32.0 * self.warps * loads))
+
+
 class GpuFeatures:
     """Features and validity of SSSRRSRS candidates of one workload on one device."""
 
@@ -63,10 +90,7 @@ class GpuFeatures:
         """Launch shape, tiles and shared memory of each candidate."""
         tiles, spatial = candidates.tiles, self.workload.spatial
         outer = tiles[:, :spatial]
-        per_thread = self._per_thread(tiles)
-        per_block = per_thread.copy()
-        per_block[:, :spatial] *= outer[:, :, 2]
-        per_block[:, spatial:] = tiles[:, spatial:, 1:3].prod(axis=2)
+        per_thread, per_block = self.tile_of_thread(candidates), self.tile_of_block(candidates)
         shared = tuple(tile_shape(access, per_block) for access in self.workload.inputs)
         return KernelShape(
             grid=outer[:, :, 0].prod(axis=1),
@@ -102,51 +126,75 @@ class GpuFeatures:
         - OI_Global = MACs / (32 grid [steps nw sum_b ceil(shared_b / (TB fetch_b)) + reg nw])
         - OI_Shared = TB reg kk / (32 nw sum_b degree_b loads_b), with the degree of bank conflict
           of warp 0 simulated over its lanes, and loads_b the elements a thread reads in a step
-        - Reg_Reuse = 1 / sum_b (1 / reuse_b): outputs that use a loaded element, kk for the output
+        - Reg_Reuse = 1 / sum_b (1 / reuse_b): outputs of a thread that use a loaded element; for
+          the output all reduction iterations, since accumulators stay in registers throughout
         - ILP = reg; WLP = blocks on an SM times nw; Occupancy = WLP / warps an SM can hold
         - Wave = w / ceil(w) with w = grid / (SMs blocks on an SM)
         """
-        shape = self.shape(candidates)
+        terms = self.terms(candidates)
         device = self.device
-        reg = shape.register_tile.astype(np.float64)
-        kk = shape.inner_reduction.astype(np.float64)
-        threads = shape.threads.astype(np.float64)
-        warps = np.ceil(threads / device.warp_size)
-        fetches = np.zeros(len(candidates))
-        shared_loads = np.zeros(len(candidates))
-        inverse_reuse = 1.0 / kk
-        per_thread = self._per_thread(candidates.tiles)
+        blocks = np.maximum(self._blocks_per_sm(terms.shape), 1)
+        wlp = blocks * terms.warps
+        waves = terms.shape.grid / (device.sms * blocks)
+        columns = [
+            self._oi_global(terms, np.sum([np.ceil(f) for f in terms.fetches], axis=0)),
+            terms.oi_shared(np.sum(np.multiply(terms.degrees, terms.loads), axis=0)),
+            terms.reg_reuse,
+            terms.reg,
+            wlp,
+            wlp / device.warps_per_sm,
+            waves / np.ceil(waves),
+        ]
+        return np.stack(columns, axis=1)
+
+    def terms(self, candidates: Candidates) -> FeatureTerms:
+        """What the features are made of, for every candidate."""
+        shape = self.shape(candidates)
         spatial = self.workload.spatial
+        reg = shape.register_tile.astype(np.float64)
+        threads = shape.threads.astype(np.float64)
+        per_thread = self.tile_of_thread(candidates)
+        inverse_reuse = np.full(len(candidates), 1 / math.prod(self.workload.extents[spatial:]))
+        fetches, widths, loads, degrees = [], [], [], []
         for position, access in enumerate(self.workload.inputs):
             box = shape.shared_shapes[position]
             width = self._fetch_widths[position][candidates.knobs[:, self._fetch[position]]]
-            fetches += np.ceil(box.prod(axis=1) / (threads * width))
-            degree = self._bank_conflicts(access, box, candidates.tiles, shape.threads)
-            own = sorted(loop for loop in access.loops if loop < spatial)
-            loads = per_thread[:, own].prod(axis=1) * kk
-            shared_loads += degree * loads
-            inverse_reuse += per_thread[:, own].prod(axis=1) / reg
-        blocks = np.maximum(self._blocks_per_sm(shape), 1)
-        waves = shape.grid / (device.sms * blocks)
-        wlp = blocks * warps
-        return np.stack(
-            [
-                self.workload.macs / (32.0 * shape.grid * warps * (shape.steps * fetches + reg)),
-                threads * reg * kk / (32.0 * warps * shared_loads),
-                1.0 / inverse_reuse,
-                reg,
-                wlp,
-                wlp / device.warps_per_sm,
-                waves / np.ceil(waves),
-            ],
-            axis=1,
+            widths.append(width)
+            fetches.append(box.prod(axis=1) / (threads * width))
+            degrees.append(self._bank_conflicts(access, box, candidates.tiles, shape.threads))
+            own = per_thread[:, sorted(n for n in access.loops if n < spatial)].prod(axis=1)
+            loads.append(own * shape.inner_reduction.astype(np.float64))
+            inverse_reuse += own / reg
+        return FeatureTerms(
+            shape=shape,
+            reg=reg,
+            threads=threads,
+            warps=np.ceil(threads / self.device.warp_size),
+            fetches=tuple(fetches),
+            fetch_widths=tuple(widths),
+            loads=tuple(loads),
+            degrees=tuple(degrees),
+            reg_reuse=1 / inverse_reuse,
         )
 
-    def _per_thread(self, tiles: Integers) -> Integers:
+    def _oi_global(self, terms: FeatureTerms, fetches: Floats) -> Floats:
+        """Multiply-accumulates for each lane of a transaction with global memory, (n,)."""
+        transactions = terms.warps * (terms.shape.steps * fetches + terms.reg)
+        return np.asarray(self.workload.macs / (32.0 * terms.shape.grid * transactions))
+
+    def tile_of_thread(self, candidates: Candidates) -> Integers:
         """Iterations of each loop that one thread covers in one step of reduction, (n, loops)."""
-        covered = np.ones(tiles.shape[:2], dtype=np.int64)
+        spatial = candidates.tiles[:, : self.workload.spatial]
+        covered = np.ones(candidates.tiles.shape[:2], dtype=np.int64)
+        covered[:, : self.workload.spatial] = spatial[:, :, 1] * spatial[:, :, 3] * spatial[:, :, 4]
+        return covered
+
+    def tile_of_block(self, candidates: Candidates) -> Integers:
+        """Iterations of each loop that one block covers in one step of reduction, (n, loops)."""
         spatial = self.workload.spatial
-        covered[:, :spatial] = tiles[:, :spatial, 1] * tiles[:, :spatial, 3] * tiles[:, :spatial, 4]
+        covered = self.tile_of_thread(candidates)
+        covered[:, :spatial] *= candidates.tiles[:, :spatial, 2]
+        covered[:, spatial:] = candidates.tiles[:, spatial:, 1:3].prod(axis=2)
         return covered
 
     def _blocks_per_sm(self, shape: KernelShape) -> Integers:
