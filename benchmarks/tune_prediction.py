@@ -13,6 +13,7 @@ Times are processor time of this process: other load on the machine hardly chang
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -71,7 +72,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{arguments.count} candidates, model of {arguments.trained_on} samples; cpu seconds")
     print(
-        f"{'workload':<9} {'features':<15} {'points':>7} {'valid':>7} {'extract':>8} {'both':>7} {'bar':>4}"
+        f"{'workload':<9} {'features':<15} {'points':>7} {'valid':>7} {'extract':>8} "
+        f"{'both':>7} {'bar':>4}"
     )
     worst = 0.0
     for identifier in arguments.workloads:
@@ -81,14 +83,14 @@ def main() -> None:
             model = BoostedTrees(features)
             model.update(trained, made_up_times(features, trained))
             points = space.random(arguments.count, rng)
-            valid = cpu_seconds(lambda space=space, points=points: space.valid(points))
-            extract = cpu_seconds(lambda features=features, points=points: features(points))
-            both = cpu_seconds(lambda model=model, points=points: model.predict(points))
+            valid = cpu_seconds(partial(space.valid, points))
+            extract = cpu_seconds(partial(features, points))
+            both = cpu_seconds(partial(model.predict, points))
             scaled = both * 100_000 / len(points)
             worst = max(worst, scaled)
             print(
-                f"{identifier:<9} {name:<15} {len(points):7d} {valid:7.3f} {extract:8.3f} {both:7.3f} "
-                f"{'ok' if scaled <= BAR_S else 'MISS':>4}"
+                f"{identifier:<9} {name:<15} {len(points):7d} {valid:7.3f} "
+                f"{extract:8.3f} {both:7.3f} {'ok' if scaled <= BAR_S else 'MISS':>4}"
             )
     print(f"worst: {worst:.2f} s for 100,000 candidates; bar {BAR_S:.1f} s")
 

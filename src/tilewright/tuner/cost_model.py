@@ -46,14 +46,16 @@ _PARAMETERS = {
 }
 _MOST_ROUNDS = 10_000
 _STOPPING_ROUNDS = 50
+# Failed candidates would weigh nothing, and the model would send the search back to them.
+_LEAST_WEIGHT = 0.1
 
 
 class BoostedTrees:
     """XGBoost on features; the label is throughput relative to the best measured, 0 if failed.
 
     Every update trains anew on everything measured. As in the paper each sample weighs as much as
-    its throughput, so that the fast ones are ranked well, and training stops when the error on the
-    training samples has not fallen for 50 rounds.
+    its throughput (at least a tenth of the best), so that the fast ones are ranked well; training
+    stops when the error on the training samples has not fallen for 50 rounds.
     """
 
     def __init__(self, features: Features, seed: int = 0, threads: int = 1) -> None:
@@ -74,7 +76,7 @@ class BoostedTrees:
         best = times.min()
         labels = best / times if np.isfinite(best) else np.zeros(len(times))
         data = self._xgboost.DMatrix(
-            np.concatenate(self._rows), label=labels, weight=np.maximum(labels, 1e-3)
+            np.concatenate(self._rows), label=labels, weight=np.maximum(labels, _LEAST_WEIGHT)
         )
         self._booster = self._xgboost.train(
             self._parameters,

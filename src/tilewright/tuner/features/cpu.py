@@ -41,7 +41,7 @@ class CpuFeatures:
     what runs under one iteration of R0 (S2 R1 S3); the L2 tile what runs under S1 (all of R).
     """
 
-    names = FEATURES
+    names: tuple[str, ...] = FEATURES
 
     def __init__(self, workload: TensorWorkload, structure: Structure, device: CpuDevice) -> None:
         self.workload = workload

@@ -78,7 +78,7 @@ class FeatureTerms:
 class GpuFeatures:
     """Features and validity of SSSRRSRS candidates of one workload on one device."""
 
-    names = FEATURES
+    names: tuple[str, ...] = FEATURES
 
     def __init__(self, workload: TensorWorkload, structure: Structure, device: GpuDevice) -> None:
         self.workload = workload

@@ -35,7 +35,7 @@ _BANKS = 32
 class PublishedGpuFeatures(GpuFeatures):
     """The published set on SSSRRSRS candidates; validity is that of `GpuFeatures`."""
 
-    names = FEATURES
+    names: tuple[str, ...] = FEATURES
 
     def __call__(self, candidates: Candidates) -> Floats:
         """The as-published features of each candidate, (n, 8), in the order of `names`."""
