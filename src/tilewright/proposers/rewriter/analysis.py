@@ -85,7 +85,8 @@ def loops_in(above: Body) -> list[Loop]:
     return [s for s in above if isinstance(s, Loop)]
 
 
-def labelled_loops(body: Body) -> list[tuple[str, Loop, Body]]:
+@lru_cache(maxsize=2048)
+def labelled_loops(body: Body) -> tuple[tuple[str, Loop, Body], ...]:
     """Every loop with a label unique in the kernel (`k`, `k#2`, ...) and what is around it."""
     seen: dict[str, int] = {}
     result = []
@@ -95,7 +96,7 @@ def labelled_loops(body: Body) -> list[tuple[str, Loop, Body]]:
             count = seen[stmt.var]
             label = stmt.var if count == 1 else f"{stmt.var}#{count}"
             result.append((label, stmt, above))
-    return result
+    return tuple(result)
 
 
 def same_loop(before: Kernel, after: Kernel, loop: Loop) -> Loop:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -93,32 +93,53 @@ def find_buffers(kernel: Kernel, machine: Machine) -> list[Buffer]:
 @lru_cache(maxsize=2048)
 def buffers_of(body: Body, machine: Machine) -> tuple[Buffer, ...]:
     """All buffers of a kernel with this body, found once for each body."""
-    groups: list[tuple[list[Access], list[tuple[int, int]]]] = []
-    for access in accesses(body, machine):
-        touched = _intervals(access)
-        same = [
-            g
-            for g in groups
-            if g[0][0].local.space == access.local.space and _overlap(g[1], touched)
-        ]
-        merged: tuple[list[Access], list[tuple[int, int]]] = ([], [])
-        for group in same:
-            merged[0].extend(group[0])
-            merged[1].extend(group[1])
-        position = groups.index(same[0]) if same else len(groups)
-        groups = [g for g in groups if g not in same]
-        groups.insert(position, ([*merged[0], access], [*merged[1], *touched]))
+    found = list(accesses(body, machine))
+    touched = [_intervals(a) for a in found]
+    groups: dict[int, tuple[list[Access], list[tuple[int, int]]]] = {}
+    for access, rows, first in zip(found, touched, _first_sharers(found, touched), strict=True):
+        members, intervals = groups.setdefault(first, ([], []))
+        members.append(access)
+        intervals.extend(rows)
     taken: dict[str, int] = {}
-    return tuple(_buffer(members, touched, taken) for members, touched in groups)
+    return tuple(_buffer(members, rows, taken) for members, rows in groups.values())
+
+
+def _first_sharers(found: list[Access], touched: list[list[tuple[int, int]]]) -> list[int]:
+    """For each access, the first of all that share rows with it, directly or through others."""
+    first = list(range(len(found)))
+
+    def root(of: int) -> int:
+        while first[of] != of:
+            first[of] = of = first[first[of]]
+        return of
+
+    everywhere = sorted(
+        (access.local.space, low, high, number)
+        for number, (access, rows) in enumerate(zip(found, touched, strict=True))
+        for low, high in rows
+    )
+    end = ("", 0, 0)  # memory, end and access of the interval that reaches furthest so far
+    for space, low, high, number in everywhere:
+        if end[0] == space and low < end[1]:
+            one, other = sorted((root(number), root(end[2])))
+            first[other] = one
+        if end[0] != space or high > end[1]:
+            end = (space, high, number)
+    return [root(number) for number in range(len(found))]
 
 
 def find_buffer(kernel: Kernel, machine: Machine, name: str) -> Buffer:
     """The buffer with this name."""
-    buffers = {b.name: b for b in find_buffers(kernel, machine)}
+    buffers = _by_name(kernel.body, machine)
     if name not in buffers:
         known = ", ".join(buffers) or "none"
         raise NotApplicable(f"there is no buffer {name} (buffers: {known})")
     return buffers[name]
+
+
+@lru_cache(maxsize=256)
+def _by_name(body: Body, machine: Machine) -> Mapping[str, Buffer]:
+    return {b.name: b for b in buffers_of(body, machine)}
 
 
 def accesses(body: Body, machine: Machine) -> Iterator[Access]:
@@ -147,17 +168,22 @@ def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
     )
 
 
-def settings_for(kernel: Kernel, machine: Machine, move: Command) -> list[Command]:
+def settings_for(kernel: Kernel, machine: Machine, move: Command) -> Sequence[Command]:
     """Every setting in the kernel that the move works by."""
+    return _settings_for(kernel.body, machine, move.name)
+
+
+@lru_cache(maxsize=1024)
+def _settings_for(body: Body, machine: Machine, move: str) -> Sequence[Command]:
     found = []
-    for stmt in commands(kernel.body):
-        if stmt.name == machine.attribute(move.name, "configured_by"):
+    for stmt in commands(body):
+        if stmt.name == machine.attribute(move, "configured_by"):
             roles = machine.effects[stmt.name].operands
             key = dict(zip(roles, stmt.operands, strict=False)).get("id")
-            wanted = machine.attribute(move.name, "id")
+            wanted = machine.attribute(move, "id")
             if key is None or wanted is None or key == Expr(int(wanted)):
                 found.append(stmt)
-    return found
+    return tuple(found)
 
 
 def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:

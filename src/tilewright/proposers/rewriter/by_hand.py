@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import estimate
-from tilewright.proposers.rewriter.ir import Kernel, Opaque, same_code, walk
+from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, same_code, walk
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -44,12 +44,18 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
 
 
 def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
-    """The parts of a kernel that are not modelled, in textual order."""
-    return [
+    """The parts of a kernel that are not modelled, in textual order; all of one without commands."""
+    kernel = lift(source, machine)
+    found = [
         LeftAlone(stmt.line, stmt.text.strip().partition("\n")[0], stmt.reason)
-        for stmt in walk(lift(source, machine).body)
+        for stmt in walk(kernel.body)
         if isinstance(stmt, Opaque)
     ]
+    if not found and not any(True for _ in commands(kernel.body)):
+        line = kernel.before.count("\n") + 1
+        reason = "it issues no command of the accelerator, and there is nothing else to rewrite"
+        return [LeftAlone(line, "the whole kernel", reason)]
+    return found
 
 
 def carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Kernel, list[Step]]:

@@ -18,12 +18,19 @@ from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lift_constants import declare_constants
 from tilewright.proposers.rewriter.lift_scope import NotModelled, Scope
 from tilewright.proposers.rewriter.lift_statements import Lifter
-from tilewright.proposers.rewriter.lift_syntax import descendants, pointer_levels, text_of
+from tilewright.proposers.rewriter.lift_syntax import (
+    descendants,
+    nested_beyond,
+    pointer_levels,
+    text_of,
+)
 from tilewright.proposers.rewriter.lift_values import Reader, array_of
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.preprocess import expanded
 
 ENTRY = "kernel"
+DEEPEST = 200
+"""Levels of blocks and expressions within one another; every one takes calls of this reader."""
 
 
 @cache
@@ -40,11 +47,13 @@ def lift(source: str, machine: Machine) -> Kernel:
     """The kernel function of a C file as IR; `InputError` if there is none or it does not parse."""
     plain = expanded(source, {*machine.constants, *machine.effects})
     root = parse(plain)
-    functions = {
-        name: node
+    _check_depth(root)
+    defined = [
+        (name, node)
         for node in descendants(root)
         if node.type == "function_definition" and (name := _function_name(node))
-    }
+    ]
+    functions = dict(defined)
     entry = functions.pop(ENTRY, None)
     _check_syntax(root if entry is None else entry)
     if entry is None:
@@ -52,6 +61,8 @@ def lift(source: str, machine: Machine) -> Kernel:
             f"the file defines no function {ENTRY!r}: define `void {ENTRY}(...)` with the "
             "workload's arguments."
         )
+    if sum(name == ENTRY for name, _ in defined) > 1:
+        raise InputError(f"the file defines {ENTRY!r} more than once: keep one definition.")
     block = entry.child_by_field_name("body")
     assert block is not None
     pinned: frozenset[str] = frozenset()
@@ -94,6 +105,16 @@ def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str
     stop = sum(len(row) + 1 for row in written_rows[: last + 1]) - 1 - behind
     signature = written[start : written.index(b"{", start)]
     return written[:start].decode(), signature.decode().rstrip(), written[stop:].decode()
+
+
+def _check_depth(root: Node) -> None:
+    """`InputError` with the line where code nests too deeply to be followed."""
+    deep = nested_beyond(root, DEEPEST)
+    if deep is not None:
+        raise InputError(
+            f"the code at line {deep.start_point[0] + 1} nests more than {DEEPEST} levels deep: "
+            "split its blocks or expressions up."
+        )
 
 
 def _check_syntax(root: Node) -> None:

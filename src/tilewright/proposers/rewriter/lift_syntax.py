@@ -48,6 +48,17 @@ def descendants(node: Node) -> Iterator[Node]:
         yield from descendants(child)
 
 
+def nested_beyond(node: Node, levels: int) -> Node | None:
+    """The first node that lies more than so many levels below this one."""
+    above = [(node, 0)]
+    while above:
+        current, depth = above.pop()
+        if depth > levels:
+            return current
+        above.extend((child, depth + 1) for child in reversed(current.named_children))
+    return None
+
+
 def comma_separated(node: Node) -> Iterator[Node]:
     """The parts of `a, b, c`."""
     if node.type == "comma_expression":

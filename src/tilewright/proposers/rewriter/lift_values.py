@@ -44,6 +44,8 @@ SIZES: Mapping[str, int] = {
 }
 """Bytes of the C types a kernel may name, on a 64-bit core."""
 INTEGER_TYPES = frozenset(SIZES) - {"float", "double"} | {"signed"}
+_WORD = 64
+"""Bits of the widest integer; a shift by as many or more has no meaning in C."""
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 
 Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
@@ -379,9 +381,9 @@ def _arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
             return quotient(left, right.const)
         case "%" if right.is_const and right.const > 0:
             return remainder(left, right.const)
-        case "<<" if right.is_const and right.const >= 0:
+        case "<<" if right.is_const and 0 <= right.const < _WORD:
             return left * (1 << right.const)
-        case ">>" if right.is_const and right.const >= 0:
+        case ">>" if right.is_const and 0 <= right.const < _WORD:
             return quotient(left, 1 << right.const)
         case "&" if right.is_const and right.const > 0 and (right.const + 1) & right.const == 0:
             return remainder(left, right.const + 1)

@@ -9,18 +9,10 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-_TOKEN = re.compile(
-    r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/)"
-    r'|(?P<text>"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')'
-    r"|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)"
-    r"|(?P<mark>##|.)",
-    re.DOTALL,
-)
-_DEFINE = re.compile(r"(\w+)(\(([^)]*)\))?\s*(.*)", re.DOTALL)
+from tilewright.proposers.rewriter.macros import Macros
+
 _OPERATORS = {"&&": " and ", "||": " or ", "!": " not "}
 _UNARY: Mapping[type[ast.AST], Callable[[int], int]] = {
     ast.USub: operator.neg,
@@ -42,14 +34,6 @@ _BINARY: Mapping[type[ast.AST], Callable[[int, int], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Macro:
-    """`parameters` is None for an object-like macro."""
-
-    parameters: tuple[str, ...] | None
-    body: tuple[str, ...]
-
-
 class _Undecided(Exception):
     """A condition that depends on the compiler or a header."""
 
@@ -60,10 +44,10 @@ def expanded(source: str, known: Collection[str]) -> str:
     `known` are names that headers define. Directives that define, and branches not taken, become
     empty lines; conditionals on what only the compiler knows stay as they are.
     """
-    return "\n".join(_lines(source.split("\n"), {}, known))
+    return "\n".join(_lines(source.split("\n"), Macros(), known))
 
 
-def _lines(lines: Sequence[str], macros: dict[str, _Macro], known: Collection[str]) -> list[str]:
+def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list[str]:
     result: list[str] = []
     block: list[str] = []
     taken: list[bool | None] = []  # per open conditional: this branch, None if undecided
@@ -71,7 +55,7 @@ def _lines(lines: Sequence[str], macros: dict[str, _Macro], known: Collection[st
 
     def flush() -> None:
         if block:
-            result.extend(_expanded_text("\n".join(block), macros).split("\n"))
+            result.extend(macros.expanded("\n".join(block)).split("\n"))
             block.clear()
 
     at = 0
@@ -86,7 +70,7 @@ def _lines(lines: Sequence[str], macros: dict[str, _Macro], known: Collection[st
         name, _, rest = re.sub(r"/\*.*?\*/|//.*", " ", words).strip()[1:].strip().partition(" ")
         kept = _conditional(name, rest.strip(), taken, ever, macros, known)
         if kept is None:
-            kept = all(t is not False for t in taken) and not _defined(name, rest, macros)
+            kept = all(t is not False for t in taken) and not macros.directive(name, rest)
         result.extend(lines[at : at + count] if kept else [""] * count)
         at += count
     flush()
@@ -103,28 +87,12 @@ def _directive_lines(lines: Sequence[str], at: int) -> int:
     return end + 1 - at
 
 
-def _defined(name: str, rest: str, macros: dict[str, _Macro]) -> bool:
-    """Carry out `#define` and `#undef`; whether it was one of them."""
-    if name == "undef":
-        macros.pop(rest.strip(), None)
-        return True
-    found = _DEFINE.fullmatch(rest.strip()) if name == "define" else None
-    if found is None:
-        return False
-    listed = found[3]
-    parameters = None
-    if listed is not None:
-        parameters = tuple(p.strip() for p in listed.split(",") if p.strip())
-    macros[found[1]] = _Macro(parameters, tuple(_tokens(found[4])))
-    return True
-
-
 def _conditional(
     name: str,
     rest: str,
     taken: list[bool | None],
     ever: list[bool],
-    macros: Mapping[str, _Macro],
+    macros: Macros,
     known: Collection[str],
 ) -> bool | None:
     """Whether the line of a conditional stays as it is; None for other directives."""
@@ -146,7 +114,7 @@ def _conditional(
     return undecided
 
 
-def _holds(test: str, macros: Mapping[str, _Macro], known: Collection[str]) -> bool | None:
+def _holds(test: str, macros: Macros, known: Collection[str]) -> bool | None:
     """Whether the condition of an `#if` holds; None where that is not known here."""
 
     def of_name(found: re.Match[str]) -> str:
@@ -159,7 +127,7 @@ def _holds(test: str, macros: Mapping[str, _Macro], known: Collection[str]) -> b
 
     try:
         text = re.sub(r"defined\s*(?:\(\s*(\w+)\s*\)|(\w+))", of_name, test)
-        text = _expanded_text(text, macros)
+        text = macros.expanded(text)
         if any(n in known or n.startswith("_") for n in re.findall(r"\b[A-Za-z_]\w*", text)):
             return None
         text = re.sub(r"\b[A-Za-z_]\w*", "0", re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text))
@@ -186,107 +154,3 @@ def _number(node: ast.expr) -> int:
         case ast.Compare(left, [op], [right]) if type(op) in _BINARY:
             return int(_BINARY[type(op)](_number(left), _number(right)))
     raise ValueError("not an expression of integers")
-
-
-def _tokens(text: str) -> Iterator[str]:
-    return (found[0] for found in _TOKEN.finditer(text))
-
-
-def _expanded_text(text: str, macros: Mapping[str, _Macro]) -> str:
-    if not macros:
-        return text
-    return "".join(_expand(list(_tokens(text)), macros, frozenset()))
-
-
-def _expand(
-    tokens: Sequence[str], macros: Mapping[str, _Macro], hidden: frozenset[str]
-) -> Iterator[str]:
-    at = 0
-    while at < len(tokens):
-        name = tokens[at]
-        at += 1
-        macro = macros.get(name) if name not in hidden else None
-        if macro is None:
-            yield name
-        elif macro.parameters is None:
-            yield from _expand(macro.body, macros, hidden | {name})
-        else:
-            given, end = _arguments(tokens, at)
-            if given is None:
-                yield name
-                continue
-            lines = sum(t.count("\n") for t in tokens[at:end])
-            at = end
-            body = _substituted(macro, given, macros, hidden)
-            flat = (t.replace("\n", " ") for t in _expand(body, macros, hidden | {name}))
-            yield from flat
-            yield "\n" * lines
-
-
-def _arguments(tokens: Sequence[str], at: int) -> tuple[list[list[str]] | None, int]:
-    """The arguments of a call that begins at `at`, and where it ends; None if there is none."""
-    while at < len(tokens) and _is_space(tokens[at]):
-        at += 1
-    if at == len(tokens) or tokens[at] != "(":
-        return None, at
-    depth = 0
-    found: list[list[str]] = [[]]
-    for end in range(at, len(tokens)):
-        token = tokens[end]
-        depth += (token in "([{") - (token in ")]}")
-        if depth == 0:
-            return found, end + 1
-        if token == "," and depth == 1:
-            found.append([])
-        elif end > at:
-            found[-1].append(token)
-    return None, at
-
-
-def _substituted(
-    macro: _Macro,
-    given: Sequence[Sequence[str]],
-    macros: Mapping[str, _Macro],
-    hidden: frozenset[str],
-) -> list[str]:
-    """A macro's body with its arguments: expanded, or as written beside `##` and behind `#`."""
-    assert macro.parameters is not None
-    raw = {p: _trimmed(g) for p, g in zip(macro.parameters, given, strict=False)}
-    if macro.parameters[-1:] == ("...",):
-        rest = given[len(macro.parameters) - 1 :]
-        raw["__VA_ARGS__"] = [t for i, g in enumerate(rest) for t in ([","] * (i > 0) + [*g])]
-    body = [t for t in macro.body if not t.startswith(("//", "/*"))]
-    result: list[str] = []
-    at = 0
-    while at < len(body):
-        token = body[at]
-        ahead = [t for t in body[at + 1 :] if not _is_space(t)][:1]
-        if token == "#" and ahead and ahead[0] in raw:
-            at = body.index(ahead[0], at)
-            result.append('"' + "".join(raw[ahead[0]]) + '"')
-        elif token == "##":
-            while result and _is_space(result[-1]):
-                result.pop()
-            at = next((i for i in range(at + 1, len(body)) if not _is_space(body[i])), at)
-            pasted = "".join(raw.get(body[at], [body[at]]))
-            result.append((result.pop() if result else "") + pasted)
-        elif token in raw:
-            plain = ahead == ["##"]
-            result.extend(raw[token] if plain else _expand(raw[token], macros, hidden))
-        else:
-            result.append(token)
-        at += 1
-    return result
-
-
-def _trimmed(tokens: Sequence[str]) -> list[str]:
-    text = list(tokens)
-    while text and _is_space(text[0]):
-        text.pop(0)
-    while text and _is_space(text[-1]):
-        text.pop()
-    return text
-
-
-def _is_space(token: str) -> bool:
-    return token.isspace() or token.startswith(("//", "/*"))
