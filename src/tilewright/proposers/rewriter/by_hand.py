@@ -44,7 +44,7 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
 
 
 def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
-    """The parts of a kernel that are not modelled, in textual order; all of one without commands."""
+    """What of a kernel is not modelled, in textual order; all of it where it has no commands."""
     kernel = lift(source, machine)
     found = [
         LeftAlone(stmt.line, stmt.text.strip().partition("\n")[0], stmt.reason)
