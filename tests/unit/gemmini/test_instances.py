@@ -16,7 +16,7 @@ from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig
-from tilewright.targets.gemmini.possible import ARRAY_SIZES, impossible
+from tilewright.targets.gemmini.possible import ARRAY_SIZES, dotted, impossible
 
 BASE = 'target = "gemmini"\nbase = "gemmini-int8-16x16"\n'
 INT8 = create_target().instance
@@ -128,6 +128,19 @@ def test_impossible_machines(changes: dict[str, int], message: str) -> None:
     assert wrong is not None
     assert re.search(message, wrong), wrong
     assert wrong.endswith(".")
+
+
+@pytest.mark.parametrize("value", [-1, 0, 1 << 40])
+def test_values_out_of_any_range_are_named(value: int) -> None:
+    may_be_zero = 0
+    for name in INT8.config.parameters:
+        if name.endswith("element_type"):
+            continue  # a word in the file, checked when it is read
+        wrong = impossible({**INT8.config.parameters, name: value})
+        may_be_zero += value == 0 and wrong is None
+        assert wrong is None or wrong.startswith(f"{dotted(name)} = {value} is impossible")
+        assert wrong is not None or value == 0
+    assert (may_be_zero > 0) == (value == 0)
 
 
 @pytest.mark.parametrize("dim", ARRAY_SIZES)

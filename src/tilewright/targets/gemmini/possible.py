@@ -7,6 +7,7 @@ sentence that names the parameter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 ARRAY_SIZES = (4, 8, 16, 32)
 """Rows and columns of the arrays that are modelled."""
@@ -74,7 +75,7 @@ def dotted(name: str) -> str:
 
 def impossible(parameters: Mapping[str, int]) -> str | None:
     """What is wrong with a complete set of parameters, as a sentence; None for nothing."""
-    for name, must in (*_ranges(parameters), *_between(parameters)):
+    for name, must in chain(_ranges(parameters), _between(parameters)):
         return f"{dotted(name)} = {_shown(name, parameters[name])} is impossible: it must {must}"
     return None
 
@@ -85,6 +86,8 @@ def _shown(name: str, value: int) -> str:
 
 def _ranges(p: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Parameters that are wrong whatever the others are, and what each must do."""
+    if p["array_dim"] not in ARRAY_SIZES:
+        yield "array_dim", f"be one of {', '.join(map(str, ARRAY_SIZES))}."
     for name, value in p.items():
         least = _LEAST.get(name, 0 if name in _MAY_BE_ZERO else 1)
         most = _MOST.get(name, 1 << 24)
@@ -93,8 +96,6 @@ def _ranges(p: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     for name in _POWERS_OF_TWO:
         if p[name].bit_count() != 1:
             yield name, "be a power of two."
-    if p["array_dim"] not in ARRAY_SIZES:
-        yield "array_dim", f"be one of {', '.join(map(str, ARRAY_SIZES))}."
 
 
 def _between(p: Mapping[str, int]) -> Iterator[tuple[str, str]]:
