@@ -8,6 +8,9 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Measured
 from tilewright.core.tasks import open_task
 from tilewright.run import create_executor, evaluate_baselines
+from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini.baselines import convolution_baselines
+from tilewright.targets.gemmini.convolution import parse_convolution
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 from tilewright.targets.gemmini.workloads import REGISTERED
 
@@ -36,6 +39,26 @@ def utilizations(name: str) -> dict[str, float]:
         assert kernel.outcome.warnings == ()
         found[kernel.name] = kernel.outcome.utilization
     return found
+
+
+# Ragged in every extent; several panels of filters; tiles that end inside a row of pixels.
+RAGGED = ("conv-2x5x7x19x33-k2s3p2", "conv-1x3x90x5x16-k3s1", "conv-2x9x9x40x130-k1s1")
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_baselines_are_correct(name: str) -> None:
+    assert set(utilizations(name)) == {"naive", "library", "tuned", "fsm"}
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "given"), [(3, 89, True), (3, 90, False), (1, 255, False)]
+)
+def test_the_unroller_is_left_out_where_it_cannot_hold_the_sizes(
+    size: int, stride: int, given: bool
+) -> None:
+    instance = create_target().instance
+    conv = parse_convolution(f"conv-1x400x400x8x16-k{size}s{stride}p0", instance)
+    assert ("fsm" in convolution_baselines(conv, instance)) == given
 
 
 def check(name: str) -> None:

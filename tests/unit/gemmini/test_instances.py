@@ -121,6 +121,7 @@ def test_a_file_that_is_not_there() -> None:
         ({"l2_bytes": 256}, "one line for every way"),
         ({"cpu_l1_bytes": 128}, "one line for every way"),
         ({"dma_in_flight": 0}, "between 1"),
+        ({"l2_mshrs": 1 << 20}, "l2.mshrs = 1048576 .* between 1 and 256"),
     ],
 )
 def test_impossible_machines(changes: dict[str, int], message: str) -> None:

@@ -4,7 +4,8 @@ naive:   the static loop nest that a first version by hand would have (the start
 library: one routine for all sizes, as a vendor's library has it: fixed loop order, tiles chosen by
          a heuristic that fills the local memories, bounds and addresses computed at run time.
 tuned:   a static schedule written by hand for these sizes; missing where they do not fit it.
-fsm:     a library routine that hands each tile to the hardware loop unrollers.
+fsm:     a library routine that hands each tile to the hardware loop unrollers; missing where their
+         fields cannot hold the sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm, para
 from tilewright.targets.gemmini.tinympc import TinyMpc
 from tilewright.targets.gemmini.tinympc_naive import naive_tinympc
 from tilewright.targets.gemmini.tinympc_tuned import library_tinympc, tuned_tinympc
-from tilewright.targets.gemmini.tuned import tuned_convolution, tuned_gemm
+from tilewright.targets.gemmini.tuned import tuned_gemm
+from tilewright.targets.gemmini.tuned_convolution import tuned_convolution
 
 _LIBRARY = Path(__file__).parent / "library"
 
@@ -36,12 +38,13 @@ def gemm_baselines(gemm: Gemm, instance: Instance) -> Mapping[str, str]:
 
 def convolution_baselines(conv: Convolution, instance: Instance) -> Mapping[str, str]:
     """Sources by name, slowest first."""
-    fits = _library_fits(conv, instance)
+    library = _library_convolution(conv, instance, "convolution.c")
+    fsm = _library_convolution(conv, instance, "fsm_convolution.c")
     return _present({
         "naive": naive_convolution(conv, instance),
-        "library": _library_convolution(conv, instance, "convolution.c") if fits else None,
+        "library": library if _library_fits(conv, instance) else None,
         "tuned": tuned_convolution(conv, instance),
-        "fsm": _library_convolution(conv, instance, "fsm_convolution.c"),
+        "fsm": fsm if _unroller_fits(conv, instance) else None,
     })  # fmt: skip
 
 
@@ -81,6 +84,16 @@ def _library_fits(conv: Convolution, instance: Instance) -> bool:
     half = limits["scratchpad_banks"] * limits["scratchpad_bank_rows"] // 2
     columns = (min(dim, conv.output_shape[2]) - 1) * conv.stride + conv.size
     return conv.size**2 * dim <= half and conv.size * columns <= half
+
+
+def _unroller_fits(conv: Convolution, instance: Instance) -> bool:
+    """Whether the loop's fields hold the sizes, and its half of the scratchpad one output pixel."""
+    limits, dim = instance.limits, instance.dim
+    half = limits["scratchpad_banks"] * limits["scratchpad_bank_rows"] // 2
+    pixels = conv.stride * (conv.stride + conv.size - 1)  # it takes stride - 1 more than needed
+    weights = conv.size * min(dim, conv.channels)
+    largest = max(*conv.input_shape, *conv.output_shape)
+    return conv.stride < 1 << 8 and largest < 1 << 16 and pixels + weights <= half
 
 
 def _library_convolution(conv: Convolution, instance: Instance, file: str) -> str:

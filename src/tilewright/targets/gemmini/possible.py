@@ -52,6 +52,9 @@ _MOST = {
     "accumulator_scaled_loads": 1,
     "array_output_bits": 32,
     "cpu_multiply_bits": 32,
+    # Far more than any design has; the model would take too long.
+    "array_minimum_rows": 64,
+    "l2_mshrs": 256,
 }
 _LEAST = {
     "scratchpad_banks": 2,  # the RTL has no design with one bank
