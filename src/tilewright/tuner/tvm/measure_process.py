@@ -1,0 +1,191 @@
+"""The process that loads built candidates and times them; started by `runner`.
+
+Protocol: one JSON object per line, requests on stdin, one answer each on the descriptor that the
+first argument numbers. On a CPU every candidate gets a child process of its own, so that a crash
+takes nothing else with it; a CUDA context does not survive a fork, so there the whole process ends
+and the runner starts another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import numpy as np
+
+Answer = dict[str, Any]
+
+
+class Session:
+    """Inputs, expected outputs and rules of timing of one function."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.device = request["device"]
+        self.inputs = [np.load(path) for path in request["inputs"]]
+        self.output = request["output"]
+        self.expected = np.load(request["expected"])
+        self.bound = float(request["bound"])
+
+    def measure(self, request: dict[str, Any]) -> Answer:
+        """Warm up, check, time, and check what the timed calls left."""
+        kernel = Kernel(self, request["library"])
+        first = kernel.time(1)
+        if (wrong := kernel.verdict()) is not None:
+            return {"failure": "wrong", "log": wrong}
+        # A candidate far slower than the best is not worth more of the device's time.
+        if first > float(request["slow_s"]):
+            return {"samples": [first], "calls": 1}
+        calls = max(1, int(np.ceil(float(request["sample_s"]) / first)))
+        kernel.poison()
+        samples = [kernel.time(calls) for _ in range(int(request["repeats"]))]
+        if (wrong := kernel.verdict()) is not None:
+            return {"failure": "wrong", "log": wrong}
+        return {"samples": samples, "calls": calls}
+
+    def interleave(self, request: dict[str, Any]) -> Answer:
+        """Rounds in which every contender is timed once, in a new random order each."""
+        draw = np.random.default_rng(request["seed"])
+        contenders: list[Any] = [Kernel(self, path) for path in request["libraries"]]
+        if request.get("reference"):
+            contenders.append(Reference(self, request["reference"]))
+        calls = []
+        for contender in contenders:
+            contender.time(1)
+            wrong = contender.verdict()
+            if wrong is not None:
+                return {"failure": "wrong", "log": wrong}
+            calls.append(max(1, int(np.ceil(float(request["sample_s"]) / contender.time(1)))))
+        samples: list[list[float]] = [[] for _ in contenders]
+        for _ in range(int(request["rounds"])):
+            for n in draw.permutation(len(contenders)):
+                samples[n].append(contenders[n].time(calls[n]))
+        return {"samples": samples}
+
+
+class Kernel:
+    """A loaded candidate with arguments of its own."""
+
+    def __init__(self, session: Session, library: str) -> None:
+        import tvm
+
+        self._session = session
+        self._device = tvm.runtime.device(session.device, 0)
+        module = tvm.runtime.load_module(library)
+        self._arguments = [tvm.runtime.tensor(a, self._device) for a in session.inputs]
+        self._out = self._arguments[session.output]
+        self._module = module
+        self.poison()
+
+    def poison(self) -> None:
+        """Fill the output with NaN: a kernel that leaves part of it out is seen."""
+        shape, kind = self._session.expected.shape, self._session.inputs[self._session.output].dtype
+        fill = np.nan if np.issubdtype(kind, np.floating) else np.iinfo(kind).max
+        self._out.copyfrom(np.full(shape, fill, kind))
+
+    def time(self, calls: int) -> float:
+        """Mean seconds of `calls` calls in a row, by TVM's own timer of the device."""
+        evaluator = self._module.time_evaluator("main", self._device, number=calls, repeat=1)
+        return float(evaluator(*self._arguments).results[0])
+
+    def verdict(self) -> str | None:
+        """What is wrong with the output, or None."""
+        return _difference(self._out.numpy(), self._session.expected, self._session.bound)
+
+
+class Reference:
+    """A library's answer to the same task, timed beside the candidates."""
+
+    def __init__(self, session: Session, kind: str) -> None:
+        from tilewright.tuner.tvm.references import reference_call
+
+        self._session = session
+        self._call = reference_call(kind, session.inputs)
+
+    def time(self, calls: int) -> float:
+        """Mean seconds of `calls` calls in a row."""
+        import time
+
+        started = time.perf_counter()
+        for _ in range(calls):
+            self._result = self._call()
+        return (time.perf_counter() - started) / calls
+
+    def verdict(self) -> str | None:
+        """What is wrong with the last call's result, or None."""
+        shape = self._session.expected.shape
+        result = np.asarray(self._result).reshape(shape)
+        return _difference(result, self._session.expected, self._session.bound)
+
+
+def _difference(found: np.ndarray, expected: np.ndarray, bound: float) -> str | None:
+    """Compare with a bound on the error that does not depend on the values' own scale."""
+    error = np.abs(found.astype(np.float64) - expected)
+    worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
+    if error.flat[worst] <= bound:
+        return None
+    place = ", ".join(str(int(i)) for i in np.unravel_index(worst, expected.shape))
+    return (
+        f"output[{place}] = {found.flat[worst]:.6g}, expected {expected.flat[worst]:.6g}, "
+        f"error bound {bound:.3g}"
+    )
+
+
+def answer(session: Session, request: dict[str, Any]) -> Answer:
+    """Carry out one request; an exception of the candidate becomes a failure."""
+    try:
+        return (
+            session.interleave(request)
+            if request["kind"] == "interleave"
+            else (session.measure(request))
+        )
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        return {"failure": "run", "log": f"{type(error).__name__}: {lines[-1] if lines else ''}"}
+
+
+def contained(session: Session, request: dict[str, Any], out: int) -> None:
+    """Answer from a child process; a child that dies is answered for."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            send(out, answer(session, request))
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        send(out, {"failure": "crashed", "log": f"the candidate ended with {name}"})
+    elif status:
+        send(out, {"failure": "crashed", "log": "the candidate ended its process"})
+
+
+def send(out: int, reply: Answer) -> None:
+    """One line, in one piece."""
+    data = (json.dumps(reply) + "\n").encode()
+    while data:
+        data = data[os.write(out, data) :]
+
+
+def main() -> None:
+    """Answer requests until stdin ends."""
+    import tvm  # noqa: F401 (before the first fork, so that no child imports it again)
+
+    out, session = int(sys.argv[1]), None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["kind"] == "open":
+            session = Session(request)
+            send(out, {"ready": True})
+        elif session is not None and session.device == "cpu":
+            contained(session, request, out)
+        elif session is not None:
+            send(out, answer(session, request))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Measures built candidates in another process; a crash or a hang is an answer, never an end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.core.errors import InternalError
+from tilewright.timing import exclusive
+
+FailureKind = Literal["rejected", "build", "run", "wrong", "crashed", "timeout"]
+_START_S = 120.0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What became of one candidate: seconds per call, or why there are none.
+
+    `samples` are mean seconds of runs of `calls` calls each. One sample of one call means that the
+    candidate was so slow that it was not repeated.
+    """
+
+    samples: tuple[float, ...] = ()
+    calls: int = 0
+    failure: FailureKind | None = None
+    log: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """The median sample, None for a failure."""
+        return float(np.median(self.samples)) if self.failure is None else None
+
+
+@dataclass(frozen=True)
+class MeasuringRules:
+    """How a candidate is timed during a search.
+
+    After one warm-up call, whose output is checked, `repeats` samples of at least `sample_s`
+    seconds each. A candidate whose first call takes more than `slow_ratio` times the best known is
+    not repeated. `timeout_s` ends a candidate; waiting for the device does not count.
+    """
+
+    repeats: int = 3
+    sample_s: float = 0.03
+    slow_ratio: float = 3.0
+    timeout_s: float = 20.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """Files with a function's arguments and what its output must be; see `oracle`."""
+
+    inputs: tuple[Path, ...]
+    output: int
+    expected: Path
+    bound: float
+
+
+class Runner:
+    """One measuring process for one task, started when needed and again after it was lost."""
+
+    def __init__(self, task: Task, device: str, threads: int, rules: MeasuringRules) -> None:
+        """`device` is TVM's name for it, "cpu" or "cuda"."""
+        self._task, self._device, self._threads = task, device, threads
+        self.rules = rules
+        self._process: subprocess.Popen[str] | None = None
+        self._answers = -1
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def measure(self, library: Path, best_s: float | None) -> Measurement:
+        """Check and time one candidate; `best_s` is the best time known, if any."""
+        slow = self.rules.slow_ratio * best_s if best_s is not None else float("inf")
+        answer = self._ask(
+            {
+                "kind": "measure",
+                "library": str(library),
+                "repeats": self.rules.repeats,
+                "sample_s": self.rules.sample_s,
+                "slow_s": min(slow, 1e9),
+            },
+            self.rules.timeout_s,
+        )
+        if "failure" in answer:
+            return Measurement(failure=answer["failure"], log=answer["log"])
+        return Measurement(tuple(answer["samples"]), int(answer["calls"]))
+
+    def interleave(
+        self, libraries: Sequence[Path], rounds: int, seed: int, reference: str | None = None
+    ) -> list[tuple[float, ...]]:
+        """Samples of each candidate (and last of the reference) from interleaved rounds.
+
+        A process of its own measures them, with fresh arguments. Empty if any of them failed.
+        """
+        self.close()
+        count = len(libraries) + (reference is not None)
+        answer = self._ask(
+            {
+                "kind": "interleave",
+                "libraries": [str(path) for path in libraries],
+                "reference": reference,
+                "rounds": rounds,
+                "seed": seed,
+                "sample_s": self.rules.sample_s,
+            },
+            self.rules.timeout_s * count,
+        )
+        return [tuple(samples) for samples in answer.get("samples", [])]
+
+    def close(self) -> None:
+        """End the process and all it started. Idempotent."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        os.close(self._answers)
+        self._process = None
+
+    def _ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        if self._process is None:
+            self._start()
+        with exclusive(self._device):
+            answer = self._exchange(request, timeout_s)
+        if answer is None:
+            ended = self._process is not None and self._process.poll() is not None
+            self.close()
+            if ended:
+                return {"failure": "crashed", "log": "the measuring process ended"}
+            return {"failure": "timeout", "log": f"no result within {timeout_s:g} s"}
+        return answer
+
+    def _start(self) -> None:
+        answers, theirs = os.pipe()
+        environment = {
+            **os.environ,
+            # The runtime alone starts in a third of the time, and compiles nothing.
+            "TVM_USE_RUNTIME_LIB": "1",
+            **{
+                name: str(self._threads)
+                for name in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+            },
+            "MKL_NUM_THREADS": str(self._threads),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tilewright.tuner.tvm.measure_process", str(theirs)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            pass_fds=[theirs],
+            start_new_session=True,
+            env=environment,
+        )
+        os.close(theirs)
+        self._answers = answers
+        opened = {
+            "kind": "open",
+            "device": self._device,
+            "inputs": [str(path) for path in self._task.inputs],
+            "output": self._task.output,
+            "expected": str(self._task.expected),
+            "bound": self._task.bound,
+        }
+        if self._exchange(opened, _START_S) is None:
+            self.close()
+            raise InternalError(
+                "the measuring process does not start: is this machine out of memory?"
+            )
+
+    def _exchange(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
+        """The answer to a request; None when none came in time or the process ended."""
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            return None
+        end, text = time.monotonic() + timeout_s, b""
+        while not text.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
+                return None
+            part = os.read(self._answers, 1 << 16)
+            if not part:
+                return None
+            text += part
+        answer: dict[str, Any] = json.loads(text)
+        return answer

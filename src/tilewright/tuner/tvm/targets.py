@@ -1,0 +1,169 @@
+"""What `--target` says: a TVM target that this TVM can compile for, and its device model."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core.errors import ConfigurationError, InputError, UnknownNameError
+from tilewright.tuner.detect import detect_cpu, detect_gpu
+from tilewright.tuner.device import DeviceModel, GpuDevice, device_names, named_device
+from tilewright.tuner.tvm.loading import require_tvm
+
+_FORMS = "cpu, cuda, nvidia/NAME or a JSON object like {\"kind\": \"llvm\", \"mcpu\": \"znver4\"}"
+
+
+@dataclass(frozen=True)
+class TuningTarget:
+    """A target to compile for and the device that measures.
+
+    `present` tells whether kernels can run here: one can generate code for a GPU that is not
+    there, but not tune on it.
+    """
+
+    target: Any
+    device: DeviceModel
+    threads: int
+    present: bool
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether this is a CUDA target."""
+        return isinstance(self.device, GpuDevice)
+
+    @property
+    def text(self) -> str:
+        """The target as canonical JSON: what results are stored under."""
+        exported = {key: _plain(value) for key, value in dict(self.target.export()).items()}
+        return json.dumps({k: exported[k] for k in sorted(exported)}, sort_keys=True)
+
+
+def parse_target(text: str, threads: int = 1) -> TuningTarget:
+    """The target that `text` names, with `threads` CPU threads.
+
+    Raises `InputError` for what is no target, `UnknownNameError` for an unknown device,
+    `ConfigurationError` for a target that this TVM cannot compile for.
+    """
+    require_tvm()
+    if text == "cpu":
+        return _cpu({"kind": "llvm", "mcpu": _host_cpu()}, threads)
+    if text == "cuda":
+        found = detect_gpu()
+        if found is None:
+            raise InputError(
+                "--target cuda: there is no CUDA device or driver here; name a device to generate "
+                f"code for, such as nvidia/h100 (known: {', '.join(device_names())})."
+            )
+        return _gpu(found, found)
+    if text.startswith("nvidia/"):
+        device = named_device(text)
+        if not isinstance(device, GpuDevice):
+            raise UnknownNameError("GPU", text, [f"nvidia/{name}" for name in device_names()])
+        return _gpu(device, detect_gpu())
+    if text.lstrip().startswith("{"):
+        return _described(text, threads)
+    known = ["cpu", "cuda", *(f"nvidia/{name}" for name in device_names())]
+    raise UnknownNameError("target", text, known, f"Expected {_FORMS}.")
+
+
+def _described(text: str, threads: int) -> TuningTarget:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"--target is not valid JSON ({error.msg}): expected {_FORMS}.") from error
+    kind = fields.get("kind")
+    if kind == "llvm":
+        return _cpu(fields, threads)
+    if kind == "cuda":
+        device, found = None, detect_gpu()
+        if isinstance(name := fields.pop("device", None), str):
+            device = named_device(name)
+        device = device or found
+        if not isinstance(device, GpuDevice):
+            raise InputError(
+                '--target: a CUDA target needs a device that is here, or one to assume: add '
+                f'"device" with one of {", ".join(device_names())}.'
+            )
+        return _gpu(device, found, fields)
+    raise ConfigurationError(
+        f'--target: kind {kind!r} cannot be tuned for: expected "llvm" or "cuda".'
+    )
+
+
+def _cpu(fields: dict[str, Any], threads: int) -> TuningTarget:
+    available = detect_cpu()
+    if threads > available.cores:
+        raise InputError(
+            f"--threads {threads}: this process may use {available.cores} cores; give at most that."
+        )
+    target = _target({**fields, "num-cores": threads})
+    native = _is_native(fields, target)
+    return TuningTarget(target, detect_cpu(cores=threads), threads, present=native)
+
+
+def _gpu(
+    device: GpuDevice, found: GpuDevice | None, fields: dict[str, Any] | None = None
+) -> TuningTarget:
+    described = {
+        "kind": "cuda",
+        "arch": device.arch,
+        "max_threads_per_block": device.threads_per_block,
+        "max_shared_memory_per_block": device.shared_bytes_per_block,
+        "thread_warp_size": device.warp_size,
+        "registers_per_block": device.registers_per_sm,
+        "host": {"kind": "llvm", "mcpu": _host_cpu()},
+        **(fields or {}),
+    }
+    present = found is not None and found.arch == device.arch
+    return TuningTarget(_target(described), device, 1, present)
+
+
+def _is_native(fields: dict[str, Any], target: Any) -> bool:
+    """Whether code for a CPU target can run here; `ConfigurationError` for no known processor."""
+    from tvm.target import codegen
+
+    triple = str(fields.get("mtriple", "")) or platform.machine()
+    mcpu = str(fields.get("mcpu", ""))
+    known = [str(name) for name in codegen.llvm_get_cpu_archlist(target)]
+    if mcpu and mcpu not in known:
+        near = difflib.get_close_matches(mcpu, known, n=3) or known[:3]
+        raise ConfigurationError(
+            f"--target: LLVM knows no processor {mcpu!r} for {triple}: did you mean "
+            f"{' or '.join(near)}?"
+        )
+    return triple.split("-")[0] == platform.machine()
+
+
+def _target(fields: dict[str, Any]) -> Any:
+    from tvm.target import Target
+
+    try:
+        return Target(fields)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1].split(". ")[0]
+        raise ConfigurationError(
+            f"--target: TVM cannot compile for {json.dumps(fields)} ({reason}): expected {_FORMS}."
+        ) from error
+
+
+def _host_cpu() -> str:
+    """LLVM's name of this processor."""
+    from tvm.target import codegen
+
+    return str(codegen.llvm_get_system_cpu())
+
+
+def _plain(value: Any) -> Any:
+    """A TVM attribute as something JSON holds."""
+    if isinstance(value, bool | int | float | str) or value is None:
+        return value
+    if hasattr(value, "items"):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "__iter__"):
+        return [_plain(item) for item in value]
+    return int(value) if hasattr(value, "__int__") else str(value)
+
+
