@@ -183,5 +183,3 @@ def _access(region: Any, anchor: _Block, place: dict[Any, int], name: str) -> Ac
         )
     size = (runtime.DataType(dtype_of(region.source)).bits + 7) // 8
     return Access(str(region.source.name), tuple(dims), size)
-
-

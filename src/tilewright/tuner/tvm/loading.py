@@ -30,8 +30,7 @@ def require_tvm() -> None:
         importlib.import_module("tvm")
     except (ImportError, OSError, RuntimeError) as error:
         raise ToolchainMissingError(
-            f"TVM is installed but does not load ({str(error).splitlines()[0]}): "
-            f"re{INSTALL}."
+            f"TVM is installed but does not load ({str(error).splitlines()[0]}): re{INSTALL}."
         ) from error
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)
 

@@ -181,9 +181,7 @@ def _contract(
     return result
 
 
-def _window(
-    buffer: Array, indices: Any, domain: dict[Any, int]
-) -> tuple[Array, list[Any]] | None:
+def _window(buffer: Array, indices: Any, domain: dict[Any, int]) -> tuple[Array, list[Any]] | None:
     """A view of `buffer` with one dimension for each variable that its indices use."""
     from tvm.sym import detect_linear_equation
 

@@ -14,9 +14,7 @@ from tilewright.tuner.tvm.loading import without_intrinsics
 from tilewright.tuner.tvm.targets import TuningTarget
 
 
-def context(
-    function: Any, target: TuningTarget, rules: list[Any], strategy: Any, seed: int
-) -> Any:
+def context(function: Any, target: TuningTarget, rules: list[Any], strategy: Any, seed: int) -> Any:
     """A MetaSchedule tune context of a PrimFunc; `seed` decides all its random choices."""
     from tvm.s_tir import meta_schedule as ms
 

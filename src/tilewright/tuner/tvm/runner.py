@@ -196,7 +196,8 @@ class Runner:
 
     def _exchange(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
         """The answer to a request; None when none came in time or the process ended."""
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()

@@ -13,7 +13,7 @@ from tilewright.tuner.detect import detect_cpu, detect_gpu
 from tilewright.tuner.device import DeviceModel, GpuDevice, device_names, named_device
 from tilewright.tuner.tvm.loading import require_tvm
 
-_FORMS = "cpu, cuda, nvidia/NAME or a JSON object like {\"kind\": \"llvm\", \"mcpu\": \"znver4\"}"
+_FORMS = 'cpu, cuda, nvidia/NAME or a JSON object like {"kind": "llvm", "mcpu": "znver4"}'
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _described(text: str, threads: int) -> TuningTarget:
         device = device or found
         if not isinstance(device, GpuDevice):
             raise InputError(
-                '--target: a CUDA target needs a device that is here, or one to assume: add '
+                "--target: a CUDA target needs a device that is here, or one to assume: add "
                 f'"device" with one of {", ".join(device_names())}.'
             )
         return _gpu(device, found, fields)
@@ -165,5 +165,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__iter__"):
         return [_plain(item) for item in value]
     return int(value) if hasattr(value, "__int__") else str(value)
-
-

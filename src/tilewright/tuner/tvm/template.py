@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Template:
         """How many loops the nest has down to the end of each band."""
         workload = self.anatomy.workload
         counts = {"S": workload.spatial, "R": len(workload.loops) - workload.spatial}
-        return np.cumsum([counts[band] for band in self.structure.bands]).tolist()
+        return list(accumulate(counts[band] for band in self.structure.bands))
 
     def _read_knobs(self, space: _Space, trace: Any) -> list[int]:
         values: dict[str, int] = {}

@@ -1,0 +1,133 @@
+"""One tuning run: asks a search, builds ahead, measures, checks, tells; stops at any moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from tilewright.tuner.tvm.builder import Builder, Built
+from tilewright.tuner.tvm.runner import Measurement, Runner
+from tilewright.tuner.tvm.setup import Search
+from tilewright.tuner.tvm.trials import Proposal, Trial, trace_text
+
+OnTrial = Callable[[Trial], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a run ends: after this many trials or, if given, this many seconds."""
+
+    trials: int
+    seconds: float | None = None
+
+
+class Tuning:
+    """A search under way, one batch per `step`.
+
+    The trajectory depends only on the search's seed and on what was measured: building ahead does
+    not change it, and a run resumes by being told the outcomes in `known`, by candidate key,
+    without measuring again.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        builder: Builder,
+        runner: Runner,
+        budget: Budget,
+        known: Mapping[str, Measurement] | None = None,
+        on_trial: OnTrial | None = None,
+        build_ahead: bool = True,
+    ) -> None:
+        self.search = search
+        self.trials: list[Trial] = []
+        self._builder, self._runner, self._budget = builder, runner, budget
+        self._known = dict(known or {})
+        self._on_trial = on_trial
+        self._build_ahead = build_ahead
+        self._building: dict[str, Future[Built]] = {}
+        self._spent_s = 0.0
+        self.measured = 0
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest trial by median; None while all failed."""
+        timed = [trial for trial in self.trials if trial.seconds is not None]
+        return min(timed, key=lambda trial: (trial.seconds or 0.0, trial.index), default=None)
+
+    def run(self) -> None:
+        """All steps."""
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """One batch; False when the search or the budget is at its end."""
+        if self._exhausted(0.0):
+            return False
+        started = time.perf_counter()
+        try:
+            return self._batch(started)
+        finally:
+            self._spent_s += time.perf_counter() - started
+            self.search.ledger.wall_s = self._spent_s
+
+    def _exhausted(self, running_s: float) -> bool:
+        seconds = self._budget.seconds
+        over = seconds is not None and self._spent_s + running_s >= seconds
+        return over or len(self.trials) >= self._budget.trials
+
+    def _batch(self, started: float) -> bool:
+        proposals = self.search.strategy.ask()[: self._budget.trials - len(self.trials)]
+        if not proposals:
+            return False
+        builds = [self._build(proposal) for proposal in proposals]
+        if self._build_ahead:
+            ahead = [p for p in self.search.strategy.upcoming() if p.key not in self._building]
+            self._building = {p.key: b for p in ahead if (b := self._build(p)) is not None}
+        results: list[Measurement] = []
+        for proposal, build in zip(proposals, builds, strict=True):
+            if results and self._exhausted(time.perf_counter() - started):
+                return False
+            results.append(self._measure(proposal, build))
+            self._record(proposal, results[-1], time.perf_counter() - started)
+        self.search.strategy.tell(proposals, results)
+        return True
+
+    def _build(self, proposal: Proposal) -> Future[Built] | None:
+        """Its build under way; None for what needs none."""
+        if proposal.schedule is None or proposal.key in self._known:
+            return None
+        under_way = self._building.pop(proposal.key, None)
+        return under_way or self._builder.submit(proposal.schedule)
+
+    def _measure(self, proposal: Proposal, build: Future[Built] | None) -> Measurement:
+        if (known := self._known.get(proposal.key)) is not None:
+            return known
+        self.measured += 1
+        if build is None:
+            return Measurement(failure="rejected", log="TVM rejects this schedule")
+        ledger, started = self.search.ledger, time.perf_counter()
+        built = build.result()
+        ledger.build_s += time.perf_counter() - started
+        if built.library is None:
+            return Measurement(failure="build", log=built.log)
+        started, best = time.perf_counter(), self.best
+        result = self._runner.measure(built.library, best.seconds if best else None)
+        ledger.measure_s += time.perf_counter() - started
+        return result
+
+    def _record(self, proposal: Proposal, result: Measurement, running_s: float) -> None:
+        trial = Trial(
+            index=len(self.trials),
+            key=proposal.key,
+            trace=trace_text(proposal.schedule) if proposal.schedule is not None else "",
+            measurement=result,
+            point=proposal.point,
+            predicted=proposal.predicted,
+            elapsed_s=self._spent_s + running_s,
+        )
+        self.trials.append(trial)
+        if self._on_trial is not None:
+            self._on_trial(trial)

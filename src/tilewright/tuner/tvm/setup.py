@@ -1,0 +1,196 @@
+"""Puts a search together: program, target, space, features, model and strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.cost_model import BoostedTrees, CostModel, Features
+from tilewright.tuner.device import CpuDevice, GpuDevice
+from tilewright.tuner.features.cpu import CpuFeatures
+from tilewright.tuner.features.gpu import GpuFeatures
+from tilewright.tuner.gradient_search import GradientSearch
+from tilewright.tuner.search import RandomSearch, TileSearch
+from tilewright.tuner.space import TileSpace, Validity
+from tilewright.tuner.structure import Structure, cpu_structure, gpu_structure
+from tilewright.tuner.tvm import rules
+from tilewright.tuner.tvm.analysis import Anatomy, analyse
+from tilewright.tuner.tvm.programs import Program
+from tilewright.tuner.tvm.strategies import EvolutionaryStrategy, Strategy, TileStrategy
+from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuner.tvm.template import Template
+from tilewright.tuner.tvm.trials import Ledger
+from tilewright.tuner.workload import TensorWorkload
+
+SearchName = Literal["gradient", "evolutionary", "random"]
+FeatureName = Literal["analytical", "published", "tvm164"]
+SpaceName = Literal["template", "restricted", "full"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a space is searched.
+
+    `space`: "template", the tilings of the structure with all its knobs; "restricted", the same
+    with unrolling (and virtual threads) frozen, as in the paper; "full", MetaSchedule's own.
+    """
+
+    search: SearchName = "gradient"
+    features: FeatureName = "analytical"
+    space: SpaceName = "restricted"
+
+    def __post_init__(self) -> None:
+        for value, kind in (
+            (self.search, SearchName),
+            (self.features, FeatureName),
+            (self.space, SpaceName),
+        ):
+            if value not in get_args(kind):
+                raise ConfigurationError(
+                    f"unknown method {value!r}: expected one of {', '.join(get_args(kind))}."
+                )
+        if self.space == "full" and (self.search != "evolutionary" or self.features != "tvm164"):
+            raise ConfigurationError(
+                "MetaSchedule's full space has no closed form: search it with --search "
+                "evolutionary --features tvm164."
+            )
+
+
+ARMS: dict[str, Method] = {
+    "default": Method("evolutionary", "tvm164", "full"),
+    "restricted": Method("evolutionary", "tvm164", "restricted"),
+    "af": Method("evolutionary", "analytical", "restricted"),
+    "ds": Method("gradient", "tvm164", "restricted"),
+    "af-ds": Method("gradient", "analytical", "restricted"),
+    "random": Method("random", "analytical", "restricted"),
+}
+"""The arms of a comparison, by the names the paper gives them."""
+
+
+@dataclass
+class Search:
+    """A search that is ready to be asked."""
+
+    program: Program
+    target: TuningTarget
+    anatomy: Anatomy
+    structure: Structure
+    module: Any
+    strategy: Strategy
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+def open_search(
+    program: Program,
+    target: TuningTarget,
+    method: Method,
+    trials: int,
+    seed: int,
+    starts: Callable[[TileSpace], Candidates] | None = None,
+) -> Search:
+    """The search that `method` names. `starts` gives known good points of the space, if any.
+
+    Raises `WorkloadError` for a program that the rules cannot tile, `ConfigurationError` for
+    features that the device does not have.
+    """
+    anatomy = analyse(program.function, program.name)
+    structure = _structure(anatomy.workload, target, method)
+    features = features_of(anatomy, structure, target, method)
+    template = None
+    if method.space != "full":
+        template = _template(program, target, anatomy, structure, seed)
+    ledger = Ledger()
+    if method.search == "evolutionary" or template is None:
+        context = rules.context(
+            program.function,
+            target,
+            rules.full(target) if template is None else rules.template(target, structure),
+            _evolution(),
+            seed,
+        )
+        model = _evolution_model(method, template, features, seed)
+        strategy: Strategy = EvolutionaryStrategy(context, model, trials, ledger, template)
+        return Search(program, target, anatomy, structure, context.mod, strategy, ledger)
+    space = TileSpace(anatomy.workload, structure, _validity(anatomy.workload, structure, target))
+    scorer: CostModel | None = None
+    if method.search == "random":
+        tiles: TileSearch = RandomSearch(space, trials, seed)
+    else:
+        scorer = _model(method, template, features, seed)
+        known = starts(space) if starts is not None else None
+        tiles = GradientSearch(space, scorer, trials, seed, starts=known)
+    strategy = TileStrategy(tiles, template, scorer, ledger)
+    return Search(program, target, anatomy, structure, template.context.mod, strategy, ledger)
+
+
+def features_of(
+    anatomy: Anatomy, structure: Structure, target: TuningTarget, method: Method
+) -> Features:
+    """The closed-form features of this device that the method names."""
+    if isinstance(target.device, GpuDevice):
+        return GpuFeatures(anatomy.workload, structure, target.device)
+    if method.features == "published":
+        raise ConfigurationError(
+            "--features published: the published features are those of a GPU; use analytical here."
+        )
+    return CpuFeatures(anatomy.workload, structure, target.device)
+
+
+def _structure(workload: TensorWorkload, target: TuningTarget, method: Method) -> Structure:
+    restricted = method.space == "restricted"
+    if target.is_gpu:
+        return gpu_structure(workload, restricted=restricted)
+    return cpu_structure(workload, restricted=restricted)
+
+
+def _validity(
+    workload: TensorWorkload, structure: Structure, target: TuningTarget
+) -> Validity | None:
+    if isinstance(target.device, CpuDevice):
+        return None
+    return GpuFeatures(workload, structure, target.device).valid
+
+
+def _template(
+    program: Program, target: TuningTarget, anatomy: Anatomy, structure: Structure, seed: int
+) -> Template:
+    from tvm.s_tir import meta_schedule as ms
+
+    context = rules.context(
+        program.function,
+        target,
+        rules.template(target, structure),
+        ms.search_strategy.ReplayTrace(),
+        seed,
+    )
+    return Template(context, anatomy, structure)
+
+
+def _model(method: Method, template: Template, features: Features, seed: int) -> CostModel:
+    if method.features == "tvm164":
+        from tilewright.tuner.tvm.plugins import TvmFeatureModel
+
+        return TvmFeatureModel(template, seed)
+    return BoostedTrees(features, seed)
+
+
+def _evolution() -> Any:
+    from tvm.s_tir import meta_schedule as ms
+
+    return ms.search_strategy.EvolutionarySearch()
+
+
+def _evolution_model(
+    method: Method, template: Template | None, features: Features, seed: int
+) -> Any:
+    """MetaSchedule's own model with its own settings, or the paper's on analytical features."""
+    from tvm.s_tir import meta_schedule as ms
+
+    from tilewright.tuner.tvm.plugins import AnalyticalFeatures, boosted_trees
+
+    if method.features == "tvm164" or template is None:
+        return ms.cost_model.XGBModel(num_tuning_cores=1)
+    return boosted_trees(AnalyticalFeatures(template, features), seed)

@@ -1,0 +1,102 @@
+"""Records of a search: what was proposed, what became of it, and what the time went into."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.tvm.runner import Measurement
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate to measure.
+
+    `schedule` is None for a tile point that TVM rejected. `predicted` is the model's score, the
+    throughput relative to the best measured when it was proposed; None where no model was asked.
+    """
+
+    key: str
+    schedule: Any | None
+    point: Candidates | None = None
+    predicted: float | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured candidate. `trace` is the schedule's trace as JSON, "" for a rejected one."""
+
+    index: int
+    key: str
+    trace: str
+    measurement: Measurement
+    point: Candidates | None
+    predicted: float | None
+    elapsed_s: float
+
+    @property
+    def seconds(self) -> float | None:
+        """Median seconds per call, None for a failure."""
+        return self.measurement.seconds
+
+
+@dataclass
+class Ledger:
+    """Where the wall time of a search went, in seconds.
+
+    `search_s`: asking the search, predictions and learning; `replay_s`: turning points into
+    schedules; `build_s`: waiting for the compiler; `measure_s`: waiting for the device. What is
+    left of `wall_s` is bookkeeping.
+    """
+
+    wall_s: float = 0.0
+    search_s: float = 0.0
+    replay_s: float = 0.0
+    build_s: float = 0.0
+    measure_s: float = 0.0
+
+    @property
+    def overhead(self) -> float:
+        """Share of the wall time that prediction and replay take, 0 to 1."""
+        return (self.search_s + self.replay_s) / self.wall_s if self.wall_s else 0.0
+
+
+def trace_text(schedule: Any) -> str:
+    """A schedule's trace, without postprocessing, as one line of JSON."""
+    trace = schedule.trace.simplified(remove_postproc=True)
+    return json.dumps(_plain(trace.as_json()), separators=(",", ":"))
+
+
+def trace_key(text: str) -> str:
+    """A short name of a trace."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def point_key(point: Candidates) -> str:
+    """A short name of the one candidate in `point`."""
+    return hashlib.sha256(point.row_keys()[0]).hexdigest()[:32]
+
+
+def schedule_from_trace(module: Any, text: str) -> Any:
+    """The schedule that a stored trace leads to on an unscheduled module, before postprocessing."""
+    from tvm.s_tir import Schedule, Trace
+
+    schedule = Schedule(module, seed=1, error_render_level="none")
+    Trace.apply_json_to_schedule(json.loads(text), schedule)
+    return schedule
+
+
+def _plain(value: Any) -> Any:
+    """TVM's JSON-like objects as Python's own."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "items"):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "__iter__"):
+        return [_plain(item) for item in value]
+    return value.value if hasattr(value, "value") else value
