@@ -1,0 +1,215 @@
+"""Reading programs, filling schedule spaces, and the numpy oracle. Needs the extra `tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+
+from tilewright.core.errors import ConfigurationError, InputError, UnknownNameError, WorkloadError
+from tilewright.tuner.benchmark_set import benchmark_workload
+from tilewright.tuner.space import TileSpace
+from tilewright.tuner.structure import cpu_structure, gpu_structure
+from tilewright.tuner.tvm import rules
+from tilewright.tuner.tvm.analysis import analyse
+from tilewright.tuner.tvm.oracle import expectation
+from tilewright.tuner.tvm.programs import (
+    Program,
+    benchmark_program,
+    conv2d,
+    matmul,
+    program_from_file,
+)
+from tilewright.tuner.tvm.targets import parse_target
+from tilewright.tuner.tvm.template import Template
+
+FILE = """
+from tvm import te, tirx, topi
+
+
+def batched_relu():
+    a, b = te.placeholder((2, 8, 6), name="A"), te.placeholder((2, 6, 16), name="B")
+    bias = te.placeholder((16,), name="bias")
+    k = te.reduce_axis((0, 6), name="k")
+    c = te.compute((2, 8, 16), lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k), name="C")
+    d = te.compute(
+        (2, 8, 16), lambda n, i, j: tirx.max(c[n, i, j] + bias[j], tirx.const(0.0, "float32")), "D"
+    )
+    return te.create_prim_func([a, b, bias, d])
+
+
+def depthwise():
+    x, w = te.placeholder((1, 4, 9, 9), name="x"), te.placeholder((4, 1, 3, 3), name="w")
+    return te.create_prim_func([x, w, topi.nn.depthwise_conv2d_nchw(x, w, 1, 1, 1)])
+
+
+def conv3d():
+    x, w = te.placeholder((1, 2, 5, 6, 6), name="x"), te.placeholder((4, 2, 3, 3, 3), name="w")
+    return te.create_prim_func([x, w, topi.nn.conv3d_ncdhw(x, w, 1, 1, 1, 1)])
+
+
+def softmax():
+    x = te.placeholder((8, 8), name="x")
+    return te.create_prim_func([x, topi.nn.softmax(x)])
+
+
+def copy():
+    x = te.placeholder((8, 8), name="x")
+    return te.create_prim_func([x, te.compute((8, 8), lambda i, j: x[i, j] + x[i, j])])
+
+
+def number():
+    return 3
+
+
+def broken():
+    return 1 / 0
+"""
+
+
+@pytest.fixture(scope="module")
+def workloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("programs") / "mine.py"
+    file.write_text(FILE)
+    return file
+
+
+def _template(program: Program, target_text: str, restricted: bool) -> Template:
+    target = parse_target(target_text)
+    anatomy = analyse(program.function, program.name)
+    make = gpu_structure if target.is_gpu else cpu_structure
+    structure = make(anatomy.workload, restricted=restricted)
+    context = rules.context(
+        program.function, target, rules.template(target, structure), "replay-trace", 0
+    )
+    return Template(context, anatomy, structure)
+
+
+@pytest.mark.parametrize("name", ["M0", "R0", "R4", "R5"])
+def test_the_program_of_a_workload_is_the_workload(name: str) -> None:
+    found = analyse(benchmark_program(name).function, name).workload
+    expected = benchmark_workload(name)
+    assert found.loops == expected.loops
+    assert [a.dims for a in found.inputs] == [a.dims for a in expected.inputs]
+    assert found.output.dims == expected.output.dims
+    assert bool(found.padded) == bool(expected.padded)
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+@pytest.mark.parametrize("name", ["M0", "R4", "Y9"])
+def test_a_cpu_point_survives_the_way_through_a_schedule(name: str, restricted: bool) -> None:
+    template = _template(benchmark_program(name), "cpu", restricted)
+    space = TileSpace(template.anatomy.workload, template.structure)
+    points = space.random(4, np.random.default_rng(1))
+    for n in range(len(points)):
+        schedule = template.schedule(points[[n]])
+        assert schedule is not None
+        back = template.points([schedule.trace])
+        assert np.array_equal(back.tiles, points.tiles[[n]])
+        assert np.array_equal(back.knobs[:, :2], points.knobs[[n]][:, :2])
+
+
+def test_each_choice_of_write_cache_is_another_design_space() -> None:
+    template = _template(matmul(64, 64, 64), "cpu", True)
+    assert template.flush_levels == [0, 1, 2]
+
+
+def test_a_gpu_point_becomes_a_kernel_of_that_shape() -> None:
+    template = _template(matmul(512, 64, 1024), "nvidia/h100", True)
+    space = TileSpace(template.anatomy.workload, template.structure)
+    point = space.random(1, np.random.default_rng(0))
+    tiles = point.tiles.copy()
+    tiles[0] = [[16, 1, 8, 2, 2], [2, 1, 8, 4, 1], [64, 4, 4, 1, 1]]
+    schedule = template.schedule(type(point)(tiles, point.knobs))
+    assert schedule is not None
+    text = str(schedule.mod)
+    assert 'thread_binding(32, thread="blockIdx.x"' in text.replace("T.", "")
+    assert 'thread_binding(64, thread="threadIdx.x"' in text.replace("T.", "")
+
+
+@pytest.mark.parametrize("maker", ["batched_relu", "depthwise", "conv3d"])
+def test_functions_from_a_file_are_tiled_and_evaluated(workloads: Path, maker: str) -> None:
+    import tvm
+
+    program = program_from_file(workloads, maker)
+    template = _template(program, "cpu", True)
+    point = TileSpace(template.anatomy.workload, template.structure).random(
+        1, np.random.default_rng(0)
+    )
+    schedule = template.schedule(point)
+    assert schedule is not None
+    wanted = expectation(program.function, seed=3)
+    kernel = tvm.compile(schedule.mod, target=template.context.target)
+    arguments = [tvm.runtime.tensor(a) for a in wanted.arguments]
+    kernel["main"](*arguments)
+    found = arguments[wanted.output].numpy()
+    assert np.abs(found - wanted.expected).max() <= wanted.bound
+    assert np.abs(wanted.expected).max() > 1000 * wanted.bound
+
+
+def test_the_oracle_agrees_with_numpy() -> None:
+    wanted = expectation(matmul(8, 6, 5).function, seed=0)
+    a, b, _ = wanted.arguments
+    assert np.allclose(wanted.expected, a.astype(np.float64) @ b.astype(np.float64))
+    assert wanted.output == 2
+
+
+def test_the_oracle_pads_with_zeros() -> None:
+    wanted = expectation(conv2d(1, 1, 3, 3, 1, 3, 1, 1).function, seed=0)
+    image, kernel, _ = (np.asarray(a, np.float64)[0, 0] for a in wanted.arguments)
+    assert wanted.expected[0, 0, 0, 0] == pytest.approx((image[:2, :2] * kernel[1:, 1:]).sum())
+
+
+@pytest.mark.parametrize(
+    ("maker", "error", "words"),
+    [
+        ("softmax", WorkloadError, "reduction"),
+        ("copy", WorkloadError, "no reduction blocks"),
+        ("number", InputError, "int"),
+        ("broken", InputError, "ZeroDivisionError"),
+        ("absent", InputError, "defines no 'absent'"),
+    ],
+)
+def test_functions_that_cannot_be_tiled_are_refused(
+    workloads: Path, maker: str, error: type[Exception], words: str
+) -> None:
+    def read() -> None:
+        analyse(program_from_file(workloads, maker).function, maker)
+
+    with pytest.raises(error, match=words):
+        read()
+
+
+def test_a_kernel_larger_than_its_input_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="does not fit"):
+        conv2d(1, 1, 4, 4, 1, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("cpo", UnknownNameError, "'cpu'"),
+        ("nvidia/h10", UnknownNameError, "h100"),
+        ('{"kind": "metal"}', ConfigurationError, "metal"),
+        ('{"kind": "llvm", "mcpu": "znver99"}', ConfigurationError, "znver"),
+        ('{"kind": "llvm", "unroll": 3}', ConfigurationError, "unroll"),
+        ('{"kind": "llvm"', InputError, "not valid JSON"),
+    ],
+)
+def test_targets_that_cannot_be_compiled_for(text: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        parse_target(text)
+
+
+def test_more_threads_than_cores_are_refused() -> None:
+    with pytest.raises(InputError, match="--threads 999"):
+        parse_target("cpu", threads=999)
+
+
+def test_another_architecture_is_compiled_for_but_not_present() -> None:
+    target: Any = parse_target('{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}')
+    assert not target.present
