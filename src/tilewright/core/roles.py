@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from tilewright.core.records import (
     Artifact,
@@ -336,6 +336,16 @@ class Attackable(Protocol):
     def hostile_kernels(self) -> Mapping[str, str]:
         """Sources that must fail, by what they do ("writes zeros")."""
         ...
+
+
+@runtime_checkable
+class Containable(Protocol):
+    """A task whose evaluation, once it is open, needs no network and writes temporary files only.
+
+    Its workers give up all other rights before they see a candidate.
+    """
+
+    containable: Literal[True]
 
 
 @runtime_checkable

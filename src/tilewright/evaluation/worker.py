@@ -20,17 +20,21 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import TilewrightError
 from tilewright.core.records import AttackResult, EvaluationRequest, Failed, Outcome, Stage
-from tilewright.core.roles import Task
+from tilewright.core.roles import Containable, Task
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.framing import MessageReader, write_message
 from tilewright.evaluation.pipeline import context_key, evaluate
+from tilewright.sandbox import contain_this_process
 
 _PR_SET_PDEATHSIG = 1
 
@@ -62,6 +66,7 @@ class _Server:
     def __init__(self, replies: int) -> None:
         self._replies = replies
         self._task: Task | None = None
+        self._contained_by: str | None = None
 
     def serve(self, message: Mapping[str, Any]) -> None:
         """Answer one message."""
@@ -78,7 +83,10 @@ class _Server:
     def _open(self, task: str, settings: Mapping[str, object]) -> str:
         opened = open_task(task, settings)
         self._task = opened.task
-        return context_key(opened.task, opened.target.versions())
+        key = context_key(opened.task, opened.target.versions())
+        if isinstance(opened.task, Containable) and self._contained_by is None:
+            self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
+        return key
 
     def _examine(self) -> list[AttackResult]:
         from tilewright.evaluation.preflight.examine import examine
@@ -96,12 +104,16 @@ class _Server:
             self._reply({"stage": begun})
 
         try:
-            return evaluate(self._task.evaluator, request, on_stage)
+            outcome = evaluate(self._task.evaluator, request, on_stage)
         except TilewrightError:
             raise
         except Exception:
             # One odd candidate must not end the run; the log leads to the defect.
-            return Failed(stage, "crash", traceback.format_exc())
+            outcome = Failed(stage, "crash", traceback.format_exc())
+        if self._contained_by is None:
+            return outcome
+        names = (outcome.sandbox, f"worker {self._contained_by}")
+        return replace(outcome, sandbox=", ".join(filter(None, names)))
 
     def _reply(self, message: Mapping[str, Any]) -> None:
         write_message(self._replies, message)

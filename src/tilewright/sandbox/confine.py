@@ -34,7 +34,7 @@ SYSTEM = tuple(
 )  # fmt: skip
 """What every program needs to start: no file of a user, no secret of the machine."""
 
-_DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")))
+DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")))
 _BWRAP_PROCESSES = 2  # bubblewrap's own beside the command
 
 
@@ -93,7 +93,7 @@ def prepare(
     roots = [*SYSTEM, *readable]
     if level.kind == "bubblewrap":
         return _in_bubblewrap(level, command, folder, roots, bounds, user, code)
-    rules = landlock.ruleset(roots, [folder], _DEVICES) if level.kind == "landlock" else None
+    rules = landlock.ruleset(roots, [folder], DEVICES) if level.kind == "landlock" else None
     program = seccomp.program(code) if code is not None and level.kind == "landlock" else None
 
     def before() -> None:

@@ -19,6 +19,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE = 1 << 14
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_A_FILE = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE
+_NODES = 1 << 6 | 1 << 11  # making devices, behind which a disk may lie
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """How many file system rights each ABI knows; they are the lowest bits."""
 _NETWORK = 0b11  # bind and connect TCP: from ABI 4
@@ -49,7 +50,7 @@ def abi() -> int:
 def ruleset(readable: Iterable[Path], writable: Iterable[Path], devices: Iterable[Path]) -> int:
     """Descriptor of rules that deny all files but these; the caller closes it.
 
-    Below `readable` files may be read and executed, below `writable` everything is allowed,
+    Below `readable` files may be read and executed, below `writable` all but making devices,
     `devices` may be read and written. Paths that do not exist are left out. Raises `OSError`.
     """
     version = abi()
@@ -63,7 +64,7 @@ def ruleset(readable: Iterable[Path], writable: Iterable[Path], devices: Iterabl
         for path in devices:
             _allow(rules, path, (_READ_FILE | _WRITE_FILE) & rights)
         for path in writable:
-            _allow(rules, path, rights)
+            _allow(rules, path, rights & ~_NODES)
     except BaseException:
         os.close(rules)
         raise

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import resource
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,11 +80,15 @@ def enter_user_namespace() -> None:
     _write("/proc/self/gid_map", f"{group} {group} 1")
 
 
-def drop_capabilities() -> None:
-    """Leave root with the name only; with `no_new_privs` nothing brings the rights back."""
+def drop_capabilities(keep: Sequence[int] = ()) -> None:
+    """Leave root with its name and `keep`, numbers below 32 of linux/capability.h.
+
+    With `no_new_privs` nothing brings the other rights back.
+    """
+    kept = sum(1 << number for number in keep)
     header = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
-    nothing = (ctypes.c_uint32 * 6)()
-    if _libc.capset(header, nothing) != 0:
+    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(kept, kept, 0)
+    if _libc.capset(header, effective_permitted_inheritable) != 0:
         raise OSError(ctypes.get_errno(), "capset")
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.sandbox import landlock
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 
@@ -61,4 +64,12 @@ def test_a_worker_measures_what_this_process_measures(executor: LocalExecutor) -
     request = EvaluationRequest(Candidate(GOOD))
     (outcome,) = executor.evaluate([request])
     task = create_target().open("gemm-16x16x16", {"input_seed": 11})
-    assert evaluate(task.evaluator, request) == outcome
+    here = evaluate(task.evaluator, request)
+    assert replace(outcome, sandbox=here.sandbox) == here
+
+
+@pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+def test_outcomes_name_what_contained_compiler_and_worker(executor: LocalExecutor) -> None:
+    for source in (GOOD, with_line(5, "  oops;")):
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate(source))])
+        assert re.fullmatch(r"landlock\S+, worker landlock\S*", outcome.sandbox)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tilewright.core.records import (
     Candidate,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 class KernelTask:
     """A task on this target; `evaluator` compiles and simulates in the process that asks for it."""
+
+    containable: Literal[True] = True
 
     def __init__(
         self,

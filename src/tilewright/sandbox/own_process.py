@@ -1,0 +1,55 @@
+"""Contains the process that calls: for workers, which simulate binaries made from candidates.
+
+A defect that lets a binary take over the simulator then gives it a process that reads files, but
+writes to its temporary folder only, has no network, and cannot look into other processes. What
+such a process starts is contained once more by `Sandbox`; bubblewrap, which mounts, cannot run
+below it, so that Landlock contains there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tilewright.sandbox import landlock, limits, seccomp
+from tilewright.sandbox.confine import DEVICES
+
+_NEEDED = ("kill", "tgkill", "pidfd_open", "setsid", "setpgid", "unshare")
+"""System calls that only a process which contains others makes."""
+
+_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID = 0, 1, 3, 5, 6, 7
+_CAPABILITIES = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID)
+"""What root keeps: another user for its children, and what they leave behind."""
+
+
+def contain_this_process(writable: Path) -> str | None:
+    """Give up, for good, everything but reading files and writing below `writable`.
+
+    The name of the level, as it is recorded with results; None where it cannot be had: without
+    Landlock, or with threads, which would keep their rights.
+    """
+    if sys.platform != "linux" or not landlock.abi() or _has_threads():
+        return None
+    root = os.geteuid() == 0
+    written = DEVICES if root else (*DEVICES, Path("/proc"))  # maps of its children's namespaces
+    try:
+        rules = landlock.ruleset([Path("/")], [writable], written)
+    except OSError:
+        return None
+    try:
+        if root:
+            limits.drop_capabilities(keep=_CAPABILITIES)
+        seccomp.forbid_new_privileges()
+        landlock.restrict_self(rules)
+    finally:
+        os.close(rules)
+    code = seccomp.create_filter(allowed=_NEEDED)
+    if code is None:
+        return "landlock"
+    seccomp.install(seccomp.program(code))
+    return "landlock+seccomp"
+
+
+def _has_threads() -> bool:
+    return sum(1 for _ in Path("/proc/self/task").iterdir()) > 1
