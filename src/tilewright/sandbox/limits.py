@@ -22,12 +22,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Limits:
     """Bounds on one command and all it starts.
 
-    `memory_bytes` of address space and `file_bytes` per file hold for each process; `processes`
-    counts processes and threads alive at once; `output_bytes` of what is printed are kept.
+    `memory_bytes` of address space and `file_bytes` per file hold for each process,
+    `total_memory_bytes` for the resident memory of all together; `processes` counts processes and
+    threads alive at once; `output_bytes` of what is printed are kept.
     """
 
     wall_s: float
     memory_bytes: int = 4 << 30
+    total_memory_bytes: int = 4 << 30
     file_bytes: int = 64 << 20
     processes: int = 64
     open_files: int = 256

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 from tilewright.sandbox import confine, limits
 from tilewright.sandbox.confine import Level
 from tilewright.sandbox.limits import Limits
+from tilewright.sandbox.watch import EVERY_S, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class Finished:
     """How a command ended.
 
     `status` is its exit status, negative for a signal, None when it was killed for its time.
-    `output` is the beginning of what it printed on stdout and stderr.
+    `output` is the beginning of what it printed on stdout and stderr; where it was killed for what
+    its processes took together, a last line says so.
     """
 
     status: int | None
@@ -59,6 +61,7 @@ class Sandbox:
         """
         self._hand_over(folder)
         start = confine.prepare(self.level, command, folder, self.readable, bounds)
+        watch = Watch(bounds)
         started = time.monotonic()
         with contextlib.ExitStack() as stack:
             for descriptor in start.close:
@@ -76,12 +79,14 @@ class Sandbox:
                 preexec_fn=start.before,
             )
             try:
-                ended = _wait(process, bounds.wall_s)
+                ended, excess = _wait(process, started + bounds.wall_s, watch)
             finally:
                 _kill_group(process)
             wall_s = time.monotonic() - started
             output.seek(0)
             printed = output.read(bounds.output_bytes)
+        if excess is not None:
+            printed += f"\n{excess}\n".encode()
         return Finished(process.returncode if ended else None, printed, wall_s)
 
     def _hand_over(self, folder: Path) -> None:
@@ -103,18 +108,41 @@ def read_output(path: Path, max_bytes: int) -> bytes:
         return file.read(max_bytes)
 
 
-def _wait(process: subprocess.Popen[bytes], wall_s: float) -> bool:
-    """Whether the process ended in time; woken by its end, not by a clock, where Linux can."""
+def _wait(
+    process: subprocess.Popen[bytes], deadline: float, watch: Watch
+) -> tuple[bool, str | None]:
+    """Whether the process ended or has to for what it takes, and not for its time; the excess."""
+    with _end_of(process) as wait:
+        while (left_s := deadline - time.monotonic()) > 0:
+            if wait(min(left_s, EVERY_S)):
+                return True, None
+            excess = watch.excess(process.pid)
+            if excess is not None:
+                return True, excess
+        return wait(0), None
+
+
+@contextlib.contextmanager
+def _end_of(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], bool]]:
+    """What waits for so many seconds, and says whether the process has ended.
+
+    Woken by its end, not by a clock, where Linux can.
+    """
+
+    def wait(seconds: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.poll() is not None
+
     try:
         handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(wall_s)
-        return process.poll() is not None
+        yield wait
+        return
     try:
         poll = select.poll()
         poll.register(handle, select.POLLIN)
-        return bool(poll.poll(wall_s * 1000))
+        yield lambda seconds: bool(poll.poll(seconds * 1000))
     finally:
         os.close(handle)
 

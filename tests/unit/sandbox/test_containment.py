@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import random
 import re
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from plain_user import in_child
 
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.sandbox.confine import Level, levels
@@ -18,6 +24,17 @@ from tilewright.sandbox.seccomp import create_filter, denied_numbers
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containment is Linux's")
 
 PATH = {"PATH": "/usr/bin:/bin"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A level, for this user or for one without rights."""
+
+    level: Level
+    plain: bool
+
+    def __str__(self) -> str:
+        return f"{self.level.name}{' as a plain user' * self.plain}"
 
 
 def _working() -> list[Level]:
@@ -34,61 +51,84 @@ def _working() -> list[Level]:
 
 
 WORKING = _working()
-STRONG = [level for level in WORKING if level.kind != "rlimits"]
+SETTINGS = [Setting(level, False) for level in WORKING]
+if os.geteuid() == 0:
+    SETTINGS += [Setting(level, True) for level in in_child(_working, plain=True)]
+STRONG = [setting for setting in SETTINGS if setting.level.kind != "rlimits"]
 
 
-def shell(level: Level, script: str, bounds: Limits | None = None) -> tuple[int | None, str]:
-    with open_folder("tilewright-test-") as folder:
-        ended = Sandbox(level).run(
-            ["/bin/sh", "-c", script], Path(folder), bounds or Limits(20.0), PATH
-        )
-    return ended.status, ended.output.decode(errors="replace")
+def shell(setting: Setting, script: str, bounds: Limits | None = None) -> tuple[int | None, str]:
+    def run() -> tuple[int | None, str]:
+        with open_folder("tilewright-test-") as folder:
+            ended = Sandbox(setting.level).run(
+                ["/bin/sh", "-c", script], Path(folder), bounds or Limits(20.0), PATH
+            )
+        return ended.status, ended.output.decode(errors="replace")
+
+    return in_child(run, plain=True) if setting.plain else run()
 
 
-@pytest.fixture(params=WORKING, ids=lambda level: level.name)
-def level(request: pytest.FixtureRequest) -> Level:
-    found: Level = request.param
+@pytest.fixture(params=SETTINGS, ids=str)
+def level(request: pytest.FixtureRequest) -> Setting:
+    found: Setting = request.param
     return found
 
 
-@pytest.fixture(params=STRONG, ids=lambda level: level.name)
-def strong(request: pytest.FixtureRequest) -> Level:
+@pytest.fixture(params=STRONG, ids=str)
+def strong(request: pytest.FixtureRequest) -> Setting:
     if not STRONG:
         pytest.skip("neither bubblewrap nor Landlock works here")
-    found: Level = request.param
+    found: Setting = request.param
     return found
 
 
-def test_a_command_works_in_its_folder(level: Level) -> None:
+def test_a_plain_user_is_contained_as_strongly() -> None:
+    """The same kind of level is found, and its processes are counted where Linux can."""
+    plain = [setting.level for setting in SETTINGS if setting.plain]
+    if not plain:
+        pytest.skip("the tests run as a plain user themselves")
+    assert plain[0].kind == WORKING[0].kind
+    assert not any(level.own_user for level in plain)
+    assert in_child(find_sandbox, plain=True).level == plain[0]
+
+
+def test_a_command_works_in_its_folder(level: Setting) -> None:
     status, output = shell(level, "echo one > file && cat file && pwd")
     assert status == 0, output
     assert output.startswith("one\n/")
 
 
-def test_the_environment_is_not_passed_on(level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_not_passed_on(level: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a secret")
     _, output = shell(level, "env")
     assert "PATH=/usr/bin:/bin" in output
     assert "secret" not in output
 
 
-def test_time_ends_a_command_and_its_children(level: Level) -> None:
+def test_time_ends_a_command_and_its_children(level: Setting) -> None:
     started = time.monotonic()
     status, _ = shell(level, "sleep 100 & sleep 100", Limits(0.5))
     assert status is None
     assert time.monotonic() - started < 60
 
 
-def test_a_child_left_behind_is_killed(level: Level, tmp_path: Path) -> None:
-    with open_folder("tilewright-test-") as name:
-        script = "(sleep 2; touch late) & exit 0"
-        ended = Sandbox(level).run(["/bin/sh", "-c", script], Path(name), Limits(20.0), PATH)
-        assert ended.status == 0
-        time.sleep(3)
-        assert not (Path(name) / "late").exists()
+def test_a_child_left_behind_is_killed(level: Setting) -> None:
+    seconds = f"{60 + random.random():.9f}"  # by which it is known again
+    status, _ = shell(level, f"sleep {seconds} & exit 0")
+    assert status == 0
+    deadline = time.monotonic() + 20
+    while any(seconds.encode() in line for line in _command_lines()):
+        assert time.monotonic() < deadline, "the child lives on"
+        time.sleep(0.05)
 
 
-def test_printing_and_files_are_bounded(level: Level) -> None:
+def _command_lines() -> Iterator[bytes]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield (process / "cmdline").read_bytes()
+
+
+def test_printing_and_files_are_bounded(level: Setting) -> None:
     bounds = Limits(20.0, file_bytes=1 << 20, output_bytes=1 << 10)
     status, output = shell(level, "yes > file; ls -l file; yes", bounds)
     assert len(output) == 1 << 10
@@ -96,35 +136,49 @@ def test_printing_and_files_are_bounded(level: Level) -> None:
     assert status != 0
 
 
-def test_memory_is_bounded(level: Level) -> None:
+def test_memory_is_bounded(level: Setting) -> None:
     bounds = Limits(20.0, memory_bytes=256 << 20)
     status, _ = shell(level, "dd if=/dev/zero of=/dev/null bs=1000M count=1", bounds)
     assert status != 0
 
 
-def test_forks_are_bounded(level: Level) -> None:
-    if not (level.own_user or level.own_count):
-        pytest.skip("root's processes are not counted, and no other user can be had")
+@pytest.mark.parametrize("of_all", [False, True])
+def test_memory_is_bounded_in_sum(level: Setting, of_all: bool) -> None:
+    """Four processes of 20 MB and more each, and every one within its own bound."""
+    bounds = Limits(60.0, total_memory_bytes=(64 if of_all else 1024) << 20)
+    hold = "held=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 1"
+    script = f"for i in 1 2 3 4; do ({hold}) & done; wait"
+    status, output = shell(level, script, bounds)
+    if of_all:
+        assert status == -signal.SIGKILL
+        assert output.endswith("killed: its processes took more than 64 MiB of memory together.\n")
+    else:
+        assert status == 0, output
+
+
+def test_forks_are_bounded(level: Setting) -> None:
     script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1 & done; wait; echo all"
     status, output = shell(level, script, Limits(20.0, processes=6))
     assert "all" not in output
     assert status != 0
+    if not (level.level.own_user or level.level.own_count):  # the kernel does not count them
+        assert output.endswith("killed: it started more than 6 processes.\n")
 
 
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/proc/1/environ", "/proc/self/mem", str(Path(__file__).resolve())]
 )
-def test_files_of_the_host_are_unseen(strong: Level, path: str) -> None:
+def test_files_of_the_host_are_unseen(strong: Setting, path: str) -> None:
     status, output = shell(strong, f"head -c 1 {path} >/dev/null")
-    if path == "/proc/self/mem" and strong.kind == "bubblewrap":
+    if path == "/proc/self/mem" and strong.level.kind == "bubblewrap":
         return  # its own memory, in its own /proc
-    if path == "/proc/1/environ" and strong.kind == "bubblewrap":
+    if path == "/proc/1/environ" and strong.level.kind == "bubblewrap":
         return  # bubblewrap's own first process, with the same clean environment
     assert status != 0
     assert "No such file" in output or "denied" in output
 
 
-def test_nothing_is_written_outside(strong: Level, tmp_path: Path) -> None:
+def test_nothing_is_written_outside(strong: Setting, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     victim = tmp_path / "victim"
     victim.write_text("kept")
@@ -135,7 +189,7 @@ def test_nothing_is_written_outside(strong: Level, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_private_tmp(strong: Level) -> None:
+def test_private_tmp(strong: Setting) -> None:
     _, output = shell(strong, "echo x > /tmp/tilewright-leak; ls -a /tmp")
     assert not Path("/tmp/tilewright-leak").exists()
     assert "pytest" not in output
@@ -158,7 +212,7 @@ PYTHON_ATTACKS = {
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a system Python")
 @pytest.mark.skipif(create_filter() is None, reason="no filter for this architecture")
 @pytest.mark.parametrize("name", PYTHON_ATTACKS)
-def test_system_calls_are_refused(strong: Level, name: str) -> None:
+def test_system_calls_are_refused(strong: Setting, name: str) -> None:
     script = f'/usr/bin/python3 -I -S -c "{PYTHON_ATTACKS[name]}" && echo reached'
     _, output = shell(strong, "/usr/bin/python3 -I -S -c 'print(1 + 1)' && " + script)
     assert output.startswith("2\n")

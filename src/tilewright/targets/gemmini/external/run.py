@@ -111,7 +111,15 @@ def _run(tool: Tool, program: Path, timeout_s: float) -> tuple[int | None, bytes
     write only beside the program. A script of the user's that reaches an FPGA is not contained.
     """
     command = [*tool.command, str(program)]
-    limits = Limits(timeout_s, _MAX_MEMORY_BYTES, _MAX_OUTPUT_BYTES, 1024, 1024, _MAX_OUTPUT_BYTES)
+    limits = Limits(
+        timeout_s,
+        memory_bytes=_MAX_MEMORY_BYTES,
+        total_memory_bytes=_MAX_MEMORY_BYTES,
+        file_bytes=_MAX_OUTPUT_BYTES,
+        processes=1024,
+        open_files=1024,
+        output_bytes=_MAX_OUTPUT_BYTES,
+    )
     readable = (Path("/"), Path(tool.command[0]).parent)
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     sandbox = find_sandbox(readable, own_user=False) if tool.contained else Sandbox(UNCONTAINED)

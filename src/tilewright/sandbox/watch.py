@@ -1,0 +1,61 @@
+"""What a contained command and all it started use together, which no limit of a process bounds."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+from tilewright.sandbox.limits import Limits
+
+EVERY_S = 0.1
+"""How often is looked; what a command can take in between is the overshoot."""
+
+_PROC = Path("/proc")
+_SESSION, _THREADS, _RESIDENT_PAGES = 3, 17, 21
+"""Fields of /proc/PID/stat behind the name, see proc(5)."""
+
+_SLACK = 3  # the command's parents inside bubblewrap
+_PAGE = resource.getpagesize()
+
+
+class Watch:
+    """Looks at the session that a command leads; made before the command starts.
+
+    Contained processes cannot leave their session. Shared pages count for each of the processes.
+    """
+
+    def __init__(self, bounds: Limits) -> None:
+        self._bounds = bounds
+        self._others = _processes()
+
+    def excess(self, leader: int) -> str | None:
+        """Which bound the session of process `leader` exceeds, as a sentence, or None."""
+        threads = resident_bytes = 0
+        for process in _processes() - self._others:
+            fields = _fields(process)
+            if fields and int(fields[_SESSION]) == leader:
+                threads += int(fields[_THREADS])
+                resident_bytes += int(fields[_RESIDENT_PAGES]) * _PAGE
+        if resident_bytes > self._bounds.total_memory_bytes:
+            allowed = self._bounds.total_memory_bytes >> 20
+            return f"killed: its processes took more than {allowed} MiB of memory together."
+        if threads > self._bounds.processes + _SLACK:
+            return f"killed: it started more than {self._bounds.processes} processes."
+        return None
+
+
+def _processes() -> set[str]:
+    """Ids of all processes that can be seen."""
+    if sys.platform != "linux":
+        return set()
+    return {name for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208 (thrice as fast)
+
+
+def _fields(process: str) -> list[str]:
+    """The fields behind the name, which may hold anything; none when the process has ended."""
+    try:
+        return (_PROC / process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
