@@ -32,13 +32,14 @@ FailureKind = Literal[
     "raced_dram_access",  # such an access overtook the earlier one in the modelled time
     "wrong_result",  # the output differs from the reference
     "input_modified",  # the kernel wrote to one of its inputs
+    "forbidden_call",  # the kernel asked the operating system for something (a thread, a file)
     "non_deterministic",  # the same binary gave two different results
     "slower_than_limit",  # simulation stopped: it can no longer be kept
     "timeout",  # a stage ran out of wall time or instructions and was killed
     "crash",  # the evaluating process died
     "invalid",  # measured faster than the hardware could be
     "unconfirmed",  # rebuilt and run on fresh inputs, it was wrong or slower
-    "no_result",  # an external simulator printed no result, or one that is not the program's own
+    "no_result",  # a program that ran outside gave no result, or one that is not its own
 ]
 
 
@@ -272,7 +273,7 @@ class Verdict:
 class Measured:
     """A correct, measured candidate.
 
-    `latency` is in `unit` ("cycles" or "s"); `quantity` says what kind of number it is
+    `latency` is in `unit` ("cycles" or "ns"); `quantity` says what kind of number it is
     ("simulated", "measured" or "modelled"). `utilization` is useful operations over the array's
     peak, 0..1. `breakdown` says where cycles went; `details` holds further numbers (instructions,
     kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`

@@ -58,17 +58,22 @@ class Cases:
 
     def __getitem__(self, index: int) -> Case:
         if index not in self._made:
-            self._made[index] = self._make(index)
+            known = self.distributions
+            self._made[index] = self.drawn(index, known[index % len(known)])
         return self._made[index]
 
-    def _make(self, index: int) -> Case:
-        seed = inputs.derived_seed(self._input_seed, index)
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """Of values, taken in turn by the cases."""
         problem = self._problem
-        known = problem.distributions if isinstance(problem, DrawsInputs) else inputs.DISTRIBUTIONS
-        distribution = known[index % len(known)]
+        return problem.distributions if isinstance(problem, DrawsInputs) else inputs.DISTRIBUTIONS
+
+    def drawn(self, index: int, distribution: str) -> Case:
+        """Case number `index`, with values of another distribution than its turn's."""
+        seed = inputs.derived_seed(self._input_seed, index)
         rng = np.random.default_rng(seed)
         initial = {a.name: self._initial(a, distribution, rng) for a in self._workload.arguments}
-        return Case(Check(seed, distribution), self._workload, initial, problem)
+        return Case(Check(seed, distribution), self._workload, initial, self._problem)
 
     def _initial(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         if not argument.is_given:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 from tilewright.sandbox import confine, limits
 from tilewright.sandbox.confine import Level
@@ -59,35 +60,56 @@ class Sandbox:
         Its environment is `environment` alone; it sees no descriptor, terminal or input of this
         process. Nothing of its process group is left when this returns.
         """
-        self._hand_over(folder)
-        start = confine.prepare(self.level, command, folder, self.readable, bounds)
         watch = Watch(bounds)
         started = time.monotonic()
-        with contextlib.ExitStack() as stack:
-            for descriptor in start.close:
-                stack.callback(os.close, descriptor)
-            output = stack.enter_context(tempfile.TemporaryFile())
-            process = subprocess.Popen(
-                start.command,
-                cwd=folder,
-                env={"TMPDIR": str(folder), "LC_ALL": "C", **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=start.pass_on,
-                start_new_session=True,
-                preexec_fn=start.before,
-            )
-            try:
+        with tempfile.TemporaryFile() as output:
+            with self.started(command, folder, bounds, environment, output=output) as process:
                 ended, excess = _wait(process, started + bounds.wall_s, watch)
-            finally:
-                _kill_group(process)
             wall_s = time.monotonic() - started
             output.seek(0)
             printed = output.read(bounds.output_bytes)
         if excess is not None:
             printed += f"\n{excess}\n".encode()
         return Finished(process.returncode if ended else None, printed, wall_s)
+
+    @contextlib.contextmanager
+    def started(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        bounds: Limits,
+        environment: Mapping[str, str] | None = None,
+        *,
+        output: IO[bytes] | None = None,
+        pass_on: Sequence[int] = (),
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """The command of `run` while it works, for callers that talk to it.
+
+        `pass_on` are descriptors that it keeps under their numbers. What it prints goes to
+        `output`, or nowhere. The caller keeps `bounds.wall_s`. With the block, the process group
+        ends.
+        """
+        self._hand_over(folder)
+        start = confine.prepare(self.level, command, folder, self.readable, bounds)
+        sink = output if output is not None else subprocess.DEVNULL
+        with contextlib.ExitStack() as stack:
+            for descriptor in start.close:
+                stack.callback(os.close, descriptor)
+            process = subprocess.Popen(
+                start.command,
+                cwd=folder,
+                env={"TMPDIR": str(folder), "LC_ALL": "C", **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                pass_fds=(*start.pass_on, *pass_on),
+                start_new_session=True,
+                preexec_fn=start.before,
+            )
+        try:
+            yield process
+        finally:
+            _kill_group(process)
 
     def _hand_over(self, folder: Path) -> None:
         """The folder and what is in it become the contained user's own, an earlier one's too."""

@@ -15,6 +15,8 @@ from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdi
 from tilewright.core.roles import Builder, Checker, Runner, Task
 
 OpenTask: TypeAlias = Callable[[Mapping[str, object]], Task]
+MEASURED_NOISE = 3.0
+"""So many times may a measured latency differ from the next one on a busy machine."""
 Evaluator: TypeAlias = tuple[Builder, Checker, Runner]
 
 
@@ -117,7 +119,7 @@ class EvaluatorContract:
         measured = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(measured, Measured), measured
         assert measured.latency > 0
-        assert measured.unit in ("cycles", "s")
+        assert measured.unit in ("cycles", "ns")
         assert measured.quantity in ("simulated", "measured", "modelled")
         assert 0 < measured.utilization <= 1
         assert set(verdict.checks) <= set(measured.verdict.checks)
@@ -136,19 +138,24 @@ class EvaluatorContract:
     def test_what_exceeds_the_limit_is_stopped_with_its_bound(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """The bound is at least the limit and at most the true latency."""
+        """The bound is at least the limit and at most the true latency, as far as it repeats."""
         full = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(full, Measured)
-        stopped = evaluator[2].measure(artifact, verdict, full.latency / 2)
+        noise = 1.0 if full.quantity == "simulated" else MEASURED_NOISE
+        stopped = evaluator[2].measure(artifact, verdict, full.latency / (2 * noise))
         assert isinstance(stopped, Failed)
         assert (stopped.stage, stopped.kind) == ("measure", "slower_than_limit")
         assert stopped.bound is not None
-        assert full.latency / 2 <= stopped.bound <= full.latency
+        assert full.latency / (2 * noise) <= stopped.bound <= full.latency * noise
 
     def test_a_limit_above_the_latency_changes_nothing(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """The full measurement comes back."""
+        """The full measurement comes back; a measured one as far as it repeats."""
         full = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(full, Measured)
-        assert evaluator[2].measure(artifact, verdict, full.latency * 2) == full
+        again = evaluator[2].measure(artifact, verdict, full.latency * 2 * MEASURED_NOISE)
+        if full.quantity == "simulated":
+            assert again == full
+        else:
+            assert isinstance(again, Measured)

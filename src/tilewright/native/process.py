@@ -1,0 +1,211 @@
+"""A kernel in a contained process of its own, called again and again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import signal
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Argument, Failed, FailureKind, Stage
+from tilewright.native.shared_memory import SLOTS, SharedArrays
+from tilewright.parts.debug_lines import source_line
+from tilewright.sandbox import Limits, Sandbox, open_folder
+
+_COMMAND = struct.Struct("=Q8I8I")
+_REPLY = struct.Struct("=QQQQqq")
+_NOWHERE = -1
+_START_S = 20.0
+MAX_ARGUMENTS = 8
+_KINDS: Mapping[int, tuple[FailureKind, str]] = {
+    signal.SIGSEGV: ("illegal_address", "the kernel touched memory that is not its own"),
+    signal.SIGBUS: ("illegal_address", "the kernel touched memory that is not its own"),
+    signal.SIGILL: ("illegal_instruction", "the kernel ran an instruction this CPU does not have"),
+    signal.SIGFPE: ("illegal_instruction", "the kernel divided whole numbers by zero"),
+    signal.SIGSYS: ("forbidden_call", "the kernel asked the operating system for something"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call: seconds of the wall clock until it was answered."""
+
+    wall_s: float
+
+
+class KernelProcess:
+    """One loaded kernel. Use as a context manager; after a `Failed` it is of no further use.
+
+    Args:
+        sandbox: what contains it.
+        harness: the program of `harness.c`.
+        image: the kernel's shared object.
+        arguments: its parameters in order, `MAX_ARGUMENTS` at most.
+        memory_bytes: address space it may have beside its arrays.
+        lifetime_s: CPU seconds after which the system ends it.
+        rng: chooses addresses and what surrounds arrays.
+        threads: how many it may have.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        harness: bytes,
+        image: bytes,
+        arguments: Sequence[Argument],
+        rng: np.random.Generator,
+        *,
+        memory_bytes: int = 4 << 30,
+        lifetime_s: float = 600.0,
+        threads: int = 1,
+    ) -> None:
+        self._sandbox = sandbox
+        self._harness, self._image = harness, image
+        self._arguments = tuple(arguments)
+        self._rng = rng
+        self._memory_bytes, self._lifetime_s = memory_bytes, lifetime_s
+        self._threads = threads
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.arrays = stack.enter_context(SharedArrays(self._arguments, self._rng))
+            self.arrays.seal()
+            folder = Path(stack.enter_context(open_folder("tilewright-run-")))
+            for name, data in (("harness", self._harness), ("kernel.so", self._image)):
+                (folder / name).write_bytes(data)
+                (folder / name).chmod(0o755)
+            commands, self._commands = os.pipe()
+            stack.callback(os.close, self._commands)
+            self._replies, replies = os.pipe()
+            stack.callback(os.close, self._replies)
+            memory = (self.arrays.inputs.descriptor, self.arrays.outputs.descriptor)
+            passed = (commands, replies, *memory)
+            command = ["./harness", "./kernel.so", *map(str, passed), str(self._threads)]
+            for argument, body in zip(self._arguments, self.arrays.bodies, strict=True):
+                command += ["w" if argument.is_written else "r", str(body)]
+            try:
+                self._process = stack.enter_context(
+                    self._sandbox.started(command, folder, self._limits(), pass_on=passed)
+                )
+            finally:
+                os.close(commands)
+                os.close(replies)
+            self._poll = select.poll()
+            self._poll.register(self._replies, select.POLLIN)
+            self._wait_until_ready()
+            self._clock = _cpu_clock(self._process.pid)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all of its threads so far, as the operating system counts them."""
+        return time.clock_gettime_ns(self._clock) * 1e-9
+
+    def call(self, stage: Stage, timeout_s: float) -> Called | Failed:
+        """Call the kernel once on the arrays as they are placed."""
+        nonce = secrets.randbits(64)
+        slots, shifts = [0] * MAX_ARGUMENTS, [0] * MAX_ARGUMENTS
+        for i, place in enumerate(self.arrays.places):
+            slots[i], shifts[i] = place.slot, place.shift
+        message = _COMMAND.pack(nonce, *slots, *shifts)
+        started = time.perf_counter()
+        try:
+            os.write(self._commands, message)
+        except BrokenPipeError:
+            return self._ended(stage)
+        if not self._poll.poll(timeout_s * 1000):
+            return Failed(stage, "timeout", f"the kernel was stopped after {timeout_s:g} s.")
+        reply = os.read(self._replies, _REPLY.size)
+        wall_s = time.perf_counter() - started
+        if not reply:
+            return self._ended(stage)
+        if len(reply) != _REPLY.size or _REPLY.unpack(reply)[0] != nonce:
+            return Failed(stage, "no_result", "the kernel wrote into its evaluator's pipe.")
+        if _REPLY.unpack(reply)[1]:
+            return self._fault(stage, reply)
+        return Called(wall_s)
+
+    def _fault(self, stage: Stage, reply: bytes) -> Failed:
+        _, number, call, pc, argument, offset = _REPLY.unpack(reply)
+        kind, log = _KINDS.get(number, ("crash", f"the kernel ended with signal {number}"))
+        if kind == "forbidden_call":
+            log += f" (system call {call}): it may not start threads or processes, or open files"
+            if self._threads > 1:
+                log = log.replace("threads or processes", "processes")
+        elif kind == "illegal_address" and 0 <= argument < len(self._arguments):
+            touched, size = self._arguments[argument], self.arrays.bytes[argument]
+            if touched.role == "input" and 0 <= offset < size:
+                kind, log = "input_modified", f"the kernel wrote to its input {touched.name}"
+            else:
+                log = f"the kernel touched {_beside(offset, size)} {touched.name}"
+        line = source_line(self._image, pc)
+        return Failed(stage, kind, f"kernel.c:{line}: {log}." if line else f"{log}.", line)
+
+    def _ended(self, stage: Stage) -> Failed:
+        """The process is gone, without a word."""
+        try:
+            status = self._process.wait(1.0)
+        except Exception:
+            status = None
+        if status is not None and status < 0 and -status in _KINDS:
+            kind, log = _KINDS[-status]
+            return Failed(stage, kind, f"{log}.")
+        return Failed(stage, "crash", f"the kernel ended its process (status {status}).")
+
+    def _wait_until_ready(self) -> None:
+        ready = self._poll.poll(_START_S * 1000)
+        reply = os.read(self._replies, _REPLY.size) if ready else b""
+        if len(reply) != _REPLY.size:
+            raise ToolchainMissingError(
+                f"a kernel's process did not start in {self._sandbox.name} (status "
+                f"{self._process.poll()}): see `tilewright doctor` for what contains it."
+            )
+
+    def _limits(self) -> Limits:
+        arrays = SLOTS * sum(self.arrays.bodies)
+        return Limits(
+            wall_s=self._lifetime_s,
+            memory_bytes=self._memory_bytes + 2 * arrays,
+            file_bytes=0,
+            processes=self._threads,
+            open_files=32,
+        )
+
+
+def _beside(offset: int, size: int) -> str:
+    return f"{-offset} bytes before" if offset < 0 else f"{offset - size} bytes behind the end of"
+
+
+def _cpu_clock(pid: int) -> int:
+    """Clock of a process's CPU time: `clock_getcpuclockid` for its youngest descendant.
+
+    A sandbox may have started the harness through processes of its own.
+    """
+    while True:
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            children = []
+        if not children:
+            return (~pid << 3) | 2  # CPUCLOCK_SCHED of a process, see clock_getres(2)
+        pid = int(children[-1])

@@ -1,0 +1,40 @@
+"""The settings of a run that decide how a native target evaluates a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
+
+from tilewright.core.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """Inputs, checks and time-outs; `from_mapping` takes them out of a run's settings.
+
+    `simulation_timeout_s` bounds a stage in which the kernel runs, in wall seconds.
+    """
+
+    input_seed: int = 0
+    checks: int = 3
+    compile_timeout_s: float = 20.0
+    simulation_timeout_s: float = 60.0
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, object]) -> Self:
+        """Known keys of `settings`; other keys belong to other parts of the run."""
+        known = {f.name: settings[f.name] for f in fields(cls) if f.name in settings}
+        for name, value in known.items():
+            whole = name in ("input_seed", "checks")
+            good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+            if not good or (not whole and not float(value) > 0):  # type: ignore[arg-type]
+                kind = "whole number" if whole else "positive number"
+                raise ConfigurationError(f"setting {name} = {value!r} must be a {kind}.")
+        chosen = cls(**known)  # type: ignore[arg-type]
+        if chosen.checks < 3:
+            raise ConfigurationError(
+                f"setting checks = {chosen.checks} is too few: use 3 or more, so that values, "
+                "large magnitudes and sparse data are all compared."
+            )
+        return chosen

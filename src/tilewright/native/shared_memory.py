@@ -1,0 +1,176 @@
+"""The arrays of a native kernel, in memory that its process and the evaluator both map.
+
+A kernel's process can map the inputs for reading only and cannot change the size of anything: the
+memory is sealed. Each array lies in one of two places, at an address that changes from call to
+call; random bytes around it show what was written beside it, and pages that may not be touched lie
+around those.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Argument
+from tilewright.parts.inputs import Array
+
+SLOTS = 2
+ALIGNMENT = 64
+"""Bytes that every array's address is a multiple of."""
+_PAGE = 4096
+_GUARD = 512
+"""Random bytes on either side of a written array that are looked at after a checked call."""
+_ADD_SEALS = 1033
+_SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1, 2, 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an array is for one call."""
+
+    slot: int
+    shift: int
+
+
+class SharedArrays:
+    """Both memories and what lies where."""
+
+    def __init__(self, arguments: Sequence[Argument], rng: np.random.Generator) -> None:
+        self.arguments = tuple(arguments)
+        self._rng = rng
+        self.bytes = [math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments]
+        self.bodies = [_rounded(size, ALIGNMENT) + 2 * _PAGE for size in self.bytes]
+        self.bodies = [_rounded(size, _PAGE) for size in self.bodies]
+        self.inputs = _Memory("inputs", self._total(written=False))
+        self.outputs = _Memory("outputs", self._total(written=True))
+        self._bodies_of = self._views()
+        self._noise = np.frombuffer(rng.bytes(1 << 16), np.uint8)
+        self.places: list[Place] = [Place(0, _PAGE) for _ in arguments]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._bodies_of = []
+        self.inputs.close()
+        self.outputs.close()
+
+    def seal(self) -> None:
+        """From now on nobody else can map the inputs for writing, or change a size."""
+        self.inputs.seal(_SEAL_SHRINK | _SEAL_GROW | _SEAL_FUTURE_WRITE | _SEAL_SEAL)
+        self.outputs.seal(_SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL)
+
+    def place(self, arrays: Mapping[str, Array], *, at_end: bool | None = None) -> None:
+        """Put every argument where the next call finds it; what is written gets new guards.
+
+        `at_end` puts arrays as near as their alignment allows to the page behind them (True) or
+        before them (False) that may not be touched, instead of anywhere in between.
+        """
+        for i, argument in enumerate(self.arguments):
+            size = self.bytes[i]
+            last = self.bodies[i] - _rounded(size, ALIGNMENT)
+            shift = last if at_end else 0
+            if at_end is None:
+                shift = int(self._rng.integers(_PAGE // ALIGNMENT, last // ALIGNMENT)) * ALIGNMENT
+            place = Place(int(self._rng.integers(SLOTS)), shift)
+            self.places[i] = place
+            body = self._bodies_of[i][place.slot]
+            body[shift : shift + size] = (
+                np.ascontiguousarray(arrays[argument.name]).view(np.uint8).reshape(-1)
+            )
+            if argument.is_written:
+                for start, end in self._guards(i):
+                    body[start:end] = self._guard_bytes(place, end - start)
+
+    def written_beside(self) -> str | None:
+        """Which written array's surroundings have changed since `place`, or None."""
+        for i, argument in enumerate(self.arguments):
+            if not argument.is_written:
+                continue
+            place = self.places[i]
+            body = self._bodies_of[i][place.slot]
+            for start, end in self._guards(i):
+                wrong = np.flatnonzero(body[start:end] != self._guard_bytes(place, end - start))
+                if len(wrong):
+                    at = start + int(wrong[0]) - place.shift
+                    side = f"{-at} bytes before" if at < 0 else f"{at - self.bytes[i]} bytes behind"
+                    return f"the kernel wrote {side} {argument.name}"
+        return None
+
+    def outputs_now(self) -> dict[str, bytes]:
+        """What the last call left in the arrays that are written."""
+        return {
+            a.name: self._bodies_of[i][self.places[i].slot][
+                self.places[i].shift : self.places[i].shift + self.bytes[i]
+            ].tobytes()
+            for i, a in enumerate(self.arguments)
+            if a.is_written
+        }
+
+    def _guards(self, i: int) -> list[tuple[int, int]]:
+        start, size, body = self.places[i].shift, self.bytes[i], self.bodies[i]
+        return [(max(0, start - _GUARD), start), (start + size, min(body, start + size + _GUARD))]
+
+    def _guard_bytes(self, place: Place, count: int) -> Array:
+        return self._noise[place.shift % 4096 :][:count]
+
+    def _total(self, *, written: bool) -> int:
+        sizes = [b for a, b in zip(self.arguments, self.bodies, strict=True)
+                 if a.is_written == written]  # fmt: skip
+        return max(_PAGE, SLOTS * sum(sizes))
+
+    def _views(self) -> list[Array]:
+        """Each argument's places as uint8[SLOTS][body]."""
+        views, at = [], {True: 0, False: 0}
+        for argument, body in zip(self.arguments, self.bodies, strict=True):
+            memory = self.outputs if argument.is_written else self.inputs
+            start = at[argument.is_written]
+            view = np.frombuffer(memory.map, np.uint8, SLOTS * body, start)
+            views.append(view.reshape(SLOTS, body))
+            at[argument.is_written] = start + SLOTS * body
+        return views
+
+
+class _Memory:
+    """One piece of anonymous memory with a descriptor, mapped here for writing."""
+
+    def __init__(self, name: str, size: int) -> None:
+        try:
+            self.descriptor = os.memfd_create(
+                f"tilewright-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+            )
+        except (AttributeError, OSError) as error:
+            raise ToolchainMissingError(
+                f"this system has no memory that can be sealed ({error}): kernels are run "
+                "natively on Linux only."
+            ) from error
+        os.ftruncate(self.descriptor, size)
+        self.map = mmap.mmap(self.descriptor, size)
+
+    def seal(self, seals: int) -> None:
+        fcntl.fcntl(self.descriptor, _ADD_SEALS, seals)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def _rounded(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

@@ -1,0 +1,76 @@
+"""A workload on this machine with its starting kernel and, on first use, what evaluates for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from tilewright.core.records import Measured, Workload, content_id
+from tilewright.core.roles import Builder, CheckCase, Checker, Runner
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.settings import EvaluationSettings
+from tilewright.parts import inputs
+from tilewright.parts.cases import Cases
+from tilewright.parts.hostile import OpenCase, hostile_kernels
+from tilewright.parts.problem import Problem
+
+Floor = Callable[[Workload], tuple[float, str]]
+"""Nanoseconds that no right kernel can beat, and the bound in words."""
+
+
+class NativeTask:
+    """The `Task` role, open to attacks and with a floor.
+
+    `prepare` is asked for the evaluation when candidates are first evaluated: it may look for a
+    compiler, or calibrate the machine.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        start: str,
+        problem: Problem,
+        settings: EvaluationSettings,
+        prepare: Callable[[Workload, str, Problem, EvaluationSettings], NativeEvaluation],
+        floor: Floor,
+        baselines: Mapping[str, str] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.start = start
+        self.baselines = baselines or {}
+        self._problem = problem
+        self._settings = settings
+        self._prepare = prepare
+        self._floor = floor
+
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of all that decides a verdict beside the workload and the versions."""
+        settings = self._settings
+        return content_id(
+            self._problem.fingerprint,
+            inputs.VERSION,
+            str(settings.input_seed),
+            str(settings.checks),
+        )
+
+    def check_cases(self) -> Sequence[CheckCase]:
+        """The comparisons of a candidate's checks and of its timed run."""
+        cases = Cases(self.workload, self._problem, self._settings.input_seed)
+        count = self._settings.checks
+        timed = cases.drawn(count, cases.distributions[0])
+        return [*(OpenCase(cases[index]) for index in range(count)), OpenCase(timed)]
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        """Kernels that are wrong for this task, whatever it is."""
+        arguments = self.workload.arguments
+        return {n: f"#include <stdint.h>\n{s}" for n, s in hostile_kernels(arguments).items()}
+
+    def floor(self, measured: Measured) -> tuple[float, str]:
+        """Nanoseconds that no right kernel can beat, and the bound in words."""
+        return self._floor(self.workload)
+
+    @cached_property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        """Builder, Checker and Runner, sharing inputs and expected outputs."""
+        return self._prepare(self.workload, self.start, self._problem, self._settings).roles()

@@ -1,0 +1,157 @@
+"""Timed calls: a candidate against the baseline, on fresh values and addresses each time.
+
+The clock is the operating system's count of CPU time of the kernel's process, read outside it. All
+that the process uses between two calls is part of the call before: work that is put off until after
+the return, or done before a call on values that already lie there, is counted too. Waiting for
+other processes of the machine is not.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.core.records import Failed, Stage
+from tilewright.native.machine import measuring_core
+from tilewright.native.process import KernelProcess
+from tilewright.parts import inputs
+from tilewright.parts.cases import Case
+from tilewright.parts.inputs import Array
+from tilewright.timing import Comparison, TimingPlan, Variant, compare, exclusive, measure_pairs
+
+PROBES = 5
+"""Calls after which a kernel that is far over its limit is given up."""
+LIMIT_MARGIN = 1.1
+"""So many times over its limit must the fastest probe be."""
+SECONDS = 1.0
+"""What the pairs of one session may take together; there are never fewer than `FEWEST_PAIRS`."""
+FEWEST_PAIRS = 10
+SESSIONS = 3
+"""Sessions at most, when the baseline itself did not hold still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A kernel's median seconds, the numbers behind them, and sentences on what is doubtful."""
+
+    latency_s: float
+    details: Mapping[str, float]
+    warnings: tuple[str, ...]
+
+
+class CallFailedError(Exception):
+    """A timed call ended in a failure instead of a duration."""
+
+    def __init__(self, failed: Failed) -> None:
+        self.failed = failed
+
+
+class TimedKernel:
+    """A kernel's process and what its calls are timed on."""
+
+    def __init__(
+        self, process: KernelProcess, case: Case, rng: np.random.Generator, timeout_s: float
+    ) -> None:
+        self._process = process
+        self._case = case
+        self._rng = rng
+        self._timeout_s = timeout_s
+        self._next = self._fresh()
+        self._clock_s = process.cpu_s()
+
+    def call(self, *, check: bool) -> float:
+        """Seconds of one call. Raises `CallFailedError`."""
+        case = self._next
+        called = self._process.call("measure", self._timeout_s)
+        if isinstance(called, Failed):
+            raise CallFailedError(called)
+        if check:
+            failed = compared(self._process, case, "measure")
+            if failed is not None:
+                raise CallFailedError(failed)
+        self._next = self._fresh()
+        before, self._clock_s = self._clock_s, self._process.cpu_s()
+        return self._clock_s - before
+
+    def _fresh(self) -> Case:
+        """The case's values at other positions: no call sees an array that another one saw."""
+        initial = {
+            a.name: self._rolled(self._case.initial[a.name])
+            if a.is_given
+            else inputs.poison(a, self._rng)
+            for a in self._case.workload.arguments
+        }
+        self._process.arrays.place(initial)
+        return replace(self._case, initial=initial)
+
+    def _rolled(self, array: Array) -> Array:
+        flat = array.reshape(-1)
+        return np.roll(flat, int(self._rng.integers(flat.size))).reshape(array.shape)
+
+
+def time_against(
+    candidate: TimedKernel, baseline: TimedKernel, limit_s: float | None, seed: int
+) -> Timed | Failed:
+    """Median seconds of the candidate, timed side by side with the baseline.
+
+    The two may be the same. A failure of either is the outcome.
+    """
+    with exclusive(f"cpu{measuring_core()}"):
+        try:
+            return _timed(candidate, baseline, limit_s, seed)
+        except CallFailedError as failure:
+            return failure.failed
+
+
+def _timed(
+    candidate: TimedKernel, baseline: TimedKernel, limit_s: float | None, seed: int
+) -> Timed | Failed:
+    candidate.call(check=True)
+    probes = [candidate.call(check=False) for _ in range(PROBES)]
+    if limit_s is not None and min(probes) > LIMIT_MARGIN * limit_s:
+        log = f"stopped after {PROBES} calls of at least {min(probes) * 1e9:,.0f} ns each."
+        return Failed("measure", "slower_than_limit", log, bound=min(probes) * 1e9)
+    both_s = statistics.median(probes) + min(baseline.call(check=False) for _ in range(2))
+    plan = TimingPlan(pairs=int(min(40, max(FEWEST_PAIRS, SECONDS / both_s))), warmups=1)
+    kernels: Mapping[Variant, TimedKernel] = {"baseline": baseline, "candidate": candidate}
+
+    def time_call(variant: Variant, check: bool) -> float:
+        return kernels[variant].call(check=check and variant == "candidate")
+
+    for session in range(SESSIONS):
+        comparison = compare(measure_pairs(time_call, plan, seed + session), plan, seed)
+        if comparison.decision != "unsteady":
+            break
+    return Timed(comparison.candidate_s, _details(comparison, plan), _warnings(comparison))
+
+
+def _details(comparison: Comparison, plan: TimingPlan) -> dict[str, float]:
+    return {
+        "baseline_ns": comparison.baseline_s * 1e9,
+        "percent_of_baseline": 100 / comparison.ratio,
+        "percent_of_baseline_low": 100 / comparison.high,
+        "percent_of_baseline_high": 100 / comparison.low,
+        "noise_percent": 100 * comparison.spread,
+        "timed_pairs": float(plan.pairs),
+    }
+
+
+def _warnings(comparison: Comparison) -> tuple[str, ...]:
+    if comparison.decision != "unsteady":
+        return ()
+    return (
+        f"the machine did not hold still: the baseline drifted by {comparison.drift:.1%} while "
+        "the kernel was timed.",
+    )
+
+
+def compared(process: KernelProcess, case: Case, stage: Stage) -> Failed | None:
+    """How the arrays after the last call differ from what a right kernel leaves, or None."""
+    beside = process.arrays.written_beside()
+    if beside is not None:
+        return Failed(stage, "illegal_address", f"{beside}.")
+    mismatch = case.mismatch(process.arrays.outputs_now())
+    return None if mismatch is None else Failed(stage, "wrong_result", f"{mismatch}.")

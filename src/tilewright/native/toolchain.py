@@ -1,0 +1,262 @@
+"""The system's C compiler: turns a kernel's text into a shared object, contained.
+
+A kernel is linked against the C library's mathematical and memory functions alone, and nothing of
+it may run before it is called: a shared object with initialisers, or one that asks for anything
+else, is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Failed, content_id
+from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
+
+HARNESS = Path(__file__).with_name("harness.c")
+HOW_TO_GET = "install a C compiler (Debian: apt install gcc), or name one in the variable CC"
+
+FLAGS = ("-O3", "-march=native", "-g", "-std=gnu11", "-fno-math-errno")
+"""How kernels are compiled; recorded with every result."""
+_LINK = (
+    "-shared", "-fPIC", "-nostartfiles", "-fno-common", "-Wl,-z,now", "-Wl,-z,noexecstack",
+    "-Wl,--build-id=none", "-lm",
+)  # fmt: skip
+_MAX_BINARY_BYTES = 64 << 20
+
+_MATHEMATICS = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "pow",
+    "sqrt",
+    "rsqrt",
+    "cbrt",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "sinh",
+    "cosh",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "erf",
+    "erfc",
+    "fabs",
+    "fmax",
+    "fmin",
+    "fma",
+    "fmod",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "rint",
+    "nearbyint",
+    "lrint",
+    "lround",
+    "ldexp",
+    "frexp",
+    "scalbn",
+    "copysign",
+    "hypot",
+]
+ALLOWED_CALLS = frozenset(
+    [f"{name}{suffix}" for name in _MATHEMATICS for suffix in ("", "f")]
+    + ["memcpy", "memmove", "memset", "memcmp"]
+)
+"""Functions a kernel may call that it does not define."""
+_THREAD_CALLS = re.compile(r"(GOMP|omp)_\w+")
+_RUNS_ALONE = {
+    "DT_INIT", "DT_INIT_ARRAY", "DT_PREINIT_ARRAY", "DT_FINI", "DT_FINI_ARRAY",
+}  # fmt: skip
+_IRELATIVE = {37, 1032}  # R_X86_64_IRELATIVE, R_AARCH64_IRELATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """One usable compiler. `id` names it and its version; `flags` are those of kernels."""
+
+    id: str
+    path: str
+    flags: tuple[str, ...] = FLAGS
+
+    @property
+    def build(self) -> str:
+        """Flags in words, and a content hash of all else that decides how a kernel runs."""
+        return f"{' '.join(self.flags)} {content_id(*_LINK, HARNESS.read_text())[:8]}"
+
+
+@cache
+def find_toolchain(extra_flags: tuple[str, ...] = ()) -> Toolchain:
+    """The compiler named by CC, else gcc, clang or cc; raises `ToolchainMissingError`."""
+    for name in filter(None, (os.environ.get("CC"), "gcc", "clang", "cc")):
+        path = shutil.which(name)
+        if path is not None:
+            return Toolchain(_version(path), path, (*FLAGS, *extra_flags))
+    raise ToolchainMissingError(f"no C compiler for this machine was found: {HOW_TO_GET}.")
+
+
+def compile_kernel(
+    toolchain: Toolchain,
+    source: str,
+    timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+    *,
+    threads: bool = False,
+) -> bytes | Failed:
+    """The shared object of a kernel, byte for byte the same for the same source and toolchain.
+
+    `headers` are further files by name. A `Failed` carries the compiler's messages and the first
+    source line, or says what the kernel may not call.
+    """
+    with open_folder("tilewright-build-") as name:
+        folder = Path(name)
+        for file, text in {**(headers or {}), "kernel.c": source}.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        parallel = ("-fopenmp",) if threads else ()
+        command = [
+            toolchain.path, *toolchain.flags, *parallel, f"-ffile-prefix-map={name}=.", "-I.",
+            "kernel.c", "-o", "kernel.so", *_LINK,
+        ]  # fmt: skip
+        finished = compiler_sandbox(toolchain).run(
+            command, folder, Limits(timeout_s), {"PATH": os.environ.get("PATH", "")}
+        )
+        if finished.status is None:
+            return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
+        log = finished.output.decode(errors="replace").replace(name, ".")
+        if finished.status != 0:
+            return _failure_of(log or f"the compiler failed with status {finished.status}.")
+        image = read_output(folder / "kernel.so", _MAX_BINARY_BYTES)
+    return _unfit(image, threads=threads) or image
+
+
+def compile_program(toolchain: Toolchain, source: str, flags: Sequence[str] = ()) -> bytes:
+    """An executable of this package's own source; `ToolchainMissingError` if it does not build."""
+    with open_folder("tilewright-build-") as name:
+        folder = Path(name)
+        (folder / "program.c").write_text(source, encoding="utf-8")
+        command = [toolchain.path, "-O3", *flags, "program.c", "-o", "program", "-lm", "-ldl"]
+        finished = compiler_sandbox(toolchain).run(
+            command, folder, Limits(60.0), {"PATH": os.environ.get("PATH", "")}
+        )
+        if finished.status != 0:
+            lines = finished.output.decode(errors="replace").splitlines() or ["no message"]
+            raise ToolchainMissingError(
+                f"{toolchain.id} cannot build a program for this machine ({lines[-1]}): "
+                f"{HOW_TO_GET}."
+            )
+        return read_output(folder / "program", _MAX_BINARY_BYTES)
+
+
+@cache
+def compiler_sandbox(toolchain: Toolchain) -> Sandbox:
+    """The strongest containment in which this compiler starts."""
+    home = Path(toolchain.path).resolve().parent.parent
+    readable = () if home in (Path("/"), Path.home()) else (home,)
+    try:
+        return find_sandbox(
+            readable, [toolchain.path, "--version"], {"PATH": os.environ.get("PATH", "")}
+        )
+    except OSError as error:
+        raise ToolchainMissingError(
+            f"{toolchain.id} cannot be started ({error}): {HOW_TO_GET}."
+        ) from error
+
+
+_ERROR_LINE = re.compile(r"^(?:\./)?kernel\.c:(\d+)(?::\d+)?: (?:fatal )?error", re.MULTILINE)
+_MAX_LOG = 8000
+
+
+def _failure_of(log: str) -> Failed:
+    error = _ERROR_LINE.search(log)
+    if error:
+        return Failed("build", "compile_error", log[:_MAX_LOG], int(error.group(1)))
+    kind = "link_error" if "undefined reference" in log or "ld returned" in log else "compile_error"
+    return Failed("build", kind, log[:_MAX_LOG])  # type: ignore[arg-type]
+
+
+def _unfit(image: bytes, *, threads: bool) -> Failed | None:
+    """Why a shared object may not be loaded, or None."""
+    try:
+        elf = ELFFile(io.BytesIO(image))
+        defined, wanted = _symbols(elf)
+    except ELFError as error:
+        return Failed("build", "link_error", f"the compiler's output cannot be read: {error}.")
+    if "kernel" not in defined:
+        return Failed(
+            "build", "link_error", "the source defines no (non-static) function named kernel."
+        )
+    for name in sorted(wanted - ALLOWED_CALLS):
+        if not (threads and _THREAD_CALLS.fullmatch(name)):
+            return Failed(
+                "build",
+                "link_error",
+                f"the kernel calls {name}, which it does not define: beside its own functions it "
+                "may call those of math.h, memcpy, memmove, memset and memcmp.",
+            )
+    if _runs_before_it_is_called(elf):
+        return Failed(
+            "build",
+            "link_error",
+            "the kernel has code that would run before it is called (constructors or resolvers).",
+        )
+    return None
+
+
+def _symbols(elf: ELFFile) -> tuple[set[str], set[str]]:
+    """Names of functions that are defined, and of all that is wanted from elsewhere."""
+    defined, wanted = set(), set()
+    for section in elf.iter_sections():
+        if not isinstance(section, SymbolTableSection) or section.name != ".dynsym":
+            continue
+        for symbol in section.iter_symbols():
+            if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_FUNC":
+                defined.add(symbol.name)
+            elif symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
+                wanted.add(symbol.name)
+    return defined, wanted
+
+
+def _runs_before_it_is_called(elf: ELFFile) -> bool:
+    for section in elf.iter_sections():
+        if isinstance(section, DynamicSection) and any(
+            tag.entry.d_tag in _RUNS_ALONE for tag in section.iter_tags()
+        ):
+            return True
+        if isinstance(section, RelocationSection) and any(
+            relocation["r_info_type"] in _IRELATIVE for relocation in section.iter_relocations()
+        ):
+            return True
+    return False
+
+
+def _version(path: str) -> str:
+    try:
+        printed = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30,
+            stdin=subprocess.DEVNULL,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return path
+    return printed.partition("\n")[0].strip() or path

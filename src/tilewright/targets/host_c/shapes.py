@@ -1,0 +1,138 @@
+"""The registered workloads: from names like `softmax-256x1024` to arrays and operations."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tilewright.core.errors import UnknownNameError, WorkloadError
+from tilewright.core.records import Argument, Workload
+
+Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm"]
+
+PATTERNS: Mapping[Kind, tuple[str, str]] = {
+    "softmax": ("RxC", "Y[r][c] = exp(X[r][c] - max of row r) / sum of the row's exponentials"),
+    "layernorm": ("RxC", "each row less its mean over its deviation, times gain, plus bias"),
+    "rmsnorm": ("RxC", "each row over the root of its mean square, times gain"),
+    "attention": ("SxD", "softmax(Q K^T / sqrt(D)) V over S rows of D, one head"),
+    "gemm": ("MxNxK", "C[M][N] = A[M][K] * B[K][N]"),
+}
+"""What the sizes of each kind are called, and what it computes; all arrays are float32."""
+
+REGISTERED = {
+    "softmax-256x1024": "fits the second-level cache twice",
+    "softmax-1024x128": "short rows",
+    "layernorm-256x768": "rows of a small transformer",
+    "rmsnorm-256x768": "rows of a small transformer",
+    "attention-256x64": "one head over 256 rows",
+    "gemm-128x128x128": "three matrices in the second-level cache",
+    "gemm-256x256x256": "a square product",
+}
+"""Names shown by `tilewright workloads`; any other positive sizes of the patterns work too."""
+
+MAX_ARRAY_BYTES = 256 << 20
+EPSILON = 1e-5
+"""Added to a variance or mean square before its root, as usual for normalisations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of workload and its sizes, in the order of its pattern."""
+
+    kind: Kind
+    sizes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Canonical workload name, without the target."""
+        return f"{self.kind}-{'x'.join(map(str, self.sizes))}"
+
+    @property
+    def reduction(self) -> int:
+        """How many terms each output sums."""
+        return self.sizes[2] if self.kind == "gemm" else self.sizes[1]
+
+    @property
+    def operations(self) -> int:
+        """Useful multiply-adds: one per element and pass of the definition for row operations."""
+        if self.kind == "gemm":
+            return math.prod(self.sizes)
+        rows, columns = self.sizes
+        if self.kind == "attention":
+            return 2 * rows * rows * columns + 3 * rows * rows
+        return {"softmax": 3, "layernorm": 4, "rmsnorm": 2}[self.kind] * rows * columns
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The kernel's parameters."""
+        if self.kind == "gemm":
+            m, n, k = self.sizes
+            return (_given("A", m, k), _given("B", k, n), _written("C", m, n))
+        rows, columns = self.sizes
+        if self.kind == "attention":
+            return (*(_given(name, rows, columns) for name in "QKV"), _written("O", rows, columns))
+        weights = {"softmax": (), "layernorm": ("gain", "bias"), "rmsnorm": ("gain",)}[self.kind]
+        return (
+            _given("X", rows, columns),
+            *(_given(name, columns) for name in weights),
+            _written("Y", rows, columns),
+        )
+
+    def workload(self, target: str) -> Workload:
+        """The workload record of these sizes."""
+        return Workload(
+            name=f"{target}:{self.name}",
+            target=target,
+            arguments=self.arguments,
+            operations=self.operations,
+            source=self.name,
+        )
+
+
+def parse_shape(spec: str) -> Shape:
+    """What a name stands for.
+
+    Raises `UnknownNameError` when it begins like no kind and `WorkloadError` when its sizes are
+    malformed, not positive or too large.
+    """
+    kind = next((k for k in PATTERNS if re.match(rf"{k}([-_x\d]|$)", spec)), None)
+    if kind is None:
+        hint = "Any positive sizes work: " + ", ".join(f"{k}-{p}" for k, (p, _) in PATTERNS.items())
+        raise UnknownNameError("host-c workload", spec, REGISTERED, f"{hint}.")
+    names = PATTERNS[kind][0]
+    match = re.fullmatch(rf"{kind}-" + "x".join([r"(\d{1,9})"] * (names.count("x") + 1)), spec)
+    if match is None or not all(int(size) > 0 for size in match.groups()):
+        raise WorkloadError(
+            f"workload {spec!r} is malformed: expected {kind}-{names} with positive whole "
+            f"numbers, for example {next(n for n in REGISTERED if n.startswith(kind))}."
+        )
+    shape = Shape(kind, tuple(int(size) for size in match.groups()))
+    array_bytes = 4 * sum(math.prod(a.shape) for a in shape.arguments)
+    if array_bytes > MAX_ARRAY_BYTES:
+        raise WorkloadError(
+            f"workload {spec!r} needs {array_bytes >> 20} MiB of arrays: at most "
+            f"{MAX_ARRAY_BYTES >> 20} MiB are mapped for a kernel, so choose smaller sizes."
+        )
+    return shape
+
+
+def output_bytes(workload: Workload) -> int:
+    """Bytes that every right kernel must write."""
+    return sum(
+        math.prod(a.shape) * np.dtype(a.dtype).itemsize
+        for a in workload.arguments
+        if a.role == "output"
+    )
+
+
+def _given(name: str, *shape: int) -> Argument:
+    return Argument(name, shape, "float32", "input")
+
+
+def _written(name: str, *shape: int) -> Argument:
+    return Argument(name, shape, "float32", "output")

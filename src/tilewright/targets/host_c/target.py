@@ -1,0 +1,176 @@
+"""`HostTarget`: opens workloads and folders as tasks, and says what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Failed, TargetBrief, Workload
+from tilewright.core.roles import Task
+from tilewright.native.calibration import Peaks, calibrate, peaks
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import Processor, processor
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.task import NativeTask
+from tilewright.native.toolchain import HOW_TO_GET, Toolchain, find_toolchain
+from tilewright.parts.brief_files import load_examples, load_menu, render
+from tilewright.parts.folder import read_folder
+from tilewright.parts.problem import Problem
+from tilewright.parts.source_rules import check_source
+from tilewright.targets.host_c.naive import naive_kernel
+from tilewright.targets.host_c.performance import describe, floor_ns
+from tilewright.targets.host_c.problems import create_problem
+from tilewright.targets.host_c.shapes import MAX_ARRAY_BYTES, PATTERNS, REGISTERED, parse_shape
+
+NAME = "host-c"
+FOLDER = Path(__file__).parent
+HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "string.h")
+"""What a kernel may include; none of them brings a way out of its process."""
+PRAGMAS = ("GCC ivdep", "omp simd")
+
+
+class HostTarget:
+    """C kernels on one core of this machine; one thread, vector extensions allowed."""
+
+    name = NAME
+
+    @cached_property
+    def _brief(self) -> TargetBrief:
+        known = words(processor())
+        return TargetBrief(
+            name=NAME,
+            isa=render(FOLDER / "isa.md", known),
+            rules=render(FOLDER / "rules.md", known),
+            menu=load_menu(FOLDER / "menu.toml", known),
+            commands=(),
+            limits=limits(processor()),
+            constants={},
+            examples=load_examples(FOLDER / "examples", known),
+        )
+
+    def brief(self) -> TargetBrief:
+        """What the core is, rules, menu and limits."""
+        return self._brief
+
+    def workloads(self) -> Mapping[str, str]:
+        """Patterns and registered names."""
+        patterns = {f"{kind}-{sizes}": text for kind, (sizes, text) in PATTERNS.items()}
+        return {**patterns, **REGISTERED}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> Task:
+        """The workload named by `spec`, with its naive starting kernel."""
+        shape = parse_shape(spec)
+        start = naive_kernel(shape)
+        return self._task(
+            shape.workload(NAME), start, create_problem(shape), settings, {"naive": start}
+        )
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
+        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        workload, start, problem = read_folder(
+            folder, NAME, MAX_ARRAY_BYTES, "what is mapped for a kernel"
+        )
+        return self._task(workload, start, problem, settings, {})
+
+    def versions(self) -> Mapping[str, str]:
+        """Compiler, how it is used, and the processor."""
+        toolchain = find_toolchain()
+        return {"compiler": toolchain.id, "build": toolchain.build, "machine": processor().name}
+
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """The compiler that would be used, and what the machine can do, measured now."""
+        try:
+            toolchain = find_toolchain()
+            found = calibrate(toolchain)
+        except ToolchainMissingError as error:
+            return [("C compiler", False, str(error) or HOW_TO_GET)]
+        return [
+            ("C compiler", True, toolchain.id),
+            ("calibration", True, f"{processor().name}: {peaks_in_words(found)}"),
+        ]
+
+    def _task(
+        self,
+        workload: Workload,
+        start: str,
+        problem: Problem,
+        settings: Mapping[str, object],
+        baselines: Mapping[str, str],
+    ) -> NativeTask:
+        return NativeTask(
+            workload,
+            start,
+            problem,
+            EvaluationSettings.from_mapping(settings),
+            self._evaluation,
+            lambda workload: floor_ns(workload, self._peaks),
+            baselines,
+        )
+
+    @cached_property
+    def _toolchain(self) -> Toolchain:
+        return find_toolchain()
+
+    @cached_property
+    def _peaks(self) -> Peaks:
+        return peaks(self._toolchain)
+
+    def _evaluation(
+        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+    ) -> NativeEvaluation:
+        measured_peaks = self._peaks
+        return NativeEvaluation(
+            workload=workload,
+            problem=problem,
+            settings=settings,
+            start=start,
+            toolchain=self._toolchain,
+            check_source=refused,
+            describe=lambda task, latency_s: describe(task, latency_s, measured_peaks),
+            versions={"machine": processor().name},
+        )
+
+
+def refused(source: str) -> Failed | None:
+    """What the rules say against a source, or None."""
+    advice = "use GCC's vector extensions and built-in functions"
+    return check_source(source, HEADERS, advice, PRAGMAS)
+
+
+def limits(core: Processor) -> dict[str, int]:
+    """Numbers of the core that proposers plan with."""
+    return {
+        "vector_bytes": core.vector_bytes,
+        "vector_registers": core.vector_registers,
+        "l1_bytes": core.l1_bytes,
+        "l2_bytes": core.l2_bytes,
+        "l3_bytes": core.l3_bytes,
+        "threads": 1,
+    }
+
+
+def words(core: Processor) -> Mapping[str, object]:
+    """What the text files of this folder may refer to."""
+    known = limits(core)
+    return {
+        **known,
+        "processor": core.name,
+        "lanes": known["vector_bytes"] // 4,
+        "l1_kib": core.l1_bytes >> 10,
+        "l2_kib": core.l2_bytes >> 10,
+        "l3_kib": core.l3_bytes >> 10,
+    }
+
+
+def peaks_in_words(found: Peaks) -> str:
+    """One line of rates."""
+    return (
+        f"{2e-9 * found.products_per_s:.0f} GFLOP/s, first-level cache "
+        f"{1e-9 * found.l1_read_bytes_per_s:.0f} GB/s read, "
+        f"{1e-9 * found.l1_write_bytes_per_s:.0f} GB/s written, second-level "
+        f"{1e-9 * found.l2_read_bytes_per_s:.0f} GB/s, third-level "
+        f"{1e-9 * found.l3_read_bytes_per_s:.0f} GB/s, memory "
+        f"{1e-9 * found.memory_read_bytes_per_s:.0f} GB/s (one core)"
+    )

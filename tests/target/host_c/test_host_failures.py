@@ -1,0 +1,79 @@
+"""What goes wrong in a native kernel is a typed failure with a sentence, and harms nothing else."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
+from tilewright.core.roles import Builder, Checker, Runner
+from tilewright.evaluation.pipeline import evaluate
+from tilewright.targets.host_c import create_target
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="no C compiler for this machine"
+)
+Evaluator = tuple[Builder, Checker, Runner]
+KERNEL = "void kernel(const float X[16][64], float Y[16][64]) {{ {} }}\n"
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Evaluator:
+    settings = {"input_seed": 3, "simulation_timeout_s": 0.5}
+    return create_target().open("softmax-16x64", settings).evaluator
+
+
+def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
+    return evaluate(evaluator, EvaluationRequest(Candidate(source)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "says"),
+    [
+        ("illegal_instruction", "__builtin_trap();", "instruction"),
+        ("illegal_address", "Y[16][0] = 1;", "Y"),
+        ("illegal_address", "((volatile float *)Y)[-1] = 1;", "before Y"),
+        ("illegal_address", "Y[0][0] = ((volatile float *)X)[1024];", "behind the end of X"),
+        ("illegal_address", "for (int i = 0; i < 9999; i++) (&Y[0][0])[i] = 1;", "behind the end"),
+        ("illegal_address", "*(volatile float *)8 = 1;", "not its own"),
+        ("illegal_address", "volatile char s[64 << 20]; s[0] = 1; Y[0][0] = s[1];", "not its own"),
+        ("input_modified", "((volatile float *)X)[3] = 1;", "X"),
+        ("timeout", "volatile int on = 1; while (on) {}", "0.5 s"),
+        ("wrong_result", "Y[0][0] = 1;", "expected"),
+        ("link_error", "extern int fork(void); fork();", "fork"),
+        ("link_error", "extern int pthread_create(); pthread_create();", "pthread_create"),
+        ("compile_error", '__asm__("nop");', "vector extensions"),
+        ("compile_error", "undeclared = 1;", "undeclared"),
+    ],
+)
+def test_a_failure_is_typed(evaluator: Evaluator, kind: str, body: str, says: str) -> None:
+    outcome = outcome_of(evaluator, KERNEL.format(body))
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == kind, outcome
+    assert says in outcome.log
+
+
+def test_a_fault_names_its_line(evaluator: Evaluator) -> None:
+    outcome = outcome_of(evaluator, KERNEL.format("\n\n  __builtin_trap();\n"))
+    assert isinstance(outcome, Failed)
+    assert outcome.line == 3
+    assert outcome.log.startswith("kernel.c:3: ")
+
+
+def test_nothing_may_run_before_the_kernel_is_called(evaluator: Evaluator) -> None:
+    early = "static volatile int ran;\n__attribute__((constructor)) static void early(void) { ran = 1; }\n"
+    outcome = outcome_of(evaluator, early + KERNEL.format(""))
+    assert isinstance(outcome, Failed)
+    assert (outcome.stage, outcome.kind) == ("build", "link_error")
+    assert "before it is called" in outcome.log
+
+
+def test_the_run_goes_on(evaluator: Evaluator) -> None:
+    start = create_target().open("softmax-16x64", {}).start
+    measured = outcome_of(evaluator, start)
+    assert isinstance(measured, Measured), measured
+    assert (measured.unit, measured.quantity) == ("ns", "measured")
+    assert measured.versions["machine"]
+    assert "noise_percent" in measured.details
+    assert measured.sandbox
