@@ -62,7 +62,8 @@ def test_a_fault_names_its_line(evaluator: Evaluator) -> None:
 
 
 def test_nothing_may_run_before_the_kernel_is_called(evaluator: Evaluator) -> None:
-    early = "static volatile int ran;\n__attribute__((constructor)) static void early(void) { ran = 1; }\n"
+    early = "static volatile int ran;\n__attribute__((constructor)) "
+    early += "static void early(void) { ran = 1; }\n"
     outcome = outcome_of(evaluator, early + KERNEL.format(""))
     assert isinstance(outcome, Failed)
     assert (outcome.stage, outcome.kind) == ("build", "link_error")
