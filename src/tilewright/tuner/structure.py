@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from tilewright.tuner.candidates import Candidates, Integers
 from tilewright.tuner.workload import TensorWorkload
 
 
@@ -45,6 +48,12 @@ class Structure:
                 return position
         raise KeyError(name)
 
+    def values(self, candidates: Candidates, name: str) -> Integers:
+        """What each candidate chose for the knob of this name, (n,); `KeyError` as in `knob`."""
+        position = self.knob(name)
+        choices = np.array(self.knobs[position].choices, dtype=np.int64)
+        return np.asarray(choices[candidates.knobs[:, position]])
+
 
 VTHREAD_LEVEL = 1
 THREAD_LEVEL = 2
@@ -53,16 +62,18 @@ THREAD_LEVEL = 2
 def gpu_structure(workload: TensorWorkload, *, restricted: bool = False) -> Structure:
     """SSSRRSRS: block, virtual thread, thread; two reduction bands around the register tile.
 
-    Knobs: how many elements each thread copies at once for every input (`fetch_NAME`), and the
-    limit of explicit unrolling (`unroll`). `restricted` is the space of the published system,
-    which froze virtual threads at 1 and unrolling at 512.
+    Knobs: how many elements each thread copies at once for every input (`fetch_NAME`), the limit
+    of explicit unrolling (`unroll`), and how many versions of the shared tiles are in flight
+    (`stages`; more than one copies asynchronously, on devices that can). `restricted` is the space
+    of the published system: no virtual threads, no stages, unrolling up to 512.
     """
     fetch = tuple(Knob(f"fetch_{access.buffer}", (1, 2, 3, 4)) for access in workload.inputs)
     unroll = Knob("unroll", (512,) if restricted else (0, 16, 32, 64, 128, 256, 512, 1024))
+    stages = Knob("stages", (1,) if restricted else (1, 3, 4))
     return Structure(
         "SSSRRSRS",
         frozen=frozenset({VTHREAD_LEVEL}) if restricted else frozenset(),
-        knobs=(*fetch, unroll),
+        knobs=(*fetch, unroll, stages),
     )
 
 

@@ -114,8 +114,6 @@ class CpuFeatures:
     def _knob(self, candidates: Candidates, name: str) -> Floats:
         """Values of the choices of a knob, (n,); zeros where the structure has no such knob."""
         try:
-            knob = self.structure.knob(name)
+            return self.structure.values(candidates, name).astype(np.float64)
         except KeyError:
             return np.zeros(len(candidates))
-        values = np.array(self.structure.knobs[knob].choices, dtype=np.float64)
-        return np.asarray(values[candidates.knobs[:, knob]])

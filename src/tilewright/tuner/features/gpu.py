@@ -36,6 +36,7 @@ class KernelShape:
 
     `shared` and `register_inputs` have one entry for each input: elements of its tile in shared
     memory (whose shape is in `shared_shapes`, (n, dims)) and of the part a thread reads at once.
+    `shared_bytes` counts all stages.
     """
 
     grid: Integers
@@ -78,13 +79,17 @@ class FeatureTerms:
 class GpuFeatures:
     """Features and validity of SSSRRSRS candidates of one workload on one device."""
 
-    names: tuple[str, ...] = FEATURES
-
     def __init__(self, workload: TensorWorkload, structure: Structure, device: GpuDevice) -> None:
         self.workload = workload
+        self.structure = structure
         self.device = device
-        self._fetch = [structure.knob(f"fetch_{access.buffer}") for access in workload.inputs]
-        self._fetch_widths = [np.array(structure.knobs[knob].choices) for knob in self._fetch]
+        # What the seven features cannot see of a structure that may move it.
+        self._extra = [
+            knob.name
+            for knob in structure.knobs
+            if knob.name in ("unroll", "stages") and len(knob.choices) > 1
+        ]
+        self.names: tuple[str, ...] = (*FEATURES, *self._extra)
 
     def shape(self, candidates: Candidates) -> KernelShape:
         """Launch shape, tiles and shared memory of each candidate."""
@@ -100,7 +105,8 @@ class GpuFeatures:
             inner_reduction=per_block[:, spatial:].prod(axis=1),
             steps=tiles[:, spatial:, 0].prod(axis=1),
             shared_shapes=shared,
-            shared_bytes=np.sum(
+            shared_bytes=self.structure.values(candidates, "stages")
+            * np.sum(
                 [
                     shape.prod(axis=1) * access.element_bytes
                     for shape, access in zip(shared, self.workload.inputs, strict=True)
@@ -121,7 +127,8 @@ class GpuFeatures:
         return np.asarray(ok & (self._blocks_per_sm(shape) > 0), dtype=np.bool_)
 
     def __call__(self, candidates: Candidates) -> Floats:
-        """The corrected features of each candidate, (n, 7), in the order of `names`.
+        """The corrected features of each candidate, (n, 7), in the order of `names`; where the
+        structure lets unrolling or stages move, log2(1 + choice) of each besides.
 
         - OI_Global = MACs / (32 grid [steps nw sum_b ceil(shared_b / (TB fetch_b)) + reg nw])
         - OI_Shared = TB reg kk / (32 nw sum_b degree_b loads_b), with the degree of bank conflict
@@ -144,6 +151,7 @@ class GpuFeatures:
             wlp,
             wlp / device.warps_per_sm,
             waves / np.ceil(waves),
+            *(np.log2(1 + self.structure.values(candidates, name)) for name in self._extra),
         ]
         return np.stack(columns, axis=1)
 
@@ -158,7 +166,7 @@ class GpuFeatures:
         fetches, widths, loads, degrees = [], [], [], []
         for position, access in enumerate(self.workload.inputs):
             box = shape.shared_shapes[position]
-            width = self._fetch_widths[position][candidates.knobs[:, self._fetch[position]]]
+            width = self.structure.values(candidates, f"fetch_{access.buffer}")
             widths.append(width)
             fetches.append(box.prod(axis=1) / (threads * width))
             degrees.append(self._bank_conflicts(access, box, candidates.tiles, shape.threads))

@@ -19,8 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.tuner.candidates import Candidates, Floats, Integers
+from tilewright.tuner.device import GpuDevice
 from tilewright.tuner.features.gpu import GpuFeatures
-from tilewright.tuner.workload import Access
+from tilewright.tuner.structure import Structure
+from tilewright.tuner.workload import Access, TensorWorkload
 
 FEATURES = ("wave", "occupancy", "ilp", "wlp", "wlp_ilp", "reg_reuse", "oi_global", "oi_shared")
 
@@ -35,7 +37,9 @@ _BANKS = 32
 class PublishedGpuFeatures(GpuFeatures):
     """The published set on SSSRRSRS candidates; validity is that of `GpuFeatures`."""
 
-    names: tuple[str, ...] = FEATURES
+    def __init__(self, workload: TensorWorkload, structure: Structure, device: GpuDevice) -> None:
+        super().__init__(workload, structure, device)
+        self.names = FEATURES
 
     def __call__(self, candidates: Candidates) -> Floats:
         """The as-published features of each candidate, (n, 8), in the order of `names`."""

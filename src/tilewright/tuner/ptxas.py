@@ -1,0 +1,91 @@
+"""What the CUDA compiler says a kernel needs: registers, spills, shared memory. No GPU needed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.tuner.device import GpuDevice
+
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_COMPILE_S = 120
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What ptxas reports of one kernel, for each thread; shared memory for each block, in bytes."""
+
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    shared_bytes: int
+
+    def fits(self, device: GpuDevice, threads: int) -> bool:
+        """Whether a block of this many threads launches and none of its registers spills.
+
+        A kernel that spills runs, but its accumulators live in memory: it is never worth a
+        measurement next to the ones that do not.
+        """
+        padded = -(-threads // device.warp_size) * device.warp_size
+        launches = self.registers * padded <= device.registers_per_sm
+        return launches and self.spill_store_bytes == 0 and self.spill_load_bytes == 0
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """The compiler refused the source; `log` is the end of what it said."""
+
+    log: str
+
+
+def nvcc_path() -> str:
+    """The CUDA compiler; `ToolchainMissingError` where there is none."""
+    found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    if found is None:
+        raise ToolchainMissingError(
+            "compiling CUDA sources needs nvcc, which is not on the PATH: install the CUDA toolkit."
+        )
+    return found
+
+
+def compile_resources(source: str, arch: str) -> KernelResources | Rejected:
+    """Compile one CUDA source that holds one kernel to machine code for `arch`, such as `sm_90`."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-nvcc-") as folder:
+        file = Path(folder) / "kernel.cu"
+        file.write_text(source, encoding="utf-8")
+        command = [nvcc_path(), "-cubin", f"-arch={arch}", "-O3", "-Xptxas", "-v", str(file)]
+        try:
+            done = subprocess.run(
+                [*command, "-o", str(Path(folder) / "kernel.cubin")],
+                capture_output=True,
+                text=True,
+                timeout=_COMPILE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Rejected(f"nvcc took longer than {_COMPILE_S} s")
+    if done.returncode:
+        return Rejected(done.stderr.strip()[-2000:])
+    return read_resources(done.stderr)
+
+
+def read_resources(report: str) -> KernelResources | Rejected:
+    """Resources of the one kernel in a report of `ptxas -v`."""
+    registers, spills = _REGISTERS.findall(report), _SPILLS.findall(report)
+    if len(registers) != 1 or len(spills) != 1:
+        return Rejected(f"expected one kernel in the report of ptxas: {report.strip()[-500:]}")
+    shared = _SHARED.search(report)
+    stores, loads = spills[0]
+    return KernelResources(
+        registers=int(registers[0]),
+        spill_store_bytes=int(stores),
+        spill_load_bytes=int(loads),
+        shared_bytes=int(shared.group(1)) if shared else 0,
+    )

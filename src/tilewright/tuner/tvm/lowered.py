@@ -1,0 +1,89 @@
+"""What a scheduled GPU function looks like after lowering: launch shape and memories."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """Read from TVM's own lowering, to compare with the closed forms of `features.gpu`.
+
+    `shared` and `local` hold the shape of each buffer, `local` for all virtual threads together.
+    """
+
+    grid: int
+    vthreads: int
+    threads: int
+    shared: tuple[tuple[int, ...], ...]
+    local: tuple[tuple[int, ...], ...]
+    shared_bytes: int
+
+    @property
+    def register_tile(self) -> int:
+        """Accumulators of a thread."""
+        return sum(math.prod(shape) for shape in self.local)
+
+
+@dataclass
+class _Seen:
+    threads: dict[str, int] = field(default_factory=dict)
+    shared: list[tuple[int, ...]] = field(default_factory=list)
+    local: list[tuple[int, ...]] = field(default_factory=list)
+    shared_bytes: int = 0
+
+
+def lowered_kernel(module: Any) -> LoweredKernel:
+    """The kernel that a scheduled module becomes; virtual threads count for its local buffers.
+
+    Runs the passes that place and compact buffers, not code generation: milliseconds each.
+    """
+    import tvm
+    from tvm import s_tir
+
+    transform = s_tir.transform
+    passes = tvm.transform.Sequential(
+        [
+            transform.LowerInitBlock(),
+            transform.PlanAndUpdateBufferAllocationLocation(),
+            transform.ConvertBlocksToOpaque(),
+            transform.CompactBufferAllocation(),
+            transform.UnifyThreadBinding(),
+        ]
+    )
+    seen = _Seen()
+    (function,) = passes(module).functions.values()
+    _walk(function.body, seen)
+    vthreads = seen.threads.get("vthread.x", 1)
+    return LoweredKernel(
+        grid=seen.threads.get("blockIdx.x", 1),
+        vthreads=vthreads,
+        threads=seen.threads.get("threadIdx.x", 1),
+        shared=tuple(seen.shared),
+        local=tuple(seen.local),
+        shared_bytes=seen.shared_bytes,
+    )
+
+
+def _walk(statement: Any, seen: _Seen) -> None:
+    """Plain recursion over statements: this TVM has no statement visitor in Python."""
+    from tvm import runtime, tirx
+
+    if isinstance(statement, tirx.For) and statement.thread_binding is not None:
+        seen.threads[str(statement.thread_binding.thread_tag)] = int(statement.extent)
+    for buffer in getattr(statement, "alloc_buffers", None) or []:
+        shape = tuple(int(extent) for extent in buffer.shape)
+        if buffer.scope() == "shared":
+            seen.shared.append(shape)
+            bits = runtime.DataType(str(buffer.dtype)).bits
+            seen.shared_bytes += math.prod(shape) * bits // 8
+        elif buffer.scope() == "local":
+            seen.local.append(shape)
+    for name in ("body", "block", "init", "then_case", "else_case"):
+        child = getattr(statement, name, None)
+        if child is not None and hasattr(child, "script"):
+            _walk(child, seen)
+    for child in getattr(statement, "seq", None) or []:
+        _walk(child, seen)
