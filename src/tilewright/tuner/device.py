@@ -6,6 +6,7 @@ records from the machine at hand.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -34,6 +35,11 @@ class GpuDevice:
     threads_per_block: int = 1024
     registers_per_thread: int = 255
     warp_size: int = 32
+
+    @property
+    def compute_capability(self) -> int:
+        """Major and minor version as one number: 90 for `sm_90` and `sm_90a`."""
+        return int(re.sub(r"\D", "", self.arch))
 
     @property
     def warps_per_sm(self) -> int:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +152,16 @@ def test_stages_multiply_shared_memory_and_the_restricted_space_has_none() -> No
 def test_validity_by_hand(tiles: list[list[int]], valid: bool) -> None:
     workload = matmul(512, 1024, 4096)
     assert features_of(workload).valid(point(workload, tiles))[0] == valid
+
+
+def test_devices_before_compute_capability_8_get_no_asynchronous_stages() -> None:
+    workload = matmul(512, 1024, 4096)
+    one = point(workload, [[8, 1, 16, 2, 2], [16, 2, 16, 2, 1], [1024, 2, 2, 1, 1]])
+    old = GpuFeatures(workload, gpu_structure(workload), replace(H100, arch="sm_75"))
+    assert old.valid(one)[0]
+    one.knobs[0, old.structure.knob("stages")] = 1
+    assert features_of(workload).valid(one)[0]
+    assert not old.valid(one)[0]
 
 
 @pytest.mark.parametrize("identifier", IDENTIFIERS)

@@ -28,6 +28,8 @@ _OVERHEAD_REGISTERS = 25
 _MOST_ACCUMULATORS = 256
 # Most virtual threads that TVM's VerifyGPUCode accepts.
 _MOST_VTHREADS = 8
+# Compute capability from which shared memory can be filled asynchronously.
+_ASYNCHRONOUS_COPY = 80
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class GpuFeatures:
         ok &= shape.shared_bytes <= device.shared_bytes_per_block
         ok &= shape.vthreads <= _MOST_VTHREADS
         ok &= shape.register_tile <= _MOST_ACCUMULATORS
+        if device.compute_capability < _ASYNCHRONOUS_COPY:
+            ok &= self.structure.values(candidates, "stages") == 1
         return np.asarray(ok & (self._blocks_per_sm(shape) > 0), dtype=np.bool_)
 
     def __call__(self, candidates: Candidates) -> Floats:

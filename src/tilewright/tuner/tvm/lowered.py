@@ -11,7 +11,8 @@ from typing import Any
 class LoweredKernel:
     """Read from TVM's own lowering, to compare with the closed forms of `features.gpu`.
 
-    `shared` and `local` hold the shape of each buffer, `local` for all virtual threads together.
+    `shared` and `local` hold the shape of each buffer: `shared` with the stages of a pipeline
+    first, `local` for one virtual thread.
     """
 
     grid: int
@@ -23,8 +24,8 @@ class LoweredKernel:
 
     @property
     def register_tile(self) -> int:
-        """Accumulators of a thread."""
-        return sum(math.prod(shape) for shape in self.local)
+        """Accumulators of a thread, those of all its virtual threads."""
+        return self.vthreads * sum(math.prod(shape) for shape in self.local)
 
 
 @dataclass
@@ -36,9 +37,9 @@ class _Seen:
 
 
 def lowered_kernel(module: Any) -> LoweredKernel:
-    """The kernel that a scheduled module becomes; virtual threads count for its local buffers.
+    """The kernel that a scheduled module with one GPU kernel becomes.
 
-    Runs the passes that place and compact buffers, not code generation: milliseconds each.
+    Runs the passes that place, compact and version buffers, not code generation: milliseconds.
     """
     import tvm
     from tvm import s_tir
@@ -51,6 +52,8 @@ def lowered_kernel(module: Any) -> LoweredKernel:
             transform.ConvertBlocksToOpaque(),
             transform.CompactBufferAllocation(),
             transform.UnifyThreadBinding(),
+            transform.LowerMatchBuffer(),
+            transform.InjectSoftwarePipeline(),
         ]
     )
     seen = _Seen()

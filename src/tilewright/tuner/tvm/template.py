@@ -14,13 +14,15 @@ from tilewright.tuner.tvm.analysis import REMEDY, Anatomy
 
 _TILE, _CHOICE, _PLACE = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
 _ROOT = -1
+_PIPELINE = "software_pipeline_stage"
 
 
 class Template:
     """The design spaces of one function: traces whose sampled decisions a point fills in.
 
     There is one space for each depth at which the output's write cache (or the element-wise stage
-    behind it) is flushed; the knob `write_cache` chooses among them. The other knobs become
+    behind it) is flushed, chosen by the knob `write_cache`, and one for each number of versions of
+    a shared tile in flight, chosen by `stages`. The other knobs become
     categorical decisions and the place of a padded input's stage.
     """
 
@@ -31,7 +33,7 @@ class Template:
         self.structure = structure
         self._postprocs = list(context.space_generator.postprocs)
         spaces = [_Space(schedule.trace, anatomy) for schedule in context.generate_design_space()]
-        self._spaces = {space.flush: space for space in reversed(spaces) if space.tiles}
+        self._spaces = {(sp.flush, sp.stages): sp for sp in reversed(spaces) if sp.tiles}
         if not self._spaces:
             raise WorkloadError(
                 f"{anatomy.workload.name} cannot be tiled by the template rules: {REMEDY}."
@@ -46,13 +48,13 @@ class Template:
     @property
     def flush_levels(self) -> list[int]:
         """Bands after which the output can be flushed: the choices the spaces offer."""
-        return sorted(self._spaces)
+        return sorted({flush for flush, _ in self._spaces})
 
     def schedule(self, point: Candidates) -> Any | None:
         """The schedule of the one candidate in `point`; None where TVM rejects it."""
         from tvm.s_tir import Schedule, Trace
 
-        space = self._spaces.get(self._flush(point))
+        space = self._spaces.get((self._flush(point), self._value(point, "stages") or 1))
         if space is None:
             return None
         decisions = self._decisions(space, point)
@@ -85,7 +87,7 @@ class Template:
         wanted = self._value(point, "write_cache")
         if wanted is None:
             return self.flush_levels[0]
-        return wanted if wanted in self._spaces else self.flush_levels[-1]
+        return wanted if wanted in self.flush_levels else self.flush_levels[-1]
 
     def _value(self, point: Candidates, name: str) -> int | None:
         try:
@@ -127,6 +129,8 @@ class Template:
         for knob in self.structure.knobs:
             if knob.name == "write_cache" and space.flush in knob.choices:
                 values[knob.name] = knob.choices.index(space.flush)
+            elif knob.name == "stages" and space.stages in knob.choices:
+                values[knob.name] = knob.choices.index(space.stages)
             elif knob.name == "pad_band" and space.places:
                 place = int(trace.get_decision(space.places[0]))
                 band = place if place < 0 else int(np.searchsorted(self._band_ends(), place + 1))
@@ -147,6 +151,7 @@ class _Space:
         self.choices = [i for i in self.instructions if i.kind.name == _CHOICE]
         self.places = [i for i in self.instructions if i.kind.name == _PLACE]
         self.flush = self._flush_band(anatomy)
+        self.stages = self._stages()
 
     def _flush_band(self, anatomy: Anatomy) -> int:
         """How many bands of spatial loops lie around the flush of the output; 0: no write cache."""
@@ -159,3 +164,10 @@ class _Space:
                 inside = [n for n, other in enumerate(nest) if other.same_as(loop)]
                 return (inside[0] + 1) // anatomy.workload.spatial if inside else 0
         return 0
+
+    def _stages(self) -> int:
+        """Versions of each shared tile that a software pipeline keeps in flight; 1 without one."""
+        for instruction in self.instructions:
+            if instruction.kind.name == "Annotate" and instruction.attrs[0] == _PIPELINE:
+                return int(max(instruction.inputs[1])) + 1
+        return 1
