@@ -139,7 +139,26 @@ def simplify(kernel: Kernel) -> Kernel:
     Before: `for (int j = 0; j < 64; j += 64) { const int cols = 64 - j < 64 ? ... }`
     After:  the body with `j` replaced by 0 and `cols` by 64.
     """
-    return kernel.with_body(_simplify(kernel.body, {}))
+    return kernel.with_body(_distinct(_simplify(kernel.body, {}), set()))
+
+
+def _distinct(body: Body, seen: set[Stmt]) -> Body:
+    """The body with a copy of every statement that stands in it twice: they compare by identity."""
+    result: list[Stmt] = []
+    for stmt in body:
+        again = stmt in seen
+        seen.add(stmt)
+        if isinstance(stmt, Loop):
+            inner = _distinct(stmt.body, seen)
+            changed = again or inner != stmt.body
+            result.append(replace(stmt, body=inner) if changed else stmt)
+        elif isinstance(stmt, Guard):
+            parts = _distinct(stmt.body, seen), _distinct(stmt.orelse, seen)
+            changed = again or parts != (stmt.body, stmt.orelse)
+            result.append(replace(stmt, body=parts[0], orelse=parts[1]) if changed else stmt)
+        else:
+            result.append(replace(stmt) if again else stmt)
+    return tuple(result)
 
 
 def _simplify(body: Body, env: Env) -> Body:
@@ -151,20 +170,25 @@ def _simplify(body: Body, env: Env) -> Body:
 
 def _simplify_one(stmt: Stmt, env: Env) -> Body:
     def fold(expr: Expr) -> Expr:
-        return simplified(expr, env)
+        return simplified(expr, env) if expr.terms else expr
 
     if isinstance(stmt, Command):
         operands = tuple(
             replace(o, flags=_decided_flags(o.flags, env)) if isinstance(o, Local) else o
             for o in (map_operand(o, fold) for o in stmt.operands)
         )
-        return (replace(stmt, operands=operands),)
+        return (stmt if operands == stmt.operands else replace(stmt, operands=operands),)
     if isinstance(stmt, Loop):
-        return _simplify_loop(replace(stmt, lower=fold(stmt.lower), upper=fold(stmt.upper)), env)
+        lower, upper = fold(stmt.lower), fold(stmt.upper)
+        if (lower, upper) != (stmt.lower, stmt.upper):
+            stmt = replace(stmt, lower=lower, upper=upper)
+        return _simplify_loop(stmt, env)
     if isinstance(stmt, Guard):
         verdict, left = decide(stmt.condition, env)
         if verdict is None:
             body, orelse = _simplify(stmt.body, env), _simplify(stmt.orelse, env)
+            if (left, body, orelse) == (stmt.condition, stmt.body, stmt.orelse):
+                return (stmt,)
             return (replace(stmt, condition=left, body=body, orelse=orelse),)
         return _simplify(with_notes(stmt.body if verdict else stmt.orelse, stmt.notes), env)
     return map_expressions((stmt,), fold)
@@ -183,6 +207,8 @@ def _simplify_loop(loop: Loop, env: Env) -> Body:
     if fewest >= 1 and _only_first(loop, body):
         once = at_value(body, loop.var, loop.lower)
         return _simplify(with_notes(once, loop.notes), env)
+    if body == loop.body:
+        return (loop,)
     return (replace(loop, body=body),) if body else ()
 
 

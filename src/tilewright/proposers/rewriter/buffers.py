@@ -32,6 +32,8 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 
+ONE = Expr(1)
+"""A single row or column."""
 MAX_SLOTS = 8
 """Remainders by more than this are offsets, not slots."""
 
@@ -290,15 +292,18 @@ def _extent(
     strides: dict[tuple[str, str], int],
 ) -> int:
     """Most rows an access may touch."""
-    env = env_of(above)
     row_columns = machine.spaces[local.space].row_columns
     sizes = []
     for axis in ("columns", "rows"):
         at = machine.extent(command.name, position, axis)
-        operand = command.operands[at] if at is not None else Expr(1)
+        operand = command.operands[at] if at is not None else ONE
         limit = float(machine.attribute(command.name, f"max_{axis}") or math.inf)
-        most = bounds(operand, env)[1] if isinstance(operand, Expr) else limit
-        sizes.append(min(most, limit))
+        if not isinstance(operand, Expr):
+            sizes.append(limit)
+        elif operand.is_const:
+            sizes.append(min(operand.const, limit))
+        else:
+            sizes.append(min(bounds(operand, env_of(above))[1], limit))
     if not all(math.isfinite(s) for s in sizes):
         raise NotApplicable(f"the extent of {command.name} has no bound")
     key = (
@@ -313,11 +318,15 @@ def _extent(
 def _intervals(access: Access) -> list[tuple[int, int]]:
     """Rows an access may touch: one interval per combination of slot numbers."""
     row = access.local.row
+    if row.is_const:
+        return [(row.const, row.const + access.rows)]
     slots = [(a, c) for a, c in row.terms if isinstance(a, Remainder) and a.by <= MAX_SLOTS]
-    rest = Expr(row.const, tuple(t for t in row.terms if t not in slots))
+    rest = Expr(row.const, tuple(t for t in row.terms if t not in slots)) if slots else row
     low, high = bounds(rest, access.env)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise NotApplicable("a local address has no bounds")
+    if not slots:
+        return [(int(low), int(high) + access.rows)]
     choices = itertools.product(
         *(range(0, a.by * c, c) for a, c in slots if isinstance(a, Remainder))
     )

@@ -121,8 +121,14 @@ _PLACES = {
 def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step]:
     """Every place where a technique may be tried, in textual order."""
     if technique in CATALOGUE:
-        for arguments in CATALOGUE[technique].sites(kernel, machine):
-            yield Step(technique, arguments)
+        yield from _steps(technique, _Body(kernel), machine)
+
+
+@lru_cache(maxsize=1024)
+def _steps(technique: str, body: _Body, machine: Machine) -> tuple[Step, ...]:
+    """The places of a technique, found once per kernel: many drafts start from the same one."""
+    found = CATALOGUE[technique].sites(body.kernel, machine)
+    return tuple(Step(technique, arguments) for arguments in found)
 
 
 def _loop(kernel: Kernel, label: str) -> Loop:
@@ -137,16 +143,28 @@ def _loads(varying: bool) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
     """Loaded buffers with each loop around their loads that they do (not) depend on."""
 
     def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-        for buffer in find_buffers(kernel, machine):
-            for label, loop, _ in labelled_loops(kernel.body):
-                try:
-                    depends = depends_on(kernel, machine, buffer.name, loop)
-                except NotApplicable:
-                    continue
-                if depends == varying:
-                    yield buffer.name, label
+        for buffer, label, depends in _dependences(_Body(kernel), machine):
+            if depends == varying:
+                yield buffer, label
 
     return sites
+
+
+@lru_cache(maxsize=256)
+def _dependences(body: _Body, machine: Machine) -> tuple[tuple[str, str, bool], ...]:
+    """Loaded buffers, the loops around their loads, and whether the loads depend on them."""
+    found: list[tuple[str, str, bool]] = []
+    for buffer in find_buffers(body.kernel, machine):
+        inside = {s for a in buffer.accesses for s in a.above}
+        for label, loop, _ in labelled_loops(body.kernel.body):
+            if loop not in inside:
+                continue
+            try:
+                depends = depends_on(body.kernel, machine, buffer.name, loop)
+            except NotApplicable:
+                continue
+            found.append((buffer.name, label, depends))
+    return tuple(found)
 
 
 def _resident_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Bounds: TypeAlias = tuple[float, float]
@@ -58,6 +58,13 @@ class Expr:
 
     const: int = 0
     terms: tuple[tuple[Atom, int], ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.const, self.terms)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __add__(self, other: Expr | int) -> Expr:
         other = as_expr(other)
@@ -173,8 +180,10 @@ def bounds(expr: Expr, env: Mapping[str, Bounds]) -> Bounds:
     low: float = expr.const
     high: float = expr.const
     for atom, coefficient in expr.terms:
-        ends = [coefficient * b for b in _atom_bounds(atom, env)]
-        low, high = low + min(ends), high + max(ends)
+        first, last = _atom_bounds(atom, env)
+        if coefficient < 0:
+            first, last = last, first
+        low, high = low + coefficient * first, high + coefficient * last
     return low, high
 
 
@@ -190,7 +199,13 @@ def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
             return folded
         return _decided(folded.terms[0][0], env)
 
+    if all(isinstance(a, Var) and not _is_point(env.get(a.name)) for a, _ in expr.terms):
+        return expr
     return expr.rebuilt(change)
+
+
+def _is_point(range_: Bounds | None) -> bool:
+    return range_ is not None and range_[0] == range_[1]
 
 
 def _decided(atom: Atom, env: Mapping[str, Bounds]) -> Expr:
@@ -209,9 +224,9 @@ def _decided(atom: Atom, env: Mapping[str, Bounds]) -> Expr:
 
 
 def _atom_bounds(atom: Atom, env: Mapping[str, Bounds]) -> Bounds:
+    if isinstance(atom, Var):
+        return env.get(atom.name, UNBOUNDED)
     match atom:
-        case Var(name):
-            return env.get(name, UNBOUNDED)
         case Quotient(of, by):
             low, high = bounds(of, env)
             return low // by, high // by

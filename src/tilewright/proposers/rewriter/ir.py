@@ -251,22 +251,19 @@ def map_expressions(body: Body, change: Callable[[Expr], Expr]) -> Body:
             operands = tuple(map_operand(o, change) for o in stmt.operands)
             result.append(stmt if operands == stmt.operands else replace(stmt, operands=operands))
         elif isinstance(stmt, Loop):
+            lower, upper = change(stmt.lower), change(stmt.upper)
+            body = map_expressions(stmt.body, change)
+            same = body == stmt.body and lower == stmt.lower and upper == stmt.upper
             result.append(
-                replace(
-                    stmt,
-                    lower=change(stmt.lower),
-                    upper=change(stmt.upper),
-                    body=map_expressions(stmt.body, change),
-                )
+                stmt if same else replace(stmt, lower=lower, upper=upper, body=body)
             )
         elif isinstance(stmt, Guard):
+            condition = map_condition(stmt.condition, change)
+            body = map_expressions(stmt.body, change)
+            orelse = map_expressions(stmt.orelse, change)
+            kept = (condition, body, orelse) == (stmt.condition, stmt.body, stmt.orelse)
             result.append(
-                replace(
-                    stmt,
-                    condition=map_condition(stmt.condition, change),
-                    body=map_expressions(stmt.body, change),
-                    orelse=map_expressions(stmt.orelse, change),
-                )
+                stmt if kept else replace(stmt, condition=condition, body=body, orelse=orelse)
             )
         elif isinstance(stmt, Assign):
             result.append(_map_assign(stmt, change))
@@ -289,11 +286,9 @@ def map_operand(operand: Operand, change: Callable[[Expr], Expr]) -> Operand:
         case Expr():
             return change(operand)
         case Local(space, row, flags):
-            return Local(
-                space,
-                change(row),
-                tuple(Flag(f.name, map_condition(f.when, change)) for f in flags),
-            )
+            new = change(row)
+            mapped = tuple(Flag(f.name, map_condition(f.when, change)) for f in flags)
+            return operand if new is row and mapped == flags else Local(space, new, mapped)
         case Dram(array, index):
             return Dram(array, tuple(change(e) for e in index))
     return operand

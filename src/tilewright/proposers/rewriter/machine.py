@@ -88,16 +88,30 @@ class Machine:
         """Positions of the operands with this role."""
         return [i for i, r in enumerate(self.effects[name].operands) if r == role]
 
-    def local_operands(self, name: str) -> list[int]:
+    def local_operands(self, name: str) -> tuple[int, ...]:
         """Positions of the local addresses a command reads or writes."""
-        roles = ("local_read", "local_write")
-        return [i for i, r in enumerate(self.effects[name].operands) if r in roles]
+        return self._local_operands[name]
 
     def extent(self, name: str, operand: int, axis: str) -> int | None:
         """Position of the `columns` or `rows` operand for the local address at `operand`."""
-        ordinal = self.local_operands(name).index(operand)
-        roles = self.effects[name].operands
-        for wanted in (f"{axis}:{ordinal}", axis):
-            if wanted in roles:
-                return roles.index(wanted)
-        return None
+        return self._extents[name, operand, axis]
+
+    @cached_property
+    def _local_operands(self) -> Mapping[str, tuple[int, ...]]:
+        local = ("local_read", "local_write")
+        return {
+            name: tuple(i for i, role in enumerate(effect.operands) if role in local)
+            for name, effect in self.effects.items()
+        }
+
+    @cached_property
+    def _extents(self) -> Mapping[tuple[str, int, str], int | None]:
+        found: dict[tuple[str, int, str], int | None] = {}
+        for name, operands in self._local_operands.items():
+            roles = self.effects[name].operands
+            for ordinal, operand in enumerate(operands):
+                for axis in ("columns", "rows"):
+                    wanted = (w for w in (f"{axis}:{ordinal}", axis) if w in roles)
+                    role = next(wanted, None)
+                    found[name, operand, axis] = roles.index(role) if role else None
+        return found

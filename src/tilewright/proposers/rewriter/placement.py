@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import mul
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.buffers import (
@@ -107,17 +109,18 @@ class _Placement:
         return _Placement((*self.taken, (buffer, place)), round(cost, 9))
 
 
-def bank_shares(rows: tuple[int, int], space: Space) -> list[float]:
+@lru_cache(maxsize=1 << 14)
+def bank_shares(rows: tuple[int, int], space: Space) -> tuple[float, ...]:
     """The part of some rows that lies in each bank."""
     first, end = rows
     starts = range(0, space.rows, space.bank_rows)
     inside = [max(0, min(end, s + space.bank_rows) - max(first, s)) for s in starts]
-    return [n / (end - first) for n in inside]
+    return tuple(n / (end - first) for n in inside)
 
 
-def collision(left: list[float], right: list[float]) -> float:
+def collision(left: Sequence[float], right: Sequence[float]) -> float:
     """How likely a row of each lies in the same bank."""
-    return sum(a * b for a, b in zip(left, right, strict=True))
+    return sum(map(mul, left, right))
 
 
 def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, Place]:

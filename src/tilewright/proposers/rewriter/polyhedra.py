@@ -1,46 +1,26 @@
 """Exact dependence by integer sets (isl): which iterations touch the same rows or elements.
 
-A question is put to isl as text and answered yes or no. Where isl gives up (a bound on its work,
+What intervals decide is answered at once (`intervals.py`). Any other question is put to isl as
+text and answered yes or no. Where isl gives up (a bound on its work,
 so that no question takes long), the careful answer is given: it may depend.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import islpy as isl
 
 from tilewright.proposers.rewriter.expr import Atom, Expr, Minimum, Quotient, Remainder, Var
-from tilewright.proposers.rewriter.ir import Body, Condition, Guard, Loop, Stmt
+from tilewright.proposers.rewriter.intervals import apart as lie_apart
+from tilewright.proposers.rewriter.intervals import covered, same_points
+from tilewright.proposers.rewriter.ir import Condition, Guard, Loop
+from tilewright.proposers.rewriter.region import Region
 
 MAX_OPERATIONS = 200_000
 """Work that isl may do on one question, in its own unit: about 50 milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Points that one statement touches: intervals, one per dimension, under conditions.
-
-    `dims` are half-open intervals [first, first + extent); `more` adds dimensions that only
-    spread the others (a wide move's blocks): name, smallest value, and its end.
-    `when` are conditions on top of the loops and guards around.
-    """
-
-    stmt: Stmt
-    above: Body
-    position: int
-    dims: tuple[tuple[Expr, Expr], ...]
-    more: tuple[tuple[str, Expr, Expr], ...] = ()
-    when: Condition = ()
-    unless: Condition | None = None
-
-    @property
-    def loops(self) -> list[Loop]:
-        """The loops around it, outermost first."""
-        return [s for s in self.above if isinstance(s, Loop)]
 
 
 def meet(
@@ -66,6 +46,10 @@ def _meet(
     apart: Loop | None,
     beyond: tuple[Loop, Loop] | None,
 ) -> bool:
+    if lie_apart(first, second):
+        return False
+    if apart is not None and beyond is None and same_points(first, second, same, apart):
+        return True
     text = [*_domain(first, "a"), *_domain(second, "b")]
     text += [f"a_{s.var} = b_{s.var}" for s in same]
     if apart is not None:
@@ -88,6 +72,8 @@ def uncovered(read: Region, writes: Iterable[Region], loop: Loop) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
+    if covered(read, writes, loop):
+        return False
     points = _points(len(read.dims))
     outer = _names(read, "b", more=False)
     space = ", ".join([*outer, *points])
@@ -102,7 +88,7 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
         free = shared[len(kept) :]
         equal = [f"a_{s.var} = b_{s.var}" for s in kept]
         before = _before(write, read, free)
-        if before is None:
+        if before is None or lie_apart(write, read):
             continue
         body = " and ".join([*_domain(write, "a"), *equal, before, *_inside(write, "a", points)])
         written.append(f"{{ [{space}] : {_exists(_names(write, 'a'))}({body}) }}")
@@ -116,15 +102,12 @@ def _exceeds(text: str, parts: tuple[str, ...]) -> bool:
     Remembered by text: kernels that differ elsewhere ask the same questions again and again.
     """
     left = _set(text)
-    for part in parts:
-        subtracted = _set(part)
-        if left is None or subtracted is None:
-            return True
-        try:
-            left = left.subtract(subtracted)
-        except isl.Error:
-            return True
     try:
+        for part in parts:
+            if left is None or left.is_empty():
+                break
+            subtracted = _set(part)
+            left = left.subtract(subtracted) if subtracted is not None else None
         return left is None or not left.is_empty()
     except isl.Error:
         return True

@@ -20,7 +20,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.lift_values import SIZES
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import Region
+from tilewright.proposers.rewriter.region import Region
 
 _BLOCK, _LINE = "block'", "line'"
 """Names that no C identifier has."""

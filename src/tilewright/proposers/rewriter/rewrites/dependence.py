@@ -14,7 +14,8 @@ from tilewright.proposers.rewriter.buffers import (
 )
 from tilewright.proposers.rewriter.ir import Command, Kernel, Loop, commands, has_opaque
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import Region, meet, uncovered
+from tilewright.proposers.rewriter.polyhedra import meet, uncovered
+from tilewright.proposers.rewriter.region import Region
 from tilewright.proposers.rewriter.regions import array_regions, overwrites, reads, touches
 
 

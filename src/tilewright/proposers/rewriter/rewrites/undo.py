@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import at_value
 from tilewright.proposers.rewriter.buffers import (
@@ -36,9 +38,27 @@ def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tup
 
     The inverse of `prefetch` and `multibuffer`; a buffer that is in neither form stays as it is.
     """
-    buffer = find_buffer(kernel, machine, buffer_name)
-    if buffer.slots == 1:
+    if find_buffer(kernel, machine, buffer_name).slots == 1:
         return kernel, loop
+    undone = _undone(kernel.body, machine, buffer_name)
+    if isinstance(undone, str):
+        raise NotApplicable(undone)
+    body, loops = undone
+    if loop not in loops:
+        raise NotApplicable(f"loop {loop.var} only loads {buffer_name} ahead")
+    return kernel.with_body(body), loops[loop]
+
+
+@lru_cache(maxsize=1024)
+def _undone(
+    body: Body, machine: Machine, buffer_name: str
+) -> tuple[Body, Mapping[Loop, Loop]] | str:
+    """The body with a buffer in its plain form and what becomes of each loop, or why not.
+
+    Every place where a rewrite may apply asks this; it is worked out once per body.
+    """
+    kernel = Kernel("", "", (), body, "")
+    buffer = find_buffer(kernel, machine, buffer_name)
     order = [s for s in walk(kernel.body) if isinstance(s, Loop)]
     dropped: set[Stmt] = set()
     loads = {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
@@ -50,17 +70,16 @@ def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tup
             if isinstance(around, Loop):
                 kernel, gone = _without_prefetch(kernel, around, stmt, siblings)
                 dropped |= set(walk(gone))
-    if loop in dropped:
-        raise NotApplicable(f"loop {loop.var} only loads {buffer_name} ahead")
     buffer = find_buffer(kernel, machine, buffer_name)
     slots = {a: slot_term(a.local.row, buffer) for a in buffer.accesses}
     if len(set(slots.values())) > 1:
-        raise NotApplicable(f"iterations share the slots of {buffer_name}")
+        return f"iterations share the slots of {buffer_name}"
     kernel = readdressed(
         kernel, {(a.command, a.operand): a.local.row - slot for a, slot in slots.items()}
     )
-    position = [s for s in order if s not in dropped].index(loop)
-    return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
+    kept = [s for s in order if s not in dropped]
+    now = [s for s in walk(kernel.body) if isinstance(s, Loop)]
+    return kernel.body, dict(zip(kept, now, strict=True))
 
 
 def _body_of(stmt: Stmt, inner: Stmt) -> Body:
