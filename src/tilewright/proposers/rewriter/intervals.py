@@ -1,6 +1,6 @@
 """Dependence that intervals alone decide: a fraction of the time that a question to isl takes.
 
-Each answer is exact or missing: None says that only integer sets can tell.
+Each function is certain where it says yes; where it says no, only integer sets can tell.
 """
 
 from __future__ import annotations
@@ -123,24 +123,68 @@ def _range(region: Region, start: Expr, extent: Expr) -> tuple[float, float]:
     return bounds(start, env)[0], bounds(start, env)[1] + bounds(extent, env)[1]
 
 
+def never_in_turn(write: Region, read: Region, same: Sequence[Loop]) -> bool:
+    """Whether a conditional write never happens where the read does: one test tells them apart.
+
+    The test names none but loops with the `same` values in both.
+    """
+    if not read.when or read.when != write.unless:
+        return False
+    names = {n for c in read.when for e in (c.left, c.right) for n in e.names()}
+    return names <= {s.var for s in same}
+
+
+def certain(region: Region) -> bool:
+    """Whether a region has points in every case: only loops around it, and all of them run."""
+    if region.when or region.unless is not None:
+        return False
+    env = env_of(region.above)
+    spans = [(high - low) for _, low, high in region.more]
+    extents = [extent for _, extent in region.dims]
+    return (
+        all(isinstance(s, Loop) for s in region.above)
+        and all(trips(s, env)[0] >= 1 for s in region.loops)
+        and all(bounds(e, env)[0] >= 1 for e in (*spans, *extents))
+    )
+
+
+def meet_at_once(first: Region, second: Region) -> bool:
+    """Whether the very first iterations of two statements touch the same point."""
+    mine, theirs = _at_first(first), _at_first(second)
+    if mine is None or theirs is None:
+        return False
+    return all(
+        low < other_end and other < end
+        for (low, end), (other, other_end) in zip(mine, theirs, strict=True)
+    )
+
+
+def _at_first(region: Region) -> list[tuple[int, int]] | None:
+    """The points of the first iteration of all loops around; None where that is not certain."""
+    if not certain(region):
+        return None
+    values: dict[str, Expr] = {}
+    for loop in region.loops:
+        values[loop.var] = loop.lower.substituted(values)
+    for name, low, _ in region.more:
+        values[name] = low.substituted(values)
+    result = []
+    for start, extent in region.dims:
+        low, size = start.substituted(values), extent.substituted(values)
+        if not (low.is_const and size.is_const):
+            return None
+        result.append((low.const, low.const + size.const))
+    return result
+
+
 def same_points(first: Region, second: Region, same: Sequence[Loop], different: Loop) -> bool:
     """Whether two iterations of a loop that touch the same points exist for certain.
 
-    The regions stand under loops alone, all with iterations, and name none but the `same` loops.
+    The regions name none but the `same` loops.
     """
     if first.dims != second.dims or first.more != second.more:
         return False
-    for region in (first, second):
-        conditional = region.when or region.unless is not None
-        if conditional or any(not isinstance(s, Loop) for s in region.above):
-            return False
-        if any(trips(s, env_of(region.above))[0] < 1 for s in region.loops):
-            return False
-        known = {s.var for s in same} | {name for name, _, _ in region.more}
-        if any(not e.names() <= known for dim in region.dims for e in dim):
-            return False
-        if any(bounds(size, env_of(region.above))[0] < 1 for _, size in region.dims):
-            return False
-        if any(bounds(high - low, env_of(region.above))[0] < 1 for _, low, high in region.more):
-            return False
-    return trips(different, env_of(first.above))[0] > 1
+    known = {s.var for s in same} | {name for name, _, _ in first.more}
+    if any(not e.names() <= known for dim in first.dims for e in dim):
+        return False
+    return certain(first) and certain(second) and trips(different, env_of(first.above))[0] > 1

@@ -254,9 +254,7 @@ def map_expressions(body: Body, change: Callable[[Expr], Expr]) -> Body:
             lower, upper = change(stmt.lower), change(stmt.upper)
             body = map_expressions(stmt.body, change)
             same = body == stmt.body and lower == stmt.lower and upper == stmt.upper
-            result.append(
-                stmt if same else replace(stmt, lower=lower, upper=upper, body=body)
-            )
+            result.append(stmt if same else replace(stmt, lower=lower, upper=upper, body=body))
         elif isinstance(stmt, Guard):
             condition = map_condition(stmt.condition, change)
             body = map_expressions(stmt.body, change)

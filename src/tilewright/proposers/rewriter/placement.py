@@ -120,7 +120,8 @@ def bank_shares(rows: tuple[int, int], space: Space) -> tuple[float, ...]:
 
 def collision(left: Sequence[float], right: Sequence[float]) -> float:
     """How likely a row of each lies in the same bank."""
-    return sum(map(mul, left, right))
+    shared: float = sum(map(mul, left, right))
+    return shared
 
 
 def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, Place]:

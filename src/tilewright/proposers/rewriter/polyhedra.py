@@ -15,7 +15,13 @@ import islpy as isl
 
 from tilewright.proposers.rewriter.expr import Atom, Expr, Minimum, Quotient, Remainder, Var
 from tilewright.proposers.rewriter.intervals import apart as lie_apart
-from tilewright.proposers.rewriter.intervals import covered, same_points
+from tilewright.proposers.rewriter.intervals import (
+    certain,
+    covered,
+    meet_at_once,
+    never_in_turn,
+    same_points,
+)
 from tilewright.proposers.rewriter.ir import Condition, Guard, Loop
 from tilewright.proposers.rewriter.region import Region
 
@@ -49,6 +55,8 @@ def _meet(
     if lie_apart(first, second):
         return False
     if apart is not None and beyond is None and same_points(first, second, same, apart):
+        return True
+    if apart is None and beyond is None and meet_at_once(first, second):
         return True
     text = [*_domain(first, "a"), *_domain(second, "b")]
     text += [f"a_{s.var} = b_{s.var}" for s in same]
@@ -88,10 +96,12 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
         free = shared[len(kept) :]
         equal = [f"a_{s.var} = b_{s.var}" for s in kept]
         before = _before(write, read, free)
-        if before is None or lie_apart(write, read):
+        if before is None or never_in_turn(write, read, kept) or lie_apart(write, read):
             continue
         body = " and ".join([*_domain(write, "a"), *equal, before, *_inside(write, "a", points)])
         written.append(f"{{ [{space}] : {_exists(_names(write, 'a'))}({body}) }}")
+    if not written and certain(read):
+        return True
     return _exceeds(f"{{ [{space}] : {spread}({inside}) }}", tuple(written))
 
 

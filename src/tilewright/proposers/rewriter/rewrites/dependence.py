@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import lru_cache
 from itertools import product
 
 from tilewright.proposers.rewriter.buffers import (
@@ -12,7 +13,16 @@ from tilewright.proposers.rewriter.buffers import (
     find_buffers,
     settings_for,
 )
-from tilewright.proposers.rewriter.ir import Command, Kernel, Loop, commands, has_opaque
+from tilewright.proposers.rewriter.intervals import covered
+from tilewright.proposers.rewriter.ir import (
+    Array,
+    Body,
+    Command,
+    Kernel,
+    Loop,
+    commands,
+    has_opaque,
+)
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.polyhedra import meet, uncovered
 from tilewright.proposers.rewriter.region import Region
@@ -47,14 +57,41 @@ def check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
     their own, or each overwrites what it uses. Of the arrays, no two iterations may touch the same
     element if one stores it.
     """
+    refused = _dependence(kernel.body, kernel.arrays, machine, loop)
+    if refused:
+        raise NotApplicable(refused)
+
+
+@lru_cache(maxsize=1024)
+def _dependence(body: Body, arrays: tuple[Array, ...], machine: Machine, loop: Loop) -> str:
+    """Why iterations of a loop may not run in any order; asked again for every buffer inside."""
+    try:
+        _check_independent(Kernel("", "", arrays, body, ""), machine, loop)
+    except NotApplicable as reason:
+        return str(reason)
+    return ""
+
+
+def _check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
     inside = set(commands(loop.body))
     for buffer in find_buffers(kernel, machine):
         touched = [a for a in buffer.accesses if a.command in inside]
+        if not any(a.writes for a in touched) or _plainly_private(kernel, buffer, loop, machine):
+            continue
         if shares_rows(kernel, touched, loop, machine):
             check_private(kernel, buffer, loop, machine)
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
     check_stores(kernel, machine, loop)
+
+
+def _plainly_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> bool:
+    """Whether intervals show that each iteration overwrites what it reads of a buffer."""
+    if any(loop not in a.above for a in buffer.accesses):
+        return False
+    written = [r for a in buffer.accesses if (r := overwrites(a, kernel, machine)) is not None]
+    used = [r for a in buffer.accesses if (r := reads(a, kernel, machine)) is not None]
+    return all(covered(read, written, loop) for read in used)
 
 
 def shares_rows(kernel: Kernel, accesses: Sequence[Access], loop: Loop, machine: Machine) -> bool:

@@ -91,8 +91,9 @@ def tail_first(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     A short product that is not the last to use a latched operand takes only its own rows' time: it
     need not cover the latching of the next one. Legal when iterations may run in any order.
     """
+    split = _split(kernel, loop, first=True)
     check_independent(kernel, machine, loop)
-    return _split(kernel, loop, first=True)
+    return split
 
 
 def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
