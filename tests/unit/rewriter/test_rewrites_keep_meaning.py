@@ -53,6 +53,7 @@ def test_random_rewrites_keep_the_product(
             "pipeline A k 2; double-accumulator C i 2 delayed; double-buffer B k 3; banks",
         ),
         ((64, 128, 16), "unroll jj 0; widen; pipeline C j 2"),
+        ((64, 192, 32), "retile i 2; pipeline C j 2; interleave j; overwrite C"),
         (
             (64, 128, 16),
             "overwrite C; double-accumulator C i 2 in-place; pipeline A j 3; resident B i inside",

@@ -25,6 +25,7 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.undo import loaded_in_turn
 
 
 def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
@@ -34,7 +35,8 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
     After:  `for k { product(ACC(0) | (k > 0 ? ACCUMULATE : 0)); }`
 
     Legal when every other write accumulates and the reduction loops between the clearing and the
-    write run at least once; the write is the first of its rows there.
+    write run at least once; the write is the first of its rows there. Clearing that runs ahead
+    counts for the iteration that it is for.
     """
     check_all_commands_known(kernel, machine)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -43,6 +45,8 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
     products = [a for a in buffer.writers if a not in clears]
     if not clears or flag is None or not products:
         raise NotApplicable(f"{buffer_name} is not cleared by moves of zeros")
+    if not loaded_in_turn(kernel, machine, buffer_name):
+        raise NotApplicable(f"{buffer_name} is cleared in other iterations than it is used")
     new: dict[Command, tuple[Operand, ...]] = {}
     for access in products:
         if Flag(flag) not in access.local.flags:

@@ -49,6 +49,16 @@ def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tup
     return kernel.with_body(body), loops[loop]
 
 
+def loaded_in_turn(kernel: Kernel, machine: Machine, buffer_name: str) -> bool:
+    """Whether, running ahead aside, every iteration loads a buffer without a test."""
+    undone = _undone(kernel.body, machine, buffer_name)
+    if isinstance(undone, str):
+        return False
+    buffer = find_buffer(kernel.with_body(undone[0]), machine, buffer_name)
+    loads = [a for a in buffer.writers if machine.unit(a.command.name) == "load"]
+    return not any(isinstance(s, Guard) for a in loads for s in a.above)
+
+
 @lru_cache(maxsize=1024)
 def _undone(
     body: Body, machine: Machine, buffer_name: str
