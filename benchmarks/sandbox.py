@@ -1,73 +1,99 @@
-"""What containing the compiler adds to one candidate.
+"""What containment adds to the evaluation of one candidate.
 
-Compiles the same kernel with and without containment in pairs of random order, and prints medians
-of wall and CPU time per compilation (of this process and its children; bubblewrap does not pass on
-its children's). On a loaded machine, wall times are the load's; differences of CPU time hardly are.
+Evaluates the same kernel (compile, check, measure) in two processes, in pairs of random order: one
+contains itself and its compiler as a worker does, one neither. Prints medians of wall and CPU time
+per candidate, of the processes and their children (bubblewrap does not pass on its children's). On
+a loaded machine, wall times are the load's; differences of CPU time hardly are.
 
-    uv run python benchmarks/sandbox.py [--rounds 40] [--workload gemmini:gemm-512x512x512]
+    uv run python benchmarks/sandbox.py [--rounds 40] [--workload gemmini:gemm-64x64x64]
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import resource
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from multiprocessing.connection import Connection
+from pathlib import Path
 
-from tilewright.core.records import Candidate, Failed
-from tilewright.core.roles import Builder
+from tilewright.core.records import Candidate, EvaluationRequest, Measured
 from tilewright.core.tasks import open_task
-from tilewright.sandbox import UNCONTAINED, Sandbox
+from tilewright.evaluation.pipeline import evaluate
+from tilewright.sandbox import UNCONTAINED, contain_this_process
 from tilewright.targets.gemmini import toolchain as toolchains
+
+Sample = tuple[float, float]
+"""Milliseconds of wall and CPU time of one candidate."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--workload", default="gemmini:gemm-512x512x512")
+    parser.add_argument("--workload", default="gemmini:gemm-64x64x64")
     arguments = parser.parse_args()
-    task = open_task(arguments.workload, {}).task
-    builder, start = task.evaluator[0], Candidate(task.start)
     toolchain = toolchains.find_toolchain()
-    contained = toolchains.compiler_sandbox(toolchain)
-    sandboxes = {contained.name: contained, "none": replace(contained, level=UNCONTAINED)}
-    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in sandboxes}
-    with_sandbox: Callable[[Any], Sandbox] = toolchains.compiler_sandbox
-    try:
-        for _ in range(arguments.rounds):
-            for name in random.sample(list(sandboxes), len(sandboxes)):
-                chosen = sandboxes[name]
-                toolchains.compiler_sandbox = lambda _, chosen=chosen: chosen  # type: ignore
-                samples[name].append(_timed(builder, start))
-    finally:
-        toolchains.compiler_sandbox = with_sandbox  # type: ignore[assignment]
+    workers = {contained: start(arguments.workload, contained) for contained in (True, False)}
+    names = {contained: worker.recv() for contained, worker in workers.items()}
+    pairs: list[dict[bool, Sample]] = []
+    for _ in range(arguments.rounds):
+        pair = {}
+        for contained in random.sample([True, False], 2):
+            workers[contained].send("evaluate")
+            pair[contained] = workers[contained].recv()
+        pairs.append(pair)
     print(f"{toolchain.id}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    medians = {
-        name: tuple(statistics.median(column) for column in zip(*values, strict=True))
-        for name, values in samples.items()
-    }
-    for name, (wall_ms, cpu_ms) in medians.items():
-        print(f"{name:28} wall {wall_ms:7.1f} ms   CPU {cpu_ms:7.1f} ms per compilation")
-    pairs = zip(samples[contained.name], samples["none"], strict=True)
-    added = [(a[0] - b[0], a[1] - b[1]) for a, b in pairs]
-    wall, cpu = (statistics.median(column) for column in zip(*added, strict=True))
-    print(f"added, median of pairs       wall {wall:7.1f} ms   CPU {cpu:7.1f} ms")
+    for contained, name in names.items():
+        show(name, [pair[contained] for pair in pairs])
+    added = [tuple(a - b for a, b in zip(p[True], p[False], strict=True)) for p in pairs]
+    show("added, median of pairs", [(wall, cpu) for wall, cpu in added])
 
 
-def _timed(builder: Builder, start: Candidate) -> tuple[float, float]:
-    """Milliseconds of wall and CPU time of one compilation."""
-    wall, cpu = time.perf_counter(), _cpu_s()
-    built = builder.build(start)
-    assert not isinstance(built, Failed), built.log
-    return 1000 * (time.perf_counter() - wall), 1000 * (_cpu_s() - cpu)
+def show(name: str, samples: list[Sample]) -> None:
+    """Print medians."""
+    wall_ms, cpu_ms = (statistics.median(column) for column in zip(*samples, strict=True))
+    print(f"{name:50} wall {wall_ms:7.1f} ms   CPU {cpu_ms:7.1f} ms per candidate")
 
 
-def _cpu_s() -> float:
+def start(workload: str, contained: bool) -> Connection:
+    """A process that says what contains it, then evaluates whenever it is told to."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as workers have it
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    context.Process(target=serve, args=(there, workload, contained), daemon=True).start()
+    return here
+
+
+def serve(asked: Connection, workload: str, contained: bool) -> None:
+    """Evaluate the starting kernel once per message."""
+    task = open_task(workload, {}).task
+    request = EvaluationRequest(Candidate(task.start))
+    if contained:
+        worker = contain_this_process(Path(tempfile.gettempdir()))
+    else:
+        compiler = toolchains.compiler_sandbox(toolchains.find_toolchain())
+        toolchains.compiler_sandbox = lambda _: replace(compiler, level=UNCONTAINED)  # type: ignore
+        worker = None
+    first = evaluate(task.evaluator, request)  # the reference's results are kept from here on
+    asked.send(f"{first.sandbox}, worker {worker}")
+    while True:
+        try:
+            asked.recv()
+        except EOFError:
+            return
+        wall, cpu = time.perf_counter(), cpu_s()
+        outcome = evaluate(task.evaluator, request)
+        asked.send((1000 * (time.perf_counter() - wall), 1000 * (cpu_s() - cpu)))
+        assert isinstance(outcome, Measured), outcome
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and its children."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
