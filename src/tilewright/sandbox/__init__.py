@@ -1,6 +1,6 @@
 """Containment for what is built or run from a candidate; see docs/trust.md.
 
-Lies under the targets that compile, and imports only the standard library.
+Lies under the targets that compile and the workers, and imports only the standard library.
 """
 
 from __future__ import annotations
