@@ -24,6 +24,7 @@ from tilewright.cli import (
     rewrite,
     runs,
     targets,
+    tune,
     workloads,
 )
 from tilewright.cli.options import show_help_without_command
@@ -50,6 +51,7 @@ for module in (
     *(
         demo,
         optimize,
+        tune,
         evaluate,
         preflight,
         bundle,

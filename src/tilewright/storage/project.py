@@ -10,6 +10,7 @@ from tilewright.storage.calls import SqlCalls
 from tilewright.storage.database import Database
 from tilewright.storage.lock import RunLock
 from tilewright.storage.sql import SqlStorage
+from tilewright.storage.tunings import SqlTunings
 
 FOLDER = ".tilewright"
 DATABASE = "tilewright.db"
@@ -37,6 +38,12 @@ def open_project(project: Path, *, create: bool = True) -> SqlStorage:
 def open_calls(project: Path) -> SqlCalls:
     """The recorded calls to models of a project that has a database."""
     return SqlCalls(Database(project / FOLDER / DATABASE))
+
+
+def open_tunings(project: Path) -> SqlTunings:
+    """The tuning runs of a project folder, created if missing; `StorageError` if not usable."""
+    open_project(project).close()
+    return SqlTunings(Database(project / FOLDER / DATABASE))
 
 
 def spool_folder(project: Path, run_id: str) -> Path:

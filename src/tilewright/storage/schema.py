@@ -4,6 +4,7 @@
     runs 1--* events
     runs 1--* calls (to models; a reply answers the same call of later runs too)
     outcomes (the cache, by content key; shared by all runs)
+    tunings 1--* tuning_trials (runs of the tuner)
 
 Records travel as JSON text (`core.codec`); the columns beside it are what queries filter by.
 """
@@ -115,4 +116,39 @@ calls = Table(
     Column("intended_at", String(40), nullable=False),
     Column("finished_at", String(40)),
     UniqueConstraint("run_id", "key"),
+)
+
+tunings = Table(
+    "tunings",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(32), nullable=False, unique=True),
+    Column("identity", String(32), nullable=False, index=True),
+    Column("workload", Text, nullable=False),
+    Column("family", String(32), nullable=False, index=True),
+    Column("extents", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("settings", Text, nullable=False),
+    Column("versions", Text, nullable=False),
+    Column("starts", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("created_at", String(40), nullable=False),
+)
+
+tuning_trials = Table(
+    "tuning_trials",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("tuning_id", String(32), ForeignKey("tunings.id"), nullable=False),
+    Column("key", String(32), nullable=False),
+    Column("point", Text),
+    Column("trace", Text, nullable=False),
+    Column("samples", Text, nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("failure", String(16)),
+    Column("log", Text, nullable=False),
+    Column("predicted", Float),
+    Column("elapsed_s", Float, nullable=False),
+    UniqueConstraint("tuning_id", "key"),
 )

@@ -62,13 +62,16 @@ class Tuning:
         while self.step():
             pass
 
-    def step(self) -> bool:
-        """One batch; False when the search or the budget is at its end."""
+    def step(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """One batch; False when the search or the budget is at its end, or `stop()` says so.
+
+        A batch that is stopped half-way keeps its trials, but the search is not told of them.
+        """
         if self._exhausted(0.0):
             return False
         started = time.perf_counter()
         try:
-            return self._batch(started)
+            return self._batch(started, stop)
         finally:
             self._spent_s += time.perf_counter() - started
             self.search.ledger.wall_s = self._spent_s
@@ -78,7 +81,7 @@ class Tuning:
         over = seconds is not None and self._spent_s + running_s >= seconds
         return over or len(self.trials) >= self._budget.trials
 
-    def _batch(self, started: float) -> bool:
+    def _batch(self, started: float, stop: Callable[[], bool]) -> bool:
         proposals = self.search.strategy.ask()[: self._budget.trials - len(self.trials)]
         if not proposals:
             return False
@@ -88,7 +91,7 @@ class Tuning:
             self._building = {p.key: b for p in ahead if (b := self._build(p)) is not None}
         results: list[Measurement] = []
         for proposal, build in zip(proposals, builds, strict=True):
-            if results and self._exhausted(time.perf_counter() - started):
+            if stop() or (results and self._exhausted(time.perf_counter() - started)):
                 return False
             results.append(self._measure(proposal, build))
             self._record(proposal, results[-1], time.perf_counter() - started)

@@ -35,6 +35,16 @@ class TuningTarget:
         return isinstance(self.device, GpuDevice)
 
     @property
+    def device_kind(self) -> str:
+        """TVM's name of the kind of device that runs the kernels."""
+        return "cuda" if self.is_gpu else "cpu"
+
+    @property
+    def spare_cores(self) -> int:
+        """Cores that compile while kernels are measured; 0 if that would disturb them."""
+        return max(detect_cpu().cores - (0 if self.is_gpu else self.threads), 0)
+
+    @property
     def text(self) -> str:
         """The target as canonical JSON: what results are stored under."""
         exported = {key: _plain(value) for key, value in dict(self.target.export()).items()}

@@ -1,0 +1,196 @@
+"""`tilewright tune`: search the tile sizes of a tensor kernel on this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.tune_workloads import parse_workload
+from tilewright.core.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from tilewright.cli.tune_progress import TuneProgress
+    from tilewright.tuner.tvm.targets import TuningTarget
+    from tilewright.tuning.runs import TuneResult
+
+EPILOG = """
+\b
+Examples:
+  tilewright tune matmul 512 64 1024
+  tilewright tune conv2d --from R2 --trials 200 --threads 2
+  tilewright tune workload.py:make_primfunc --seconds 120 -o tuned
+  tilewright tune M4 --target nvidia/h100
+\b
+Sizes: matmul M N K; conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]].
+Needs the extra: pip install 'tilewright[tune]'.
+"""
+
+_OPTIONS = [
+    *("--from", "--target", "--trials", "--seconds", "--search", "--features", "--space"),
+    *("--seed", "--threads", "--fresh", "--output", "--project", "--json", "--no-color"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    # A negative size must reach the sentence about sizes instead of being an unknown option.
+    settings = {"ignore_unknown_options": True}
+    app.command("tune", epilog=EPILOG, context_settings=settings)(tune)
+
+
+def tune(
+    workload: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORKLOAD [SIZES]...",
+            help="matmul or conv2d with sizes, an identifier of the benchmark set (M0-M5, R0-R12, "
+            "Y0-Y10), or FILE.py:FUNCTION that returns a TVM PrimFunc.",
+        ),
+    ],
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="ID", help="Take the sizes of this identifier.")
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", metavar="TARGET", help="cpu, cuda, nvidia/NAME, or a TVM target as JSON."
+        ),
+    ] = "cpu",
+    trials: Annotated[int, typer.Option(min=1, help="How many candidates to measure.")] = 100,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Stop after this time, even before all trials."),
+    ] = None,
+    search: Annotated[
+        Literal["gradient", "evolutionary", "random"],
+        typer.Option(help="Dynamic gradient descent, MetaSchedule's evolution, or chance."),
+    ] = "gradient",
+    features: Annotated[
+        Literal["analytical", "published", "tvm164"],
+        typer.Option(
+            help="What the cost model sees: closed-form features (corrected or as published, the "
+            "latter for GPUs), or MetaSchedule's 164."
+        ),
+    ] = "analytical",
+    space: Annotated[
+        Literal["restricted", "template", "full"] | None,
+        typer.Option(
+            help="Tiles with unrolling frozen as in the paper, tiles with all choices, or all of "
+            "MetaSchedule's space, which is the default of evolutionary search on tvm164."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed asks the same questions.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the kernel.")] = 1,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ignore what this project measured before.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Results; tuned-WORKLOAD unless given."),
+    ] = None,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Find fast tile sizes for a tensor kernel by measuring candidates on this machine.
+
+    Every candidate's output is checked. The result is a folder with the compiled library, the
+    schedule trace, the generated source, a TVM database and Python that runs the kernel. Ctrl-C
+    keeps the best so far, and the same command goes on.
+    """
+    for word in workload:
+        if word.startswith("-") and not word[1:2].isdigit():
+            raise UnknownNameError("option", word.partition("=")[0], _OPTIONS)
+    request = parse_workload(workload, from_)
+
+    from tilewright.cli.output import check_outputs, write_json
+    from tilewright.tuner.tvm.loading import require_tvm
+
+    check_outputs(json=json)
+    require_tvm()
+    from tilewright.cli.tune_progress import TuneProgress
+    from tilewright.tuner.tvm.analysis import analyse
+    from tilewright.tuner.tvm.result import check_folder
+    from tilewright.tuner.tvm.setup import Method
+    from tilewright.tuner.tvm.targets import parse_target
+    from tilewright.tuning.runs import tune as run
+    from tilewright.tuning.stored import TuneSettings
+
+    full = search == "evolutionary" and features == "tvm164"
+    method = Method(search, features, space or ("full" if full else "restricted"))
+    opened = parse_target(target, threads)
+    program = request.program()
+    flops = analyse(program.function, program.name).workload.flops
+    folder = output or Path("tuned-" + re.sub(r"[^A-Za-z0-9]+", "-", program.name).strip("-"))
+    check_folder(folder)
+    settings = TuneSettings(method, trials, seconds, seed, fresh)
+    peak = _peak_gflops(opened)
+    with TuneProgress(trials, flops, peak) as progress:
+        result = run(
+            program,
+            opened,
+            settings,
+            project=project,
+            output=folder,
+            on_start=progress.started,
+            on_trial=progress.measured,
+        )
+    _show(result, progress, folder)
+    if json is not None:
+        write_json(json, result.facts)
+    if result.interrupted:
+        raise typer.Exit(130)
+    if result.winner is None:
+        raise typer.Exit(1)
+
+
+def _peak_gflops(target: TuningTarget) -> float:
+    """What the device can do at most; measured for a processor, 0 where it is not known."""
+    from tilewright.tuner.device import CpuDevice
+    from tilewright.tuner.tvm.peak import measured_peak_gflops
+
+    if isinstance(target.device, CpuDevice) and target.present:
+        return measured_peak_gflops(target.target, target.device)
+    return target.device.peak_gflops
+
+
+def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
+    """The result as a table, and where it lies."""
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+    from tilewright.tuning.winner import failures
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    ledger, count = result.ledger, len(result.trials)
+    failed = ", ".join(f"{n} {kind}" for kind, n in failures(result.trials).items())
+    table.add_row("trials", f"{count}, of which {result.measured} measured now")
+    if failed:
+        table.add_row("failed", failed)
+    if result.winner is None:
+        table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
+    else:
+        winner = result.winner
+        spread = (max(winner.samples) - min(winner.samples)) / winner.seconds
+        table.add_row("best", f"{winner.seconds * 1e3:.4f} ms, {progress.rate(winner.seconds)}")
+        table.add_row("", f"measured again in {len(winner.samples)} rounds, range {spread:.0%}")
+        if winner.reference is not None:
+            against = winner.reference
+            table.add_row(
+                str(winner.reference_name),
+                f"{against.baseline_s * 1e3:.4f} ms; the kernel is {against.ratio:.2f}x as fast "
+                f"(interval {against.low:.2f} to {against.high:.2f})",
+            )
+    if result.measured:
+        table.add_row(
+            "time",
+            f"{ledger.wall_s:.1f} s: {ledger.measure_s:.1f} measuring, {ledger.build_s:.1f} "
+            f"waiting for builds, {ledger.search_s:.1f} searching, {ledger.replay_s:.1f} replaying",
+        )
+    if result.files:
+        table.add_row("results", f"{folder}/ (run it: python {folder}/run.py)")
+    results().print(table)

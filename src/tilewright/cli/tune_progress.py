@@ -1,0 +1,112 @@
+"""Shows a running tuning: a live panel on a terminal, a line per new best elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.cli.console import notes
+
+if TYPE_CHECKING:
+    from tilewright.core.tuning_records import TuningRecord
+    from tilewright.tuner.tvm.trials import Trial
+
+_LINES_EVERY_S = 20.0
+_BAR_WIDTH = 28
+
+
+class TuneProgress:
+    """Context manager; `started` and `measured` are the callbacks of a tuning run."""
+
+    def __init__(
+        self, trials: int, flops: int, peak_gflops: float, console: Console | None = None
+    ) -> None:
+        """`peak_gflops` is 0 where it is not known."""
+        self._trials, self._flops, self._peak = trials, flops, peak_gflops
+        self._console = console or notes()
+        self._done = self._failed = 0
+        self._best: float | None = None
+        self._last: Trial | None = None
+        self._said = time.monotonic()
+        self._live = (
+            Live(get_renderable=self.panel, refresh_per_second=4, transient=True, console=console)
+            if self._console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def started(self, record: TuningRecord, kept: int) -> None:
+        """Say which run this is, and what it goes on from."""
+        again = f", goes on after {kept} trials" if kept else ""
+        starts = f", {len(record.starts)} known tiles to start from" if record.starts else ""
+        self._say(f"run {record.id}: {record.workload}{again}{starts}")
+
+    def measured(self, trial: Trial) -> None:
+        """Take one trial in."""
+        self._done += 1
+        self._last = trial
+        seconds = trial.seconds
+        self._failed += seconds is None
+        better = seconds is not None and (self._best is None or seconds < self._best)
+        if better:
+            self._best = seconds
+        due = time.monotonic() - self._said > _LINES_EVERY_S
+        if self._live is None and (better or due or self._done == self._trials):
+            self._said = time.monotonic()
+            self._say(self._line())
+
+    def rate(self, seconds: float | None) -> str:
+        """A time as throughput, with its share of the peak where that is known."""
+        if seconds is None:
+            return "-"
+        gflops = self._flops / seconds / 1e9
+        text = f"{gflops / 1e3:.2f} TFLOP/s" if gflops >= 1e4 else f"{gflops:.1f} GFLOP/s"
+        return f"{text} ({gflops / self._peak:.0%} of peak)" if self._peak else text
+
+    def panel(self) -> Group:
+        """What a terminal shows."""
+        table = Table.grid(padding=(0, 2))
+        table.add_row("trials", f"{self._done} of {self._trials}, {self._failed} failed")
+        table.add_row("best", self.rate(self._best))
+        if self._last is not None:
+            table.add_row("last", f"{self.rate(self._last.seconds)}{self._predicted()}")
+        bar = ProgressBar(total=self._trials, completed=self._done, width=_BAR_WIDTH)
+        return Group(bar, table, Text("Ctrl-C keeps the best", style="dim"))
+
+    def _line(self) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        return (
+            f"{self._done}/{self._trials} trials{failed}: best {self.rate(self._best)}"
+            f"{self._predicted()}"
+        )
+
+    def _predicted(self) -> str:
+        """Predicted against measured throughput of the last trial, both relative to the best."""
+        trial = self._last
+        if trial is None or not trial.predicted or trial.seconds is None or self._best is None:
+            return ""
+        return f"; last predicted {trial.predicted:.2f}, measured {self._best / trial.seconds:.2f}"
+
+    def _say(self, line: str) -> None:
+        if self._live is None:
+            self._console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,123 @@
+"""What `tilewright tune` is asked to tune, understood before TVM is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.core.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from tilewright.tuner.tvm.programs import Program
+
+_SIZES = {
+    "matmul": (("M", "N", "K"), 3),
+    "conv2d": (("N", "C", "H", "W", "FILTERS", "KERNEL", "STRIDE", "PADDING"), 6),
+}
+_EXAMPLES = {"matmul": "matmul 512 64 1024", "conv2d": "conv2d 1 64 56 56 64 3 1 1"}
+
+
+@dataclass(frozen=True)
+class WorkloadRequest:
+    """One of: a kind with sizes, an identifier of the benchmark set, a function of a file."""
+
+    kind: str | None = None
+    sizes: tuple[int, ...] = ()
+    identifier: str | None = None
+    file: Path | None = None
+    function: str = ""
+
+    def program(self) -> Program:
+        """The program to tune; raises `InputError` and what building it raises."""
+        from tilewright.tuner.tvm import programs
+
+        if self.identifier is not None:
+            return programs.benchmark_program(self.identifier)
+        if self.file is not None:
+            return programs.program_from_file(self.file, self.function)
+        if self.kind == "matmul":
+            m, n, k = self.sizes
+            return programs.matmul(m, n, k)
+        batch, channels, height, width, filters, kernel, *rest = self.sizes
+        stride, padding = (*rest, *(1, kernel // 2)[len(rest) :])
+        return programs.conv2d(batch, channels, height, width, filters, kernel, stride, padding)
+
+
+def parse_workload(words: Sequence[str], from_: str | None = None) -> WorkloadRequest:
+    """Understand the command line's words and `--from`; `InputError` says what was expected."""
+    name, *sizes = words
+    if name in _SIZES:
+        if from_ is None:
+            return WorkloadRequest(kind=name, sizes=_parse_sizes(name, sizes))
+        if sizes:
+            raise InputError(f"--from {from_} gives the sizes: leave out {' '.join(sizes)}.")
+        return WorkloadRequest(identifier=_identifier(from_, name))
+    if from_ is not None:
+        raise InputError(f"--from {from_} gives sizes to matmul or conv2d, not to {name}.")
+    if ".py" in name:
+        file, colon, function = name.rpartition(":")
+        if not colon or not file.endswith(".py"):
+            raise InputError(f"{name} names no function: write it as workload.py:make_primfunc.")
+        _no_sizes(name, sizes)
+        return WorkloadRequest(file=Path(file), function=function)
+    identifier = _identifier(name)
+    _no_sizes(name, sizes)
+    return WorkloadRequest(identifier=identifier)
+
+
+def parse_identifiers(text: str) -> list[str]:
+    """Identifiers and ranges of the benchmark set, as in "M0..M5,R11"; `InputError` otherwise."""
+    from tilewright.tuner.benchmark_set import IDENTIFIERS
+
+    found: list[str] = []
+    for part in text.split(","):
+        first, dots, last = part.strip().partition("..")
+        begin = IDENTIFIERS.index(_identifier(first))
+        end = IDENTIFIERS.index(_identifier(last)) if dots else begin
+        if end < begin or IDENTIFIERS[begin][0] != IDENTIFIERS[end][0]:
+            raise InputError(f"{part.strip()!r} is no range: expected one like M0..M5.")
+        found += [name for name in IDENTIFIERS[begin : end + 1] if name not in found]
+    return found
+
+
+def _identifier(text: str, kind: str | None = None) -> str:
+    """An identifier of the benchmark set, of this kind if one is given."""
+    from tilewright.tuner.benchmark_set import CONVOLUTIONS, IDENTIFIERS, MATMULS
+
+    known = {"matmul": [*MATMULS], "conv2d": [*CONVOLUTIONS]}.get(kind or "", [*IDENTIFIERS])
+    if text.upper() in known:
+        return text.upper()
+    if text.upper() in IDENTIFIERS:
+        other = "conv2d" if kind == "matmul" else "matmul"
+        raise InputError(f"{text} is a {other}: write tilewright tune {other} --from {text}.")
+    choices = [*known] if kind else [*_SIZES, *IDENTIFIERS]
+    raise UnknownNameError("workload", text.upper() if kind else text, choices)
+
+
+def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
+    names, needed = _SIZES[kind]
+    if not needed <= len(words) <= len(names):
+        required = " ".join(names[:needed])
+        optional = "".join(f" [{name}]" for name in names[needed:])
+        raise InputError(
+            f"{kind} takes {required}{optional}, {len(words)} sizes were given: "
+            f"for example `tilewright tune {_EXAMPLES[kind]}`, or --from an identifier."
+        )
+    sizes = []
+    for name, word in zip(names, words, strict=False):
+        least = 0 if name == "PADDING" else 1
+        value = int(word) if word.lstrip("-").isascii() and word.lstrip("-").isdigit() else None
+        if value is None or value < least:
+            expected = "a whole number of 0 or more" if least == 0 else "a positive whole number"
+            raise InputError(f"{kind}: {name} = {word!r} must be {expected}.")
+        if value > 1 << 20:
+            raise InputError(f"{kind}: {name} = {word} is more than a million: give a smaller one.")
+        sizes.append(value)
+    return tuple(sizes)
+
+
+def _no_sizes(name: str, sizes: Sequence[str]) -> None:
+    if sizes:
+        raise InputError(f"{name} has its sizes already: leave out {' '.join(sizes)}.")

@@ -1,0 +1,144 @@
+"""Tuning runs and their trials in the project database."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from tilewright.core.errors import UnknownNameError
+from tilewright.core.tuning_records import KnownTile, TunedTrial, TuningRecord, TuningStatus
+from tilewright.storage.database import Database
+from tilewright.storage.schema import tuning_trials, tunings
+from tilewright.storage.sql import now
+
+_JSON_OF_RUN = ("extents", "settings", "versions", "starts")
+_JSON_OF_TRIAL = ("point", "samples")
+
+
+class SqlTunings:
+    """Every call is one transaction; what it returned from survives the process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def start(self, record: TuningRecord) -> TuningRecord:
+        """Store a new run; the returned record has its date."""
+        record = dataclasses.replace(record, created_at=now())
+        with self._database.write() as connection:
+            connection.execute(tunings.insert().values(_packed(record, _JSON_OF_RUN)))
+        return record
+
+    def latest(self, identity: str) -> TuningRecord | None:
+        """The newest run that would do the same, if there is one."""
+        wanted = select(tunings).where(tunings.c.identity == identity)
+        with self._database.read() as connection:
+            row = connection.execute(wanted.order_by(tunings.c.number.desc()).limit(1)).first()
+        return _record(row) if row is not None else None
+
+    def find(self, name: str) -> TuningRecord:
+        """The run with this id or its first characters; `UnknownNameError` if there is none."""
+        wanted = select(tunings).where(tunings.c.id.startswith(name, autoescape=True))
+        with self._database.read() as connection:
+            rows = connection.execute(wanted).all()
+            if len(rows) != 1:
+                known = [row.id for row in connection.execute(select(tunings.c.id))]
+                raise UnknownNameError("tuning run", name, known)
+        return _record(rows[0])
+
+    def runs(self) -> list[TuningRecord]:
+        """All runs, oldest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(tunings).order_by(tunings.c.number)).all()
+        return [_record(row) for row in rows]
+
+    def add(self, run_id: str, trials: Sequence[TunedTrial]) -> None:
+        """Append trials; one whose key is there already is left as it was."""
+        if not trials:
+            return
+        rows = [{"tuning_id": run_id, **_packed(trial, _JSON_OF_TRIAL)} for trial in trials]
+        with self._database.write() as connection:
+            connection.execute(upsert(tuning_trials).on_conflict_do_nothing(), rows)
+
+    def trials(self, run_id: str) -> list[TunedTrial]:
+        """A run's trials in the order they were measured."""
+        wanted = select(tuning_trials).where(tuning_trials.c.tuning_id == run_id)
+        with self._database.read() as connection:
+            rows = connection.execute(wanted.order_by(tuning_trials.c.number)).all()
+        return [_trial(row) for row in rows]
+
+    def end(self, run_id: str, status: TuningStatus, wall_s: float) -> None:
+        """Note how a run ended, and its wall seconds over all sessions."""
+        with self._database.write() as connection:
+            connection.execute(
+                update(tunings).where(tunings.c.id == run_id).values(status=status, wall_s=wall_s)
+            )
+
+    def nearest(
+        self, family: str, target: str, extents: Sequence[int], shapes: int = 4, each: int = 2
+    ) -> list[KnownTile]:
+        """The fastest `each` points of each of the `shapes` nearest sizes of a family.
+
+        Nearest first; the distance is the sum over loops of |log2| of the ratio of extents.
+        """
+        wanted = (
+            select(tunings.c.extents, tuning_trials.c.point, tuning_trials.c.samples)
+            .join(tuning_trials, tuning_trials.c.tuning_id == tunings.c.id)
+            .where(
+                tunings.c.family == family,
+                tunings.c.target == target,
+                tuning_trials.c.failure.is_(None),
+                tuning_trials.c.point.is_not(None),
+            )
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(wanted).all()
+        by_shape: dict[tuple[int, ...], list[KnownTile]] = {}
+        for row in rows:
+            shape = tuple(json.loads(row.extents))
+            seconds = statistics.median(json.loads(row.samples))
+            by_shape.setdefault(shape, []).append(KnownTile(shape, json.loads(row.point), seconds))
+        near = sorted(by_shape, key=lambda shape: (_distance(shape, extents), shape))[:shapes]
+        return [
+            tile
+            for shape in near
+            for tile in sorted(by_shape[shape], key=lambda t: t.seconds)[:each]
+        ]
+
+    def close(self) -> None:
+        """Release the database. Idempotent."""
+        self._database.close()
+
+
+def _distance(a: Sequence[int], b: Sequence[int]) -> float:
+    return sum(abs(math.log2(x / y)) for x, y in zip(a, b, strict=True))
+
+
+def _packed(record: TuningRecord | TunedTrial, as_json: Sequence[str]) -> dict[str, Any]:
+    """Column values of a record."""
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    return {
+        name: json.dumps(value) if name in as_json and value is not None else value
+        for name, value in values.items()
+    }
+
+
+def _record(row: Row[Any]) -> TuningRecord:
+    values = {field.name: row._mapping[field.name] for field in dataclasses.fields(TuningRecord)}
+    values |= {name: json.loads(values[name]) for name in _JSON_OF_RUN}
+    return TuningRecord(**{**values, "extents": tuple(values["extents"])})
+
+
+def _trial(row: Row[Any]) -> TunedTrial:
+    values = {field.name: row._mapping[field.name] for field in dataclasses.fields(TunedTrial)}
+    point = values["point"]
+    samples = tuple(json.loads(values["samples"]))
+    return TunedTrial(
+        **{**values, "samples": samples, "point": json.loads(point) if point else None}
+    )

@@ -1,0 +1,194 @@
+"""One tuning run from a program to a folder of results, resumable at any moment."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.core.errors import InputError
+from tilewright.core.tuning_records import TuningRecord
+from tilewright.storage.project import open_tunings, run_lock
+from tilewright.storage.tunings import SqlTunings
+from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.space import TileSpace
+from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.oracle import expectation
+from tilewright.tuner.tvm.programs import Program
+from tilewright.tuner.tvm.runner import Runner, Task
+from tilewright.tuner.tvm.session import Budget, Tuning
+from tilewright.tuner.tvm.setup import open_search
+from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuner.tvm.trials import Ledger, Trial
+from tilewright.tuning.stored import (
+    TuneSettings,
+    family_of,
+    identity_of,
+    measurement_of,
+    new_record,
+    points_of,
+    stored_trial,
+)
+from tilewright.tuning.winner import Winner, finish
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a run found. `winner` is None if every candidate failed."""
+
+    record: TuningRecord
+    trials: list[Trial]
+    flops: int
+    ledger: Ledger
+    measured: int
+    winner: Winner | None
+    files: list[Path]
+    facts: dict[str, object]
+    interrupted: bool
+
+
+OnStart = Callable[[TuningRecord, int], None]
+"""Told the run's record and how many of its trials are kept from before."""
+
+OnTrial = Callable[[Trial], None]
+
+
+def tune(
+    program: Program,
+    target: TuningTarget,
+    settings: TuneSettings,
+    *,
+    project: Path,
+    output: Path,
+    on_start: OnStart | None = None,
+    on_trial: OnTrial | None = None,
+) -> TuneResult:
+    """Search, measure and keep: the same call again goes on where the last one ended.
+
+    Ctrl-C ends the search after the candidate at hand; the best so far is still confirmed and
+    written. Raises `InputError` where the target's device is not here.
+    """
+    if not target.present:
+        raise InputError(
+            f"the device of --target {target.device.name} is not here, so nothing can be measured: "
+            "run this on a machine that has it, or leave --target out for this processor."
+        )
+    with closing(open_tunings(project)) as storage:
+        identity = identity_of(program, target, settings)
+        with run_lock(project, f"tune-{identity}"):
+            return _tune(program, target, settings, identity, storage, output, on_start, on_trial)
+
+
+def _tune(
+    program: Program,
+    target: TuningTarget,
+    settings: TuneSettings,
+    identity: str,
+    storage: SqlTunings,
+    output: Path,
+    on_start: OnStart | None,
+    on_trial: OnTrial | None,
+) -> TuneResult:
+    earlier = None if settings.fresh else storage.latest(identity)
+    starts: list[Mapping[str, object]] = list(earlier.starts) if earlier else []
+
+    def known_points(space: TileSpace) -> Candidates:
+        if earlier is None and not settings.fresh:
+            near = storage.nearest(
+                family_of(space), target.text, space.workload.extents, shapes=4, each=2
+            )
+            starts.extend(tile.point for tile in near)
+        return points_of(space, starts)
+
+    search = open_search(
+        program, target, settings.method, settings.trials, settings.seed, known_points
+    )
+    record = earlier or storage.start(
+        new_record(program, target, settings, identity, search, starts)
+    )
+    known = {trial.key: measurement_of(trial) for trial in storage.trials(record.id)}
+    if on_start is not None:
+        on_start(record, len(known))
+
+    def keep(trial: Trial) -> None:
+        if trial.key not in known:
+            storage.add(record.id, [stored_trial(trial)])
+        if on_trial is not None:
+            on_trial(trial)
+
+    with (
+        Builder(target.target, workers=1) as builder,
+        task_files(program, settings.seed) as task,
+        Runner(task, target.device_kind, target.threads, settings.rules) as runner,
+        _interrupts() as interrupted,
+    ):
+        budget = Budget(settings.trials, settings.seconds)
+        tuning = Tuning(search, builder, runner, budget, known, keep, target.spare_cores > 0)
+        while not interrupted() and tuning.step(interrupted):
+            pass
+        stopped = interrupted()
+        wall_s = record.wall_s + search.ledger.wall_s
+        storage.end(record.id, "interrupted" if stopped else "finished", wall_s)
+        winner: Winner | None = None
+        files: list[Path] = []
+        about: dict[str, object] = {
+            "run": record.id,
+            "workload": program.name,
+            "method": dict(record.settings),
+            "versions": dict(record.versions),
+            "trials": len(tuning.trials),
+        }
+        if tuning.best is not None:
+            winner, files, about = finish(search, tuning.trials, runner, output, about)
+    return TuneResult(
+        record=record,
+        trials=tuning.trials,
+        flops=search.anatomy.workload.flops,
+        ledger=search.ledger,
+        measured=tuning.measured,
+        winner=winner,
+        files=files,
+        facts=about,
+        interrupted=stopped,
+    )
+
+
+@contextmanager
+def task_files(program: Program, seed: int) -> Iterator[Task]:
+    """Arguments and the expected output of a program, as files for the measuring process."""
+    wanted = expectation(program.function, seed)
+    with tempfile.TemporaryDirectory(prefix="tilewright-task-") as name:
+        folder = Path(name)
+        for n, array in enumerate(wanted.arguments):
+            np.save(folder / f"{n}.npy", array)
+        np.save(folder / "expected.npy", wanted.expected)
+        inputs = tuple(folder / f"{n}.npy" for n in range(len(wanted.arguments)))
+        yield Task(inputs, wanted.output, folder / "expected.npy", wanted.bound)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; the second press interrupts as usual."""
+    pressed = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    try:
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not in the main thread: nothing reaches it there
+        yield lambda: False
+        return
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

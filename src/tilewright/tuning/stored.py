@@ -1,0 +1,120 @@
+"""Between the tuner's objects and the project database's records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from tilewright.core.tuning_records import TunedTrial, TuningRecord
+from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.space import TileSpace
+from tilewright.tuner.tvm.loading import tvm_version
+from tilewright.tuner.tvm.programs import Program
+from tilewright.tuner.tvm.runner import Measurement, MeasuringRules
+from tilewright.tuner.tvm.setup import Method, Search
+from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuner.tvm.trials import Trial
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """What a tuning run does. `fresh` ignores what the project knows already."""
+
+    method: Method = field(default_factory=Method)
+    trials: int = 100
+    seconds: float | None = None
+    seed: int = 0
+    fresh: bool = False
+    rules: MeasuringRules = field(default_factory=MeasuringRules)
+
+
+def identity_of(program: Program, target: TuningTarget, settings: TuneSettings) -> str:
+    """Equal for runs that would do the same. Budgets are left out: a run can be extended."""
+    parts = [
+        str(program.function),
+        target.text,
+        str(target.threads),
+        repr(settings.method),
+        repr(settings.rules),
+        str(settings.seed),
+        tvm_version(),
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def family_of(space: TileSpace) -> str:
+    """Equal for spaces whose points can be starts of each other: all but the sizes."""
+    workload, structure = space.workload, space.structure
+    parts = [
+        [loop.kind.value for loop in workload.loops],
+        [access.dims for access in (*workload.inputs, workload.output)],
+        [access.element_bytes for access in (*workload.inputs, workload.output)],
+        len(workload.padded),
+        structure.bands,
+        sorted(structure.frozen),
+        [[knob.name, knob.choices] for knob in structure.knobs],
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def new_record(
+    program: Program,
+    target: TuningTarget,
+    settings: TuneSettings,
+    identity: str,
+    search: Search,
+    starts: Sequence[Mapping[str, object]],
+) -> TuningRecord:
+    """The record of a run that starts now."""
+    from tilewright import __version__
+
+    space = TileSpace(search.anatomy.workload, search.structure)
+    return TuningRecord(
+        id=uuid.uuid4().hex[:16],
+        identity=identity,
+        workload=program.name,
+        family=family_of(space),
+        extents=search.anatomy.workload.extents,
+        target=target.text,
+        settings={**asdict(settings.method), "seed": settings.seed, "threads": target.threads},
+        versions={"tilewright": __version__, "tvm": tvm_version()},
+        starts=starts,
+    )
+
+
+def stored_trial(trial: Trial) -> TunedTrial:
+    """A trial as it is stored."""
+    point = trial.point
+    stored = None
+    if point is not None:
+        stored = {"tiles": point.tiles[0].tolist(), "knobs": point.knobs[0].tolist()}
+    return TunedTrial(
+        key=trial.key,
+        point=stored,
+        trace=trial.trace,
+        samples=trial.measurement.samples,
+        calls=trial.measurement.calls,
+        failure=trial.measurement.failure,
+        log=trial.measurement.log,
+        predicted=trial.predicted,
+        elapsed_s=trial.elapsed_s,
+    )
+
+
+def measurement_of(trial: TunedTrial) -> Measurement:
+    """What became of a stored trial."""
+    return Measurement(trial.samples, trial.calls, trial.failure, trial.log)  # type: ignore[arg-type]
+
+
+def points_of(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
+    """Stored points, of this or another size of the same family, as points of `space`."""
+    if not stored:
+        return space.random(0, np.random.default_rng(0))
+    tiles = np.array([point["tiles"] for point in stored], dtype=np.int64)
+    knobs = np.array([point["knobs"] for point in stored], dtype=np.int64)
+    return space.nearest(tiles, knobs.reshape(len(stored), -1))

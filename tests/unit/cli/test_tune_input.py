@@ -1,0 +1,85 @@
+"""What `tilewright tune` understands, and how it refuses what it does not. No TVM needed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from toy_cli import Cli
+
+from tilewright.cli.tune_workloads import WorkloadRequest, parse_identifiers, parse_workload
+
+
+def test_every_way_to_name_a_workload() -> None:
+    assert parse_workload(["matmul", "512", "64", "1024"]).sizes == (512, 64, 1024)
+    assert parse_workload(["conv2d", "1", "64", "56", "56", "64", "3", "2", "0"]).sizes[-1] == 0
+    assert parse_workload(["conv2d"], "r2") == WorkloadRequest(identifier="R2")
+    assert parse_workload(["M4"]) == WorkloadRequest(identifier="M4")
+    file = parse_workload(["dir/mine.py:make"])
+    assert (file.file, file.function) == (Path("dir/mine.py"), "make")
+
+
+def test_identifiers_and_ranges() -> None:
+    assert parse_identifiers("M0..M2,r11, Y0") == ["M0", "M1", "M2", "R11", "Y0"]
+    assert len(parse_identifiers("M0..M5,R0..R12,Y0..Y10")) == 30
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("matmul 512 0 1024", "N = '0' must be a positive whole number"),
+        ("matmul 512 -64 1024", "N = '-64' must be a positive whole number"),
+        ("matmul 512 6.4 1024", "N = '6.4' must be a positive whole number"),
+        ("matmul 512 ten 1024", "N = 'ten' must be a positive whole number"),
+        ("matmul 512 99999999 1024", "more than a million"),
+        ("matmul 512 64", "takes M N K, 2 sizes were given"),
+        ("conv2d 1 2 3", "takes N C H W FILTERS KERNEL [STRIDE] [PADDING], 3 sizes"),
+        ("conv2d 1 3 8 8 4 3 0", "STRIDE = '0' must be a positive whole number"),
+        ("conv2d --from M1", "tune matmul --from M1"),
+        ("conv2d --from R22", "did you mean 'R2'"),
+        ("matmul 1 2 3 --from M1", "leave out 1 2 3"),
+        ("mm 1 2 3", "unknown workload 'mm'"),
+        ("matmull 1 2 3", "did you mean 'matmul'"),
+        ("R13", "did you mean 'R"),
+        ("M1 512", "leave out 512"),
+        ("M1 --from M2", "not to M1"),
+        ("mine.py", "workload.py:make_primfunc"),
+        ("matmul 8 8 8 --trails 5", "did you mean '--trials'"),
+        ("matmul 8 8 8 --trials 0", "--trials"),
+        ("matmul 8 8 8 --seconds 0", "--seconds"),
+        ("matmul 8 8 8 --threads 0", "--threads"),
+        ("matmul 8 8 8 --search fast", "fast"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(cli: Cli, words: str, expected: str) -> None:
+    result = cli("tune", *words.split())
+    assert result.code == 2
+    assert expected in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+def test_the_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    result = cli("tune", "matmul", "8", "8", "8")
+    assert result.code == 2
+    assert "pip install 'tilewright[tune]'" in result.err
+
+
+def test_a_result_folder_that_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    (tmp_path / "taken").write_text("")
+    result = cli("tune", "matmul", "8", "8", "8", "-o", str(tmp_path / "taken"))
+    assert result.code == 2
+    assert "is no folder" in result.err
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [("tpu", "unknown target"), ("nvidia/h100", "is not here"), ('{"kind": "metal"}', "metal")],
+)
+def test_targets_that_cannot_be_tuned_for(cli: Cli, target: str, words: str) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    result = cli("tune", "matmul", "8", "8", "8", "--target", target)
+    assert result.code == 2
+    assert words in result.err

@@ -1,0 +1,77 @@
+"""Tuning runs in the project database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.errors import UnknownNameError
+from tilewright.core.tuning_records import TunedTrial, TuningRecord
+from tilewright.storage.project import open_tunings
+from tilewright.storage.tunings import SqlTunings
+
+RUN = TuningRecord("a1", "same", "matmul", "family", (64, 64, 64), "cpu", {"seed": 0}, {"tvm": "1"})
+TRIAL = TunedTrial(
+    "k0", {"tiles": [[1, 2]], "knobs": [0]}, "{}", (2.0, 1.0, 3.0), 4, None, "", 0.5, 1.0
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlTunings]:
+    opened = open_tunings(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_the_newest_run_of_an_identity_is_found(store: SqlTunings) -> None:
+    assert store.latest("same") is None
+    store.start(RUN)
+    newer = store.start(replace(RUN, id="b2", starts=[{"tiles": [[1]], "knobs": []}]))
+    store.start(replace(RUN, id="c3", identity="other"))
+    assert store.latest("same") == newer
+    assert newer.created_at
+    assert store.find("b") == newer
+    assert [run.id for run in store.runs()] == ["a1", "b2", "c3"]
+
+
+def test_a_name_that_fits_no_run_is_refused(store: SqlTunings) -> None:
+    store.start(RUN)
+    with pytest.raises(UnknownNameError, match="a1"):
+        store.find("a2")
+
+
+def test_trials_come_back_as_they_were_in_order(store: SqlTunings) -> None:
+    store.start(RUN)
+    failed = replace(TRIAL, key="k1", point=None, samples=(), failure="crashed", log="SIGSEGV")
+    store.add("a1", [failed])
+    store.add("a1", [TRIAL])
+    store.add("a1", [])
+    assert store.trials("a1") == [failed, TRIAL]
+
+
+def test_a_trial_that_is_there_stays_as_it_was(store: SqlTunings) -> None:
+    store.start(RUN)
+    store.add("a1", [TRIAL])
+    store.add("a1", [replace(TRIAL, samples=(9.0,))])
+    assert store.trials("a1") == [TRIAL]
+
+
+def test_how_a_run_ended_is_kept(store: SqlTunings) -> None:
+    store.start(RUN)
+    store.end("a1", "interrupted", 12.5)
+    found = store.find("a1")
+    assert (found.status, found.wall_s) == ("interrupted", 12.5)
+
+
+def test_the_fastest_points_of_the_nearest_shapes_come_first(store: SqlTunings) -> None:
+    for name, size in (("far", 1024), ("near", 128), ("same", 64)):
+        store.start(replace(RUN, id=name, extents=(size, 64, 64)))
+        fast, slow = replace(TRIAL, samples=(1.0,)), replace(TRIAL, key="k1", samples=(2.0,))
+        store.add(name, [slow, fast, replace(TRIAL, key="k2", failure="wrong", samples=())])
+    found = store.nearest("family", "cpu", (64, 64, 64), shapes=2, each=1)
+    assert [(tile.extents[0], tile.seconds) for tile in found] == [(64, 1.0), (128, 1.0)]
+    assert store.nearest("another", "cpu", (64, 64, 64)) == []
+    assert store.nearest("family", "gpu", (64, 64, 64)) == []
