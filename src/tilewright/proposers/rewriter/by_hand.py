@@ -15,6 +15,7 @@ from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, same_code, walk
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.separate import separated
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Applicable:
 
 def read(source: str, machine: Machine) -> Kernel:
     """The kernel as the rewriter sees it; `InputError` if it has none or does not parse."""
-    return simplify(lift(source, machine))
+    return separated(simplify(lift(source, machine)), machine)
 
 
 def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:

@@ -70,8 +70,8 @@ def _meet(
     return not _is_empty(f"{{ [{', '.join(names)}] : {' and '.join(text)} }}")
 
 
-def uncovered(read: Region, writes: Iterable[Region], loop: Loop) -> bool:
-    """Whether an iteration of a loop may read a point that it did not write before.
+def uncovered(read: Region, writes: Iterable[Region], loop: Loop | None) -> bool:
+    """Whether an iteration of a loop, or the kernel, may read a point that it did not write before.
 
     `writes` are regions that are wholly overwritten. Order is that of the text and the loops.
     """
@@ -79,8 +79,8 @@ def uncovered(read: Region, writes: Iterable[Region], loop: Loop) -> bool:
 
 
 @lru_cache(maxsize=1 << 14)
-def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
-    if covered(read, writes, loop):
+def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop | None) -> bool:
+    if loop is not None and covered(read, writes, loop):
         return False
     points = _points(len(read.dims))
     outer = _names(read, "b", more=False)
@@ -90,9 +90,9 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop) -> bool:
     written: list[str] = []
     for write in writes:
         shared = [s for s in read.loops if s in write.loops]
-        if loop not in shared:
+        if loop is not None and loop not in shared:
             return True
-        kept = shared[: shared.index(loop) + 1]
+        kept = shared[: shared.index(loop) + 1] if loop is not None else []
         free = shared[len(kept) :]
         equal = [f"a_{s.var} = b_{s.var}" for s in kept]
         before = _before(write, read, free)

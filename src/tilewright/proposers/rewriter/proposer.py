@@ -30,6 +30,7 @@ from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
 from tilewright.proposers.rewriter.replay import replayed
+from tilewright.proposers.rewriter.rewrites.separate import separated
 
 NAME = "builtin"
 
@@ -127,7 +128,7 @@ class RewriterProposer:
 
 @lru_cache(maxsize=64)
 def _lifted(source: str, machine: Machine) -> Kernel:
-    return simplify(lift(source, machine))
+    return separated(simplify(lift(source, machine)), machine)
 
 
 def _plan(parent: Trial, draft: Draft, before: Cost, ancestor: Trial | None = None) -> Plan:

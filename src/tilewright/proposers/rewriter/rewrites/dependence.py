@@ -39,8 +39,10 @@ def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) 
         raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")
 
 
-def uses_older(kernel: Kernel, accesses: Sequence[Access], loop: Loop, machine: Machine) -> bool:
-    """Whether an iteration uses rows that it did not overwrite itself before.
+def uses_older(
+    kernel: Kernel, accesses: Sequence[Access], loop: Loop | None, machine: Machine
+) -> bool:
+    """Whether an iteration, or the kernel, uses rows that these did not overwrite before.
 
     Exact for affine loops, guards and conditional flags: the rows of every read, and of every
     write that adds, lie in the union of what was overwritten earlier in the same iteration.

@@ -1,0 +1,77 @@
+"""Rows of its own for each part of a kernel that begins anew with a buffer."""
+
+from __future__ import annotations
+
+from tilewright.proposers.rewriter.buffers import (
+    Access,
+    Buffer,
+    NotApplicable,
+    find_buffers,
+    readdressed,
+    shifted,
+)
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import Body, Command, Kernel, Loop, Stmt
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
+from tilewright.proposers.rewriter.rewrites.dependence import uses_older
+
+MOST_ACCESSES = 64
+"""Accesses of a buffer up to which its parts are looked for; each asks about all behind it."""
+
+
+def separated(kernel: Kernel, machine: Machine) -> Kernel:
+    """Give each loop that shares rows with one before it, but no values, rows of its own.
+
+    Before: `for i { load(&A[i], SPAD(0)); .. }  for i { load(&T[i], SPAD(0)); .. }`
+    After:  `for i { load(&A[i], SPAD(0)); .. }  for i { load(&T[i], SPAD(16)); .. }`
+
+    Two products one behind the other are then two buffers, and what is kept of one does not
+    depend on the other. A buffer stays whole where its parts do not fit beside one another, or
+    text that is not modelled may use its rows.
+    """
+    for name in [b.name for b in find_buffers(kernel, machine)]:
+        buffer = next((b for b in find_buffers(kernel, machine) if b.name == name), None)
+        if buffer is None:
+            continue
+        rows: dict[tuple[Command, int], Expr] = {}
+        for number, part in enumerate(_parts(kernel, buffer, machine)[1:], start=1):
+            new = shifted(buffer, Expr(ELSEWHERE * number - buffer.base))
+            rows |= {(a.command, a.operand): new[a.command, a.operand] for a in part}
+        if rows:
+            try:
+                kernel = placed(readdressed(kernel, rows), machine)
+            except NotApplicable:
+                continue
+    return kernel
+
+
+def _parts(kernel: Kernel, buffer: Buffer, machine: Machine) -> list[list[Access]]:
+    """The accesses of a buffer, divided before each loop behind which nothing older is used."""
+    statements, around = _by_statement(kernel.body, buffer)
+    if len(buffer.accesses) > MOST_ACCESSES:
+        return [list(buffer.accesses)]
+    parts: list[list[Access]] = []
+    for number, (stmt, inside) in enumerate(statements):
+        rest = [a for _, accesses in statements[number:] for a in accesses]
+        anew = isinstance(stmt, Loop) and not uses_older(kernel, rest, around, machine)
+        if around is not None and not number and not anew:
+            return [list(buffer.accesses)]  # it may use what the iteration before left
+        if anew or not parts:
+            parts.append([])
+        parts[-1].extend(inside)
+    return parts
+
+
+def _by_statement(
+    body: Body, buffer: Buffer, around: Loop | None = None
+) -> tuple[list[tuple[Stmt, list[Access]]], Loop | None]:
+    """The statements that use a buffer, each with its accesses, and the innermost loop around."""
+    found = []
+    for stmt in body:
+        inside = [a for a in buffer.accesses if stmt is a.command or stmt in a.above]
+        if inside:
+            found.append((stmt, inside))
+    if len(found) == 1 and isinstance(found[0][0], Loop):
+        return _by_statement(found[0][0].body, buffer, found[0][0])
+    return found, around
