@@ -62,6 +62,50 @@ def test_modelled(machine: Machine, body: str) -> None:
     assert any(isinstance(s, Command) for s in lifted(machine, body))
 
 
+WHILE_SOMETHING_IS_LEFT = [
+    "int left = 50; const int8_t *p = A[0]; while (left > 0) { int n = left < 16 ? left : 16;"
+    " mvin(p, SPAD(0), n, 1); p += n; left -= n; } mvin(p, SPAD(left), 1, 1);",
+    "int i = 0; while (i < 40) { int n = 40 - i > 16 ? 16 : 40 - i; mvin(A[i], SPAD(i), 16, n);"
+    " i += n; } mvin(A[i], SPAD(0), 16, 1);",
+    "int left = 48, at = 0; while (left) { int n = left < 16 ? left : 16;"
+    " mvin(A[at], SPAD(at), 16, n); at = at + n; left = left - n; }",
+    "int n = 5; while (n--) mvin(A[n], SPAD(n), 16, 1);",
+    "int n = 5; while (--n) mvin(A[n], SPAD(n), 16, 1);",
+    "int n = 0; while (n++ < 5) mvin(A[n], SPAD(n), 16, 1);",
+    "int n = 5; do { mvin(A[n], SPAD(n), 16, 1); } while (--n > 0);",
+    "int n = 5; do { mvin(A[n], SPAD(n), 16, 1); } while (n-- > 0);",
+    "for (int i = 6; i-- > 0;) mvin(A[i], SPAD(i), 16, 1);",
+    "for (int i = 0; i < 9; i++) { if (i == 4) continue; mvin(A[i], SPAD(i), 16, 1); }",
+    "for (int i = 0; i < 9; i++) { if (i < 2 || i >= 6) { continue; } mvin(A[i], SPAD(i), 16, 1);"
+    " for (int j = 0; j < 3; j++) { if (j == i - 3) continue; mvout(C[j], ACC(i), 16, 1); } }",
+]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
+@pytest.mark.parametrize("body", WHILE_SOMETHING_IS_LEFT)
+def test_loops_that_take_what_is_left_or_skip(machine: Machine, tmp_path: Path, body: str) -> None:
+    assert opaque_reasons(machine, body) == []
+    source = HEAD + body + "\n}\n"
+    printed = issued(emit(lift(source, machine)), tmp_path)
+    assert printed == issued(source, tmp_path)
+    assert printed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 9; i++) { if (A[i][0]) continue; mvin(A[i], SPAD(i), 16, 1); }",
+        "for (int i = 0; i < 9; i++) { { if (i > 3) continue; } mvin(A[i], SPAD(i), 16, 1); }",
+        "int left = 9; while (left > 0) { int n = left < 4 ? left : 5; mvin(A[left], 0, 1, 1);"
+        " left -= n; }",
+        "int left = -3; while (left != 0) { int n = left < 4 ? left : 4; mvin(A[left], 0, 1, 1);"
+        " left -= n; }",
+    ],
+)
+def test_loops_that_only_look_alike_stay_text(machine: Machine, body: str) -> None:
+    assert opaque_reasons(machine, body)
+
+
 # --- what stays text --------------------------------------------------------------------------
 
 

@@ -119,6 +119,12 @@ class Expr:
 
         return self.rebuilt(change)
 
+    def replaced(self, old: Atom, new: Expr) -> Expr:
+        """One atom replaced, everywhere, and folded again."""
+        return self.rebuilt(
+            lambda a: new if a == old else _refold(a, lambda e: e.replaced(old, new))
+        )
+
 
 ZERO = Expr()
 _NO_NAMES: frozenset[str] = frozenset()

@@ -94,18 +94,31 @@ def _targets(node: Node) -> Iterator[str]:
         yield text_of(target)
 
 
+_ENDS = ("break_statement", "continue_statement", "return_statement")
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+
+
 def leaves_early(node: Node) -> bool:
-    """Whether a statement may leave what is around it."""
+    """Whether a statement may leave what is around it; a loop inside is left by itself."""
     text = node.text or b""
-    return any(word in text for word in (b"break", b"continue", b"return")) and any(
-        n.type in ("break_statement", "continue_statement", "return_statement")
-        for n in descendants(node)
-    )
+    if not any(word in text for word in (b"break", b"continue", b"return")):
+        return False
+    if node.type in _LOOPS:
+        return any(n.type == "return_statement" for n in descendants(node))
+    return node.type in _ENDS or any(leaves_early(child) for child in node.named_children)
 
 
-def jumped_over(block: Node) -> list[Node]:
-    """The statements of a block from the first to the last that holds a `goto` or a label."""
-    children = block.named_children
+def is_skip(node: Node) -> bool:
+    """Whether a statement is `if (..) continue;`."""
+    body = node.child_by_field_name("consequence") if node.type == "if_statement" else None
+    if body is None or node.child_by_field_name("alternative") is not None:
+        return False
+    inner = body.named_children if body.type == "compound_statement" else [body]
+    return [n.type for n in inner if n.type != "comment"] == ["continue_statement"]
+
+
+def jumped_over(children: list[Node]) -> list[Node]:
+    """The statements from the first to the last that holds a `goto` or a label."""
     odd = [
         number
         for number, child in enumerate(children)

@@ -54,11 +54,15 @@ Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Evaluates expression nodes; raises `NotModelled` for what the IR cannot hold."""
+    """Evaluates expression nodes; raises `NotModelled` for what the IR cannot hold.
+
+    `stepped` gives the value of `n++` and its like in a loop's condition.
+    """
 
     machine: Machine
     scope: Scope
     inlined: Inlined | None = None
+    stepped: Callable[[Node], Value] | None = None
 
     def operand(self, node: Node, *, keep_names: bool) -> Operand:
         """An operand of a command; with `keep_names`, constants of the target stay as written."""
@@ -101,6 +105,8 @@ class Reader:
                 return self._chosen(self.condition(test), yes, no)
             case "call_expression":
                 return self._call(node)
+            case "update_expression" if self.stepped is not None:
+                return self.stepped(node)
             case "sizeof_expression":
                 return self._size(node)
             case "pointer_expression":
@@ -117,6 +123,16 @@ class Reader:
         if isinstance(value, Expr):
             return (Compare("!=", value, Expr(0)),)
         raise NotModelled("condition that compares no integers")
+
+    def opposite(self, node: Node) -> Condition:
+        """The conjunction that holds where a test does not."""
+        if node.type == "parenthesized_expression":
+            return self.opposite(node.named_children[0])
+        if node.type == "unary_expression" and text_of(_field(node, "operator")) == "!":
+            return self.condition(_field(node, "argument"))
+        if node.type == "binary_expression" and text_of(_field(node, "operator")) == "||":
+            return self.opposite(_field(node, "left")) + self.opposite(_field(node, "right"))
+        return negated(self.condition(node))
 
     def pointee(self, node: Node) -> Pointer:
         """A pointer."""
@@ -201,6 +217,10 @@ class Reader:
             return _arithmetic(operator, left, right)
         if isinstance(right, Local | Pointer) and operator in ("+", "|"):
             left, right = right, left
+        if isinstance(right, Truth) and isinstance(left, Flags):
+            left, right = right, left
+        if isinstance(left, Truth) and isinstance(right, Flags) and operator == "*":
+            return choice(left.condition, right, Flags(()))
         if isinstance(left, Flags | Expr) and isinstance(right, Flags | Expr) and operator == "|":
             flags = [v.flags for v in (left, right) if isinstance(v, Flags)]
             if all(isinstance(v, Flags) or v == Expr(0) for v in (left, right)):
