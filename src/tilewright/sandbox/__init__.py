@@ -13,7 +13,7 @@ from pathlib import Path
 from tilewright.sandbox import confine
 from tilewright.sandbox.confine import Level
 from tilewright.sandbox.limits import Limits
-from tilewright.sandbox.own_process import contain_this_process
+from tilewright.sandbox.own_process import call_contained, contain_this_process
 from tilewright.sandbox.process import Finished, Sandbox, read_output
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Finished",
     "Limits",
     "Sandbox",
+    "call_contained",
     "contain_this_process",
     "find_sandbox",
     "open_folder",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.sandbox import landlock, limits, seccomp
@@ -23,8 +24,8 @@ _CAPABILITIES = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID)
 """What root keeps: another user for its children, and what they leave behind."""
 
 
-def contain_this_process(writable: Path) -> str | None:
-    """Give up, for good, everything but reading files and writing below `writable`.
+def contain_this_process(writable: Path | None = None) -> str | None:
+    """Give up, for good, everything but reading files and writing below `writable`, if named.
 
     The name of the level, as it is recorded with results; None where it cannot be had: without
     Landlock, or with threads, which would keep their rights.
@@ -34,7 +35,7 @@ def contain_this_process(writable: Path) -> str | None:
     root = os.geteuid() == 0
     written = DEVICES if root else (*DEVICES, Path("/proc"))  # maps of its children's namespaces
     try:
-        rules = landlock.ruleset([Path("/")], [writable], written)
+        rules = landlock.ruleset([Path("/")], [writable] if writable else [], written)
     except OSError:
         return None
     try:
@@ -49,6 +50,34 @@ def contain_this_process(writable: Path) -> str | None:
         return "landlock"
     seccomp.install(seccomp.program(code))
     return "landlock+seccomp"
+
+
+def call_contained(function: Callable[[], bytes]) -> bytes:
+    """What `function` returns in a child of this process, contained as far as possible there.
+
+    Nothing else comes back: what it did to its memory ends with it. `OSError` when it did not
+    return, whatever the reason.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            contain_this_process()
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(function())
+            status = 0
+        finally:  # whatever was raised: nothing of the parent's may go on in here
+            os._exit(status)
+    try:
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            data = pipe.read()
+    finally:
+        _, ended = os.waitpid(child, 0)
+    if ended != 0:
+        raise OSError(f"a contained process ended with status {os.waitstatus_to_exitcode(ended)}")
+    return data
 
 
 def _has_threads() -> bool:

@@ -16,6 +16,7 @@ from plain_user import in_child
 
 from tilewright.sandbox import (
     Limits,
+    call_contained,
     contain_this_process,
     find_sandbox,
     landlock,
@@ -122,6 +123,29 @@ def test_it_still_contains_others(folder: Path, plain: bool) -> None:
     assert name.startswith("landlock+seccomp")
     assert user != 0 or "+uid" not in name
     assert list((folder / "scratch").iterdir()) == []
+
+
+def test_a_contained_call_returns_bytes_and_nothing_else(folder: Path) -> None:
+    kept = []
+
+    def function() -> bytes:
+        kept.append("lost with the child")
+        assert (folder / "kept").read_text() == "kept"
+        return bytes([reached("a file that is there", folder), reached("a connection", folder)])
+
+    assert call_contained(function) == bytes([False, False])
+    assert kept == []
+    assert (folder / "kept").read_text() == "kept"
+    assert len(call_contained(lambda: bytes(1 << 20))) == 1 << 20
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda: os._exit(3), lambda: 1 / 0, lambda: os.kill(os.getpid(), 9), lambda: "text"],
+)
+def test_a_contained_call_that_does_not_return(function: Callable[[], bytes]) -> None:
+    with pytest.raises(OSError, match=r"a contained process ended with status -?\d"):
+        call_contained(function)
 
 
 def test_a_process_with_threads_is_not_said_to_be_contained(folder: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from tilewright.core.codec import from_json, to_json
 from tilewright.core.records import (
+    Artifact,
     Candidate,
     ExternalResult,
     Failed,
@@ -16,8 +19,9 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
 from tilewright.parts import inputs
-from tilewright.parts.cases import Cases
+from tilewright.parts.cases import Case, Cases
 from tilewright.parts.problem import Problem
+from tilewright.sandbox import call_contained
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.settings import EvaluationSettings
 
@@ -99,7 +103,6 @@ class KernelTask:
     def _correct_run(self, source: str) -> CorrectRun | Failed:
         """The timed run's inputs, and what the embedded simulator makes of them."""
         from tilewright.targets.gemmini.external.program import CorrectRun
-        from tilewright.targets.gemmini.simulator import Simulator
 
         builder, _, _ = self.evaluator
         artifact = builder.build(Candidate(source))
@@ -107,18 +110,38 @@ class KernelTask:
             return artifact
         cases = Cases(self.workload, self._problem, self._settings.input_seed)
         case = cases[self._settings.checks]
-        simulator = Simulator(self._instance, self.workload, self._settings)
-        result = simulator.run(artifact, case, "check")
-        if isinstance(result, Failed):
-            return result
+        final = self._simulated(artifact, case)
+        if isinstance(final, Failed):
+            return final
         arguments = self.workload.arguments
         names = [a.name for a in arguments]
         return CorrectRun(
             initial=[case.initial[name] for name in names],
-            final=result.outputs,
+            final=final,
             within_tolerance=[a.is_written and a.dtype.startswith("float") for a in arguments],
             mismatch=lambda final: case.mismatch(dict(zip(names, final, strict=True))),
         )
+
+    def _simulated(self, artifact: Artifact, case: Case) -> list[bytes] | Failed:
+        """All arguments after a run in a contained process: no binary runs in a user's command."""
+        from tilewright.targets.gemmini.simulator import Simulator
+
+        simulator = Simulator(self._instance, self.workload, self._settings)
+
+        def run() -> bytes:
+            result = simulator.run(artifact, case, "check")
+            if isinstance(result, Failed):
+                return json.dumps({"failed": to_json(result)}).encode()
+            return json.dumps({"final": [data.hex() for data in result.outputs]}).encode()
+
+        try:
+            answer = json.loads(call_contained(run))
+        except OSError as error:
+            return Failed("check", "crash", f"the simulation did not end: {error}.")
+        if "failed" in answer:
+            failed: Failed = from_json(answer["failed"])
+            return failed
+        return [bytes.fromhex(data) for data in answer["final"]]
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
