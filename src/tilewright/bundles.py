@@ -21,7 +21,7 @@ from tilewright.core.records import Candidate, Failed, Measured, Outcome, RunRec
 from tilewright.core.roles import Attackable, Floored
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.preflight.examine import refusal
-from tilewright.evaluation.screening import SAME_LATENCY, below_floor
+from tilewright.evaluation.screening import allowed_difference, below_floor
 from tilewright.run import baselines, confirmed, open_project
 from tilewright.storage.bundle_file import pack, unpack
 from tilewright.verification import attack, recheck
@@ -186,6 +186,7 @@ def _compare(
     if not rows[-1].same and "workload.toml" not in document["files"]:
         reasons.append("the workload of this name is another one here")
     latencies: list[float] = []
+    allowed: list[float] = []
     for name, was, now in zip(("starting kernel", "winner"), recorded, here, strict=True):
         shown = f"{was.latency:g} {was.unit}"
         if isinstance(now, Failed):
@@ -197,13 +198,14 @@ def _compare(
         rows.append(Row(name, shown, f"{now.latency:g} {now.unit}", off == 0, same_machine))
         digests = was.artifact_digest[:16], now.artifact_digest[:16]
         rows.append(Row(f"{name}'s binary", *digests, digests[0] == digests[1]))
-        if same_machine and off > SAME_LATENCY:
+        allowed.append(allowed_difference(was, now))
+        if same_machine and off > allowed[-1]:
             reasons.append(f"the {name} takes {now.latency:g} {now.unit} here, not {was.latency:g}")
     claimed = recorded[0].latency / recorded[1].latency
     reached = latencies[0] / latencies[1] if len(latencies) == 2 else None
     shown = f"{reached:.3f}x" if reached else "none"
     rows.append(Row("speedup", f"{claimed:.3f}x", shown, shown == f"{claimed:.3f}x", True))
-    if reached is not None and reached < claimed * (1 - SAME_LATENCY):
+    if reached is not None and reached < claimed * (1 - max(allowed)):
         reasons.append(f"the speedup is {reached:.3f}x here, not {claimed:.3f}x")
     name = opened.task.workload.name
     return Verification(name, tuple(rows), tuple(reasons), claimed, reached)

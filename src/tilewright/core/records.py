@@ -279,7 +279,8 @@ class Measured:
     kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
     says in words what costs most and where, for whoever proposes the next step. `sandbox` names
     what contained whatever was built or run natively, empty where the target names none.
-    `warnings` are sentences on what may make the result differ on hardware.
+    `warnings` are sentences on what may make the result differ on hardware. `noise` is half the
+    interquartile range of a measured latency's samples over their median, 0 where it repeats.
     """
 
     latency: float
@@ -294,6 +295,7 @@ class Measured:
     feedback: str = ""
     sandbox: str = ""
     warnings: tuple[str, ...] = ()
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,13 +114,18 @@ def below_floor(outcome: Outcome, floor: Floor | None) -> Outcome:
     return Failed("measure", "invalid", log, sandbox=outcome.sandbox)
 
 
+def allowed_difference(first: Measured, again: Measured) -> float:
+    """By how much two evaluations of a kernel may differ, relative to the latency, and agree."""
+    return SAME_LATENCY + first.noise + again.noise
+
+
 def refutation(measured: Measured, again: Outcome) -> Failed | None:
     """Why a second evaluation does not bear out the first, or None if it does."""
     first = f"{measured.latency:g} {measured.unit}"
     if isinstance(again, Failed):
         log = f"{first} was not confirmed on fresh inputs: {again.stage}, {again.kind}: {again.log}"
         return replace(again, stage="measure", kind="unconfirmed", log=log, bound=None)
-    if again.latency <= measured.latency * (1 + SAME_LATENCY):
+    if again.latency <= measured.latency * (1 + allowed_difference(measured, again)):
         return None
     log = f"{first} was not confirmed: rebuilt, on fresh inputs, it takes {again.latency:g}."
     return Failed("measure", "unconfirmed", log, sandbox=again.sandbox)

@@ -216,6 +216,7 @@ class NativeRunner:
             artifact_digest=artifact.digest,
             feedback=feedback,
             warnings=timed.warnings,
+            noise=timed.noise,
         )
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from tilewright.core.records import Failed, Stage
 from tilewright.native.machine import measuring_core
 from tilewright.native.process import KernelProcess
-from tilewright.parts import inputs
 from tilewright.parts.cases import Case
 from tilewright.parts.inputs import Array
 from tilewright.timing import Comparison, TimingPlan, Variant, compare, exclusive, measure_pairs
@@ -35,9 +34,10 @@ SESSIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A kernel's median seconds, the numbers behind them, and sentences on what is doubtful."""
+    """A kernel's median seconds, their relative spread, further numbers, and what is doubtful."""
 
     latency_s: float
+    noise: float
     details: Mapping[str, float]
     warnings: tuple[str, ...]
 
@@ -79,10 +79,7 @@ class TimedKernel:
     def _fresh(self) -> Case:
         """The case's values at other positions: no call sees an array that another one saw."""
         initial = {
-            a.name: self._rolled(self._case.initial[a.name])
-            if a.is_given
-            else inputs.poison(a, self._rng)
-            for a in self._case.workload.arguments
+            a.name: self._rolled(self._case.initial[a.name]) for a in self._case.workload.arguments
         }
         self._process.arrays.place(initial)
         return replace(self._case, initial=initial)
@@ -125,7 +122,9 @@ def _timed(
         comparison = compare(measure_pairs(time_call, plan, seed + session), plan, seed)
         if comparison.decision != "unsteady":
             break
-    return Timed(comparison.candidate_s, _details(comparison, plan), _warnings(comparison))
+    return Timed(
+        comparison.candidate_s, comparison.spread, _details(comparison, plan), _warnings(comparison)
+    )
 
 
 def _details(comparison: Comparison, plan: TimingPlan) -> dict[str, float]:
@@ -134,7 +133,6 @@ def _details(comparison: Comparison, plan: TimingPlan) -> dict[str, float]:
         "percent_of_baseline": 100 / comparison.ratio,
         "percent_of_baseline_low": 100 / comparison.high,
         "percent_of_baseline_high": 100 / comparison.low,
-        "noise_percent": 100 * comparison.spread,
         "timed_pairs": float(plan.pairs),
     }
 

@@ -1,0 +1,77 @@
+"""The built-in proposer: rewriting, by what the target's kernels are made of.
+
+Kernels that command an accelerator go to the rewriter of commands, plain C goes to the one of loop
+nests. A target says which by declaring commands, or none.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    LeftAlone,
+    Plan,
+    TargetBrief,
+    Trial,
+)
+from tilewright.proposers.normal_form import normal_form
+
+if TYPE_CHECKING:
+    from tilewright.proposers.loops.proposer import LoopProposer
+    from tilewright.proposers.rewriter.proposer import RewriterProposer
+
+NAME = "builtin"
+
+
+class BuiltinProposer:
+    """Needs no key and no model; deterministic for a seed."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        self._asked: RewriterProposer | LoopProposer | None = None
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """Up to `count` distinct plans."""
+        return self._for(brief.target).plan(brief, parent, history, count, seed)
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """Candidates that carry out a plan of this proposer."""
+        return self._for(brief.target).implement(brief, parent, plan, count, seed)
+
+    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+        """The code it will not change, and why."""
+        return self._for(target).left_alone(target, source)
+
+    def normalize(self, source: str) -> str:
+        """The form of the rewriter that was asked last."""
+        return self._asked.normalize(source) if self._asked is not None else normal_form(source)
+
+    def _for(self, target: TargetBrief) -> RewriterProposer | LoopProposer:
+        self._asked = self._of_commands if target.commands else self._of_loops
+        return self._asked
+
+    @cached_property
+    def _of_commands(self) -> RewriterProposer:
+        from tilewright.proposers.rewriter import create_proposer
+
+        return create_proposer()
+
+    @cached_property
+    def _of_loops(self) -> LoopProposer:
+        from tilewright.proposers.loops.proposer import LoopProposer
+
+        return LoopProposer(NAME)
+
+
+def create_proposer() -> BuiltinProposer:
+    """The entry point; a rewriter is imported only when it is asked."""
+    return BuiltinProposer()

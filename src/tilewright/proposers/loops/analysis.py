@@ -1,0 +1,216 @@
+"""What a loop changes, what it carries from one iteration to the next, and whether that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Number,
+    Statement,
+    Type,
+    Var,
+    expressions,
+    statements,
+    walk,
+)
+
+_KINDS: Mapping[str, str] = {
+    "fmaxf": "most", "v_max": "most", "fminf": "least", "v_min": "least",
+}  # fmt: skip
+
+
+class NotApplicableError(Exception):
+    """A rewrite does not fit a place, or cannot be shown to keep the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A variable that a loop only adds to (`sum`), or keeps the largest or least of."""
+
+    name: str
+    kind: str
+    type: Type
+
+
+def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
+    """Types of the variables that are declared where loop `number` begins."""
+    count = -1
+
+    def search(body: tuple[Statement, ...], known: dict[str, Type]) -> dict[str, Type] | None:
+        nonlocal count
+        known = dict(known)
+        for statement in body:
+            if isinstance(statement, Declare) and not statement.sizes:
+                known[statement.name] = statement.type
+            elif isinstance(statement, For):
+                count += 1
+                if count == number:
+                    return known
+                found = search(statement.body, {**known, statement.variable: "int"})
+                if found is not None:
+                    return found
+        return None
+
+    return search(kernel.body, {}) or {}
+
+
+def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
+    """Variables that statements declare, at any depth; `NotApplicableError` for arrays."""
+    found: dict[str, Type] = {}
+    for statement in statements(body):
+        if isinstance(statement, Declare):
+            if statement.sizes:
+                raise NotApplicableError(f"the array {statement.name} is declared in the loop")
+            found[statement.name] = statement.type
+    return found
+
+
+def changed_by(loop: For) -> set[str]:
+    """Variables that take several values while a loop runs: its own, and what its body assigns."""
+    found = {loop.variable}
+    for statement in statements(loop.body):
+        if isinstance(statement, For):
+            found.add(statement.variable)
+        elif isinstance(statement, Declare):
+            found.add(statement.name)
+        elif isinstance(statement.target, Var):
+            found.add(statement.target.name)
+    return found
+
+
+def reductions(loop: For, types: Mapping[str, Type]) -> list[Reduction]:
+    """All that a loop carries in variables; `NotApplicableError` if something is no reduction."""
+    own = declared_in(loop.body)
+    kinds: dict[str, str] = {}
+    reads: dict[str, int] = {}
+    for expr in expressions(loop.body):
+        if isinstance(expr, Var):
+            reads[expr.name] = reads.get(expr.name, 0) + 1
+    for statement in statements(loop.body):
+        if isinstance(statement, Assign) and isinstance(statement.target, Var):
+            name = statement.target.name
+            if name in own:
+                continue
+            kind = _kind(name, statement.value)
+            if kind is None or kinds.setdefault(name, kind) != kind:
+                raise NotApplicableError(f"{name} is carried from one iteration to the next")
+            reads[name] -= 2  # as the target, and as the operand
+    for name in kinds:
+        if reads[name] or types.get(name) not in ("float", "vector"):
+            raise NotApplicableError(f"{name} is used while it is reduced")
+    return [Reduction(name, kind, types[name]) for name, kind in kinds.items()]
+
+
+def _kind(name: str, value: Expr) -> str | None:
+    """How an assigned value reduces a variable, or None."""
+    operands: tuple[Expr, ...] = ()
+    kind = None
+    if isinstance(value, Binary) and value.operator == "+":
+        operands, kind = (value.left, value.right), "sum"
+    elif isinstance(value, Call):
+        operands, kind = value.arguments, _KINDS.get(value.function)
+    if kind is None or sum(o == Var(name) for o in operands) != 1:
+        return None
+    used = sum(e == Var(name) for e in walk(value))
+    return kind if used == 1 else None
+
+
+def coefficient(expr: Expr, variable: str) -> int:
+    """By how much a subscript grows with a variable. Raises `NotApplicableError`."""
+    if isinstance(expr, Number):
+        return 0
+    if isinstance(expr, Var):
+        return int(expr.name == variable)
+    if isinstance(expr, Binary) and expr.operator in "+-":
+        sign = 1 if expr.operator == "+" else -1
+        return coefficient(expr.left, variable) + sign * coefficient(expr.right, variable)
+    if all(e != Var(variable) for e in walk(expr)):
+        return 0
+    if isinstance(expr, Binary) and expr.operator == "*":
+        for number, other in ((expr.left, expr.right), (expr.right, expr.left)):
+            if isinstance(number, Number):
+                return int(number.text) * coefficient(other, variable)
+    raise NotApplicableError("a subscript is not linear")
+
+
+def require_independent(loop: For, lanes: int) -> None:
+    """Raise unless no two iterations touch the same element of an array that the loop writes.
+
+    Shown where one subscript of all accesses to the array is the same, grows with the loop's
+    variable, and holds nothing else that the loop changes.
+    """
+    inside = changed_by(loop) - {loop.variable}
+    accesses = list(_accesses(loop.body))
+    written = {access.array for access, is_write in accesses if is_write}
+    for array in written:
+        here = [access for access, _ in accesses if access.array == array]
+        if not any(_separates(loop, here, d, inside, lanes) for d in range(_rank(here))):
+            raise NotApplicableError(f"iterations may touch the same elements of {array}")
+
+
+def _rank(accesses: list[Element | Load]) -> int:
+    return min(len(access.subscripts) for access in accesses)
+
+
+def _separates(
+    loop: For, accesses: list[Element | Load], dimension: int, inside: set[str], lanes: int
+) -> bool:
+    subscripts = {access.subscripts[dimension] for access in accesses}
+    if len(subscripts) != 1:
+        return False
+    subscript = subscripts.pop()
+    if any(isinstance(e, Var) and e.name in inside for e in walk(subscript)):
+        return False
+    try:
+        apart = abs(coefficient(subscript, loop.variable)) * loop.step
+    except NotApplicableError:
+        return False
+    is_last = all(dimension == len(access.subscripts) - 1 for access in accesses)
+    width = lanes if is_last and any(isinstance(a, Load) for a in accesses) else 1
+    return apart >= width
+
+
+def _accesses(body: tuple[Statement, ...]) -> Iterator[tuple[Element | Load, bool]]:
+    for statement in statements(body):
+        values: list[Expr] = []
+        if isinstance(statement, Declare) and statement.value is not None:
+            values = [statement.value]
+        elif isinstance(statement, Assign):
+            values = [statement.value]
+            if not isinstance(statement.target, Var):
+                yield statement.target, True
+                values += statement.target.subscripts
+        for value in values:
+            for expr in walk(value):
+                if isinstance(expr, (Element, Load)):
+                    yield expr, False
+
+
+def names_in(kernel: Kernel) -> set[str]:
+    """Every name a kernel uses."""
+    found = {p.name for p in kernel.parameters}
+    for statement in statements(kernel.body):
+        if isinstance(statement, Declare):
+            found.add(statement.name)
+        elif isinstance(statement, For):
+            found.add(statement.variable)
+    return found | {e.name for e in expressions(kernel.body) if isinstance(e, Var)}
+
+
+def fresh(base: str, taken: set[str]) -> str:
+    """A name that is not taken, like `base`; it is taken from now on."""
+    number = 1
+    while f"{base}_{number}" in taken:
+        number += 1
+    taken.add(f"{base}_{number}")
+    return f"{base}_{number}"

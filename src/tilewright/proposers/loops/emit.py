@@ -1,0 +1,85 @@
+"""From the small form back to C text."""
+
+from __future__ import annotations
+
+from tilewright.proposers.loops.functions import definitions, is_vector_function, vector_types
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Statement,
+    Var,
+    expressions,
+)
+
+_TYPES = {"int": "int", "float": "float", "vector": "vf"}
+_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+def emit(kernel: Kernel) -> str:
+    """A complete C source."""
+    called = {e.function for e in expressions(kernel.body) if isinstance(e, Call)}
+    parts = []
+    if any(not is_vector_function(name) for name in called):
+        parts.append("#include <math.h>")
+    if kernel.lanes:
+        parts.append(vector_types(kernel.lanes))
+    parts += definitions(sorted(filter(is_vector_function, called)), kernel.lanes)
+    parameters = ", ".join(
+        f"{'const ' * p.constant}float {p.name}" + "".join(f"[{n}]" for n in p.sizes)
+        for p in kernel.parameters
+    )
+    body = "\n".join(_statement(s, "  ", kernel) for s in kernel.body)
+    parts.append(f"void kernel({parameters}) {{\n{body}\n}}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _statement(statement: Statement, indent: str, kernel: Kernel) -> str:
+    if isinstance(statement, Declare):
+        sizes = "".join(f"[{n}]" for n in statement.sizes)
+        value = "" if statement.value is None else f" = {text_of(statement.value)}"
+        return f"{indent}{_TYPES[statement.type]} {statement.name}{sizes}{value};"
+    if isinstance(statement, Assign):
+        target = statement.target
+        if isinstance(target, Load):
+            left = f"*(vf *)&{text_of(Element(target.array, target.subscripts))}"
+        else:
+            left = text_of(target)
+        return f"{indent}{left} = {text_of(statement.value)};"
+    return _loop(statement, indent, kernel)
+
+
+def _loop(loop: For, indent: str, kernel: Kernel) -> str:
+    name = loop.variable
+    step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+    head = f"{indent}for (int {name} = {loop.first}; {name} < {loop.last}; {step}) {{"
+    body = [_statement(s, indent + "  ", kernel) for s in loop.body]
+    return "\n".join([head, *body, f"{indent}}}"])
+
+
+def text_of(expr: Expr, least: int = 0) -> str:
+    """C text; in brackets where its operator is weaker than `least`."""
+    if isinstance(expr, Number):
+        return expr.text
+    if isinstance(expr, Var):
+        return expr.name
+    if isinstance(expr, Element):
+        return expr.array + "".join(f"[{text_of(s)}]" for s in expr.subscripts)
+    if isinstance(expr, Load):
+        return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"
+    if isinstance(expr, Negative):
+        return f"-{text_of(expr.value, 3)}"
+    if isinstance(expr, Call):
+        return f"{expr.function}({', '.join(text_of(a) for a in expr.arguments)})"
+    assert isinstance(expr, Binary)
+    strength = _STRENGTH[expr.operator]
+    text = f"{text_of(expr.left, strength)} {expr.operator} {text_of(expr.right, strength + 1)}"
+    return f"({text})" if strength < least else text

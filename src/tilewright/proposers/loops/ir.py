@@ -1,0 +1,217 @@
+"""A small form of C: loops over whole ranges, scalars, arrays and vectors of floats.
+
+A vector is `lanes` floats; `Load` is the one that begins at an element of an array. Everything is
+frozen, so that rewrites share what they leave alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+Type = Literal["int", "float", "vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal as it is written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A scalar or vector variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of an array."""
+
+    array: str
+    subscripts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The vector that begins at an element; as a target, where it is stored."""
+
+    array: str
+    subscripts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """-value."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """left operator right, for + - * /."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the mathematical library or of `functions.py`."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+Expr: TypeAlias = Number | Var | Element | Load | Negative | Binary | Call
+Target: TypeAlias = Var | Element | Load
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A variable, or an array of floats with constant sizes."""
+
+    type: Type
+    name: str
+    sizes: tuple[int, ...] = ()
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """target = value."""
+
+    target: Target
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """for (int variable = first; variable < last; variable += step); `first` and `last` constant.
+
+    The last iteration may begin at most `step` before `last`: no iteration reaches over it.
+    """
+
+    variable: str
+    first: int
+    last: int
+    step: int
+    body: tuple[Statement, ...]
+
+    @property
+    def trips(self) -> int:
+        """Iterations."""
+        return max(0, -(-(self.last - self.first) // self.step))
+
+
+Statement: TypeAlias = Declare | Assign | For
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of the kernel, with all its sizes."""
+
+    name: str
+    sizes: tuple[int, ...]
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A whole kernel; `lanes` is the length of its vectors, 0 before there are any."""
+
+    parameters: tuple[Parameter, ...]
+    body: tuple[Statement, ...]
+    lanes: int = 0
+
+
+def parts(expr: Expr) -> tuple[Expr, ...]:
+    """What an expression is made of."""
+    if isinstance(expr, (Element, Load)):
+        return expr.subscripts
+    if isinstance(expr, Negative):
+        return (expr.value,)
+    if isinstance(expr, Binary):
+        return (expr.left, expr.right)
+    return expr.arguments if isinstance(expr, Call) else ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """An expression and all it is made of."""
+    yield expr
+    for part in parts(expr):
+        yield from walk(part)
+
+
+def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `change` applied to each of its parts, from the inside out."""
+    if isinstance(expr, (Element, Load)):
+        subscripts = tuple(changed(s, change) for s in expr.subscripts)
+        expr = replace(expr, subscripts=subscripts)
+    elif isinstance(expr, Negative):
+        expr = Negative(changed(expr.value, change))
+    elif isinstance(expr, Binary):
+        expr = Binary(expr.operator, changed(expr.left, change), changed(expr.right, change))
+    elif isinstance(expr, Call):
+        expr = Call(expr.function, tuple(changed(a, change) for a in expr.arguments))
+    return change(expr)
+
+
+def changed_in(statement: Statement, change: Callable[[Expr], Expr]) -> Statement:
+    """The statement with `change` applied to all its expressions, targets included."""
+    if isinstance(statement, Declare):
+        value = None if statement.value is None else changed(statement.value, change)
+        return replace(statement, value=value)
+    if isinstance(statement, Assign):
+        target = changed(statement.target, change)
+        assert isinstance(target, (Var, Element, Load))
+        return Assign(target, changed(statement.value, change))
+    return replace(statement, body=tuple(changed_in(s, change) for s in statement.body))
+
+
+def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, those of loops behind the loop."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For):
+            yield from statements(statement.body)
+
+
+def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
+    """All expressions of statements with all they are made of, targets included."""
+    for statement in statements(body):
+        if isinstance(statement, Declare) and statement.value is not None:
+            yield from walk(statement.value)
+        elif isinstance(statement, Assign):
+            yield from walk(statement.target)
+            yield from walk(statement.value)
+
+
+def loops(kernel: Kernel) -> list[For]:
+    """All loops in textual order; a loop's number is its place here."""
+    return [s for s in statements(kernel.body) if isinstance(s, For)]
+
+
+def with_loop(kernel: Kernel, number: int, new: tuple[Statement, ...]) -> Kernel:
+    """The kernel with other statements in place of loop `number`."""
+    count = -1
+
+    def visit(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        nonlocal count
+        found: list[Statement] = []
+        for statement in body:
+            if isinstance(statement, For):
+                count += 1
+                if count == number:
+                    found += new
+                    count += sum(isinstance(s, For) for s in statements(statement.body))
+                    continue
+                statement = replace(statement, body=visit(statement.body))
+            found.append(statement)
+        return tuple(found)
+
+    return replace(kernel, body=visit(kernel.body))

@@ -1,0 +1,252 @@
+"""From C text to the small form; whatever it does not know is refused with its line."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+import tree_sitter_c
+from tree_sitter import Language, Node, Parser
+
+from tilewright.core.errors import InputError
+from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Parameter,
+    Statement,
+    Type,
+    Var,
+)
+
+_TYPES: dict[str, Type] = {"int": "int", "float": "float", "vf": "vector"}
+_COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
+
+
+class UnsupportedError(InputError):
+    """A construct that the small form does not have; `line` is its own."""
+
+    def __init__(self, node: Node, what: str) -> None:
+        self.line = node.start_point[0] + 1
+        self.what = what
+        super().__init__(f"line {self.line}: {what}.")
+
+
+@lru_cache(maxsize=128)
+def parse(source: str) -> Kernel:
+    """The kernel of a source. Raises `UnsupportedError`."""
+    root = _parser().parse(source.encode()).root_node
+    if root.has_error:
+        raise UnsupportedError(root, "this is not C that can be read")
+    lanes, found = 0, None
+    for node in root.named_children:
+        if node.type == "type_definition":
+            lanes = _lanes(node) or lanes
+        elif node.type == "function_definition":
+            name = _function_name(node)
+            if name == "kernel":
+                found = node
+            elif not is_vector_function(name):
+                raise UnsupportedError(node, f"the function {name} is not known")
+        elif node.type not in ("preproc_include", "comment"):
+            raise UnsupportedError(node, "only functions may stand here")
+    if found is None:
+        raise UnsupportedError(root, "there is no function named kernel")
+    return Kernel(_parameters(found), _body(_field(found, "body")), lanes)
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_c.language()))
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode()
+
+
+def _field(node: Node, name: str) -> Node:
+    found = node.child_by_field_name(name)
+    if found is None:
+        raise UnsupportedError(node, f"{_text(node)[:40]!r} is not complete")
+    return found
+
+
+def _lanes(node: Node) -> int:
+    """Of the type of float vectors, as this package writes it."""
+    text = _text(node)
+    if "vector_size(" not in text or " vf " not in text:
+        return 0
+    return int(text.partition("vector_size(")[2].partition(")")[0]) // 4
+
+
+def _function_name(node: Node) -> str:
+    declarator = _field(node, "declarator")
+    while declarator.type != "identifier":
+        declarator = _field(declarator, "declarator")
+    return _text(declarator)
+
+
+def _parameters(function: Node) -> tuple[Parameter, ...]:
+    found = []
+    for node in _field(_field(function, "declarator"), "parameters").named_children:
+        if _text(_field(node, "type")) != "float":
+            raise UnsupportedError(node, "only arrays of floats are known")
+        name, sizes = _declarator(_field(node, "declarator"))
+        if not sizes:
+            raise UnsupportedError(node, f"the sizes of {name} are not given")
+        found.append(Parameter(name, sizes, _text(node).startswith("const ")))
+    return tuple(found)
+
+
+def _declarator(node: Node) -> tuple[str, tuple[int, ...]]:
+    """Name and sizes."""
+    sizes: list[int] = []
+    while node.type == "array_declarator":
+        sizes.insert(0, _constant(_field(node, "size")))
+        node = _field(node, "declarator")
+    if node.type != "identifier":
+        raise UnsupportedError(node, f"{_text(node)!r} is no plain variable or array")
+    return _text(node), tuple(sizes)
+
+
+def _body(node: Node) -> tuple[Statement, ...]:
+    if node.type != "compound_statement":
+        return tuple(_statement(node))
+    return tuple(s for child in node.named_children for s in _statement(child))
+
+
+def _statement(node: Node) -> list[Statement]:
+    if node.type == "comment":
+        return []
+    if node.type == "declaration":
+        return _declaration(node)
+    if node.type == "for_statement":
+        return [_loop(node)]
+    if node.type == "expression_statement" and node.named_children:
+        return [_assignment(node.named_children[0])]
+    raise UnsupportedError(node, f"{_text(node).splitlines()[0]!r} is no loop and no assignment")
+
+
+def _declaration(node: Node) -> list[Statement]:
+    kind = _TYPES.get(_text(_field(node, "type")))
+    qualified = [
+        c for c in node.children if c.type in ("storage_class_specifier", "type_qualifier")
+    ]
+    if kind is None or qualified:
+        raise UnsupportedError(node, "only plain int, float and vf variables are known")
+    found: list[Statement] = []
+    for declarator in node.children_by_field_name("declarator"):
+        value = None
+        if declarator.type == "init_declarator":
+            value = _expression(_field(declarator, "value"))
+            declarator = _field(declarator, "declarator")
+        name, sizes = _declarator(declarator)
+        found.append(Declare(kind, name, sizes, value))
+    return found
+
+
+def _assignment(node: Node) -> Assign:
+    if node.type != "assignment_expression":
+        raise UnsupportedError(node, f"{_text(node)!r} is no assignment")
+    target = _expression(_field(node, "left"))
+    if not isinstance(target, (Var, Element, Load)):
+        raise UnsupportedError(node, f"{_text(_field(node, 'left'))!r} cannot be assigned")
+    value = _expression(_field(node, "right"))
+    operator = _text(_field(node, "operator"))
+    if operator in _COMPOUND:
+        value = Binary(_COMPOUND[operator], target, value)
+    elif operator != "=":
+        raise UnsupportedError(node, f"the operator {operator} is not known")
+    return Assign(target, value)
+
+
+def _loop(node: Node) -> For:
+    first = _field(node, "initializer")
+    if first.type != "declaration" or _text(_field(first, "type")) != "int":
+        raise UnsupportedError(node, "only loops that declare an int are known")
+    declared = _field(first, "declarator")
+    name = _text(_field(declared, "declarator"))
+    condition, update = _field(node, "condition"), _field(node, "update")
+    if _text(_field(condition, "operator")) != "<" or _text(_field(condition, "left")) != name:
+        raise UnsupportedError(node, f"only loops while {name} < a constant are known")
+    begin = _constant(_field(declared, "value"))
+    last, step = _constant(_field(condition, "right")), _step(update, name)
+    body = _body(_field(node, "body"))
+    return For(name, begin, last, step, body)
+
+
+def _step(update: Node, name: str) -> int:
+    if update.type == "update_expression" and _text(update) in (f"{name}++", f"++{name}"):
+        return 1
+    if update.type == "assignment_expression" and _text(_field(update, "operator")) == "+=":
+        step = _constant(_field(update, "right"))
+        if _text(_field(update, "left")) == name and step > 0:
+            return step
+    raise UnsupportedError(update, f"{_text(update)!r} is no constant step of {name}")
+
+
+def _constant(node: Node) -> int:
+    try:
+        return int(_text(node))
+    except ValueError:
+        raise UnsupportedError(node, f"{_text(node)!r} is no whole number") from None
+
+
+def _expression(node: Node) -> Expr:
+    if node.type == "parenthesized_expression":
+        return _expression(node.named_children[0])
+    if node.type == "identifier":
+        return Var(_text(node))
+    if node.type == "number_literal":
+        return Number(_text(node))
+    if node.type == "subscript_expression":
+        return Element(*_subscripts(node))
+    if node.type == "unary_expression" and _text(_field(node, "operator")) == "-":
+        return Negative(_expression(_field(node, "argument")))
+    if node.type == "binary_expression" and _text(_field(node, "operator")) in "+-*/":
+        left, right = _expression(_field(node, "left")), _expression(_field(node, "right"))
+        return Binary(_text(_field(node, "operator")), left, right)
+    if node.type == "pointer_expression":
+        return _load(node)
+    if node.type == "call_expression":
+        return _call(node)
+    raise UnsupportedError(node, f"the expression {_text(node)!r} is not known")
+
+
+def _subscripts(node: Node) -> tuple[str, tuple[Expr, ...]]:
+    found: list[Expr] = []
+    while node.type == "subscript_expression":
+        found.insert(0, _expression(_field(node, "index")))
+        node = _field(node, "argument")
+    if node.type != "identifier":
+        raise UnsupportedError(node, f"{_text(node)!r} is no array")
+    return _text(node), tuple(found)
+
+
+def _load(node: Node) -> Load:
+    """*(vf *)&array[...], with or without const."""
+    cast_node = node.named_children[-1]
+    if cast_node.type == "cast_expression" and _text(_field(cast_node, "type")) in (
+        "const vf *",
+        "vf *",
+    ):
+        address = _field(cast_node, "value")
+        if address.type == "pointer_expression" and _text(address).startswith("&"):
+            return Load(*_subscripts(address.named_children[-1]))
+    raise UnsupportedError(node, f"the pointer {_text(node)!r} is not known")
+
+
+def _call(node: Node) -> Call:
+    name = _text(_field(node, "function"))
+    if name not in VECTOR_OF and not is_vector_function(name):
+        raise UnsupportedError(node, f"the function {name} is not known")
+    arguments = _field(node, "arguments").named_children
+    return Call(name, tuple(_expression(a) for a in arguments))

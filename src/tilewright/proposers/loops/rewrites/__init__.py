@@ -1,0 +1,1 @@
+"""One module per rewrite; each shows a kernel before and after."""

@@ -1,0 +1,65 @@
+"""Divide once: multiply by the reciprocal of what does not change in a loop.
+
+Before::
+
+    for (int c = 0; c < 1024; c++) Y[r][c] = Y[r][c] / sum;
+
+After::
+
+    float over_1 = 1.0f / sum;
+    for (int c = 0; c < 1024; c++) Y[r][c] = Y[r][c] * over_1;
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import (
+    NotApplicableError,
+    changed_by,
+    fresh,
+    names_in,
+    visible_types,
+)
+from tilewright.proposers.loops.ir import (
+    Binary,
+    Declare,
+    Expr,
+    Kernel,
+    Number,
+    Statement,
+    Var,
+    changed_in,
+    loops,
+    with_loop,
+)
+
+
+def reciprocal(kernel: Kernel, number: int) -> Kernel:
+    """The kernel with the divisions in loop `number` replaced. Raises `NotApplicableError`."""
+    loop = loops(kernel)[number]
+    types, inside = visible_types(kernel, number), changed_by(loop)
+    taken = names_in(kernel)
+    names: dict[Expr, str] = {}
+
+    def change(expr: Expr) -> Expr:
+        if not isinstance(expr, Binary) or expr.operator != "/":
+            return expr
+        divisor = expr.right
+        if isinstance(divisor, Var):
+            if divisor.name in inside or types.get(divisor.name) != "float":
+                return expr
+        elif not (isinstance(divisor, Number) and divisor.text.endswith("f")):
+            return expr
+        if divisor not in names:
+            names[divisor] = fresh("over", taken)
+        return Binary("*", expr.left, Var(names[divisor]))
+
+    body = tuple(changed_in(s, change) for s in loop.body)
+    if not names:
+        raise NotApplicableError("nothing is divided by what stays the same")
+    new: list[Statement] = [
+        Declare("float", name, (), Binary("/", Number("1.0f"), divisor))
+        for divisor, name in names.items()
+    ]
+    return with_loop(kernel, number, (*new, replace(loop, body=body)))

@@ -1,0 +1,108 @@
+"""Unroll a loop; each copy of a reduction gets an accumulator of its own.
+
+Before::
+
+    for (int c = 0; c < 992; c += 16) sum = sum + *(const vf *)&X[r][c];
+
+After (2 copies)::
+
+    vf sum_1 = v_splat(0.0f);
+    for (int c = 0; c < 992; c += 32) {
+      sum = sum + *(const vf *)&X[r][c];
+      sum_1 = sum_1 + *(const vf *)&X[r][c + 16];
+    }
+    sum = sum + sum_1;
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import (
+    NotApplicableError,
+    Reduction,
+    declared_in,
+    fresh,
+    names_in,
+    reductions,
+    visible_types,
+)
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Declare,
+    Expr,
+    For,
+    Kernel,
+    Number,
+    Statement,
+    Var,
+    changed_in,
+    loops,
+    with_loop,
+)
+
+_FUNCTIONS = {
+    ("most", "float"): "fmaxf", ("least", "float"): "fminf",
+    ("most", "vector"): "v_max", ("least", "vector"): "v_min",
+}  # fmt: skip
+
+
+def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
+    """The kernel with loop `number` unrolled. Raises `NotApplicableError`."""
+    loop = loops(kernel)[number]
+    if loop.trips < copies or any(isinstance(s, For) for s in loop.body):
+        raise NotApplicableError("the loop has too few iterations, or loops inside")
+    found = reductions(loop, visible_types(kernel, number))
+    taken = names_in(kernel)
+    before: list[Statement] = []
+    body: list[Statement] = list(loop.body)
+    after: list[Statement] = []
+    for copy in range(1, copies):
+        names = {r.name: fresh(r.name, taken) for r in found}
+        for r in found:
+            before.append(Declare(r.type, names[r.name], (), _identity(r)))
+            after.append(Assign(Var(r.name), _joined(r, names[r.name])))
+        body += copied(loop, copy, names, taken)
+    main = loop.first + loop.trips // copies * copies * loop.step
+    new = [*before, replace(loop, last=main, step=copies * loop.step, body=tuple(body)), *after]
+    if loop.trips % copies:
+        new.append(replace(loop, first=main))
+    return with_loop(kernel, number, tuple(new))
+
+
+def copied(loop: For, copy: int, names: dict[str, str], taken: set[str]) -> list[Statement]:
+    """The body as it is `copy` iterations later, with names of its own for what it declares."""
+    own = {name: fresh(name, taken) for name in declared_in(loop.body)}
+    renamed = {**names, **own}
+    later = Binary("+", Var(loop.variable), Number(str(copy * loop.step)))
+
+    def change(expr: Expr) -> Expr:
+        if expr == Var(loop.variable):
+            return later
+        return Var(renamed[expr.name]) if isinstance(expr, Var) and expr.name in renamed else expr
+
+    return [_redeclared(changed_in(s, change), own) for s in loop.body]
+
+
+def _redeclared(statement: Statement, names: dict[str, str]) -> Statement:
+    if isinstance(statement, Declare):
+        return replace(statement, name=names[statement.name])
+    if isinstance(statement, For):
+        return replace(statement, body=tuple(_redeclared(s, names) for s in statement.body))
+    return statement
+
+
+def _identity(reduction: Reduction) -> Expr:
+    if reduction.kind != "sum":
+        return Var(reduction.name)
+    zero = Number("0.0f")
+    return Call("v_splat", (zero,)) if reduction.type == "vector" else zero
+
+
+def _joined(reduction: Reduction, other: str) -> Expr:
+    if reduction.kind == "sum":
+        return Binary("+", Var(reduction.name), Var(other))
+    function = _FUNCTIONS[reduction.kind, reduction.type]
+    return Call(function, (Var(reduction.name), Var(other)))

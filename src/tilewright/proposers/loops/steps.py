@@ -1,0 +1,73 @@
+"""Single steps: a technique at a loop, as text, as a sentence, and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
+from tilewright.proposers.loops.rewrites.unroll import unroll
+from tilewright.proposers.loops.rewrites.vectorise import vectorise
+
+_APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
+    "vectorise": vectorise,
+    "accumulators": unroll,
+    "jam": jam,
+    "reciprocal": lambda kernel, loop, _: reciprocal(kernel, loop),
+}
+TECHNIQUES = tuple(_APPLY)
+_FACTORS = {"accumulators": (2, 4, 8), "jam": (2, 3, 4, 6, 8), "reciprocal": (0,)}
+_SENTENCES = {
+    "vectorise": "vectorise the loop over {variable} with {factor} lanes",
+    "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator each",
+    "jam": "unroll the loop over {variable} {factor} times and jam the loops inside",
+    "reciprocal": "multiply by reciprocals in the loop over {variable}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A technique at loop number `loop` in textual order; `factor` are lanes or copies."""
+
+    technique: str
+    loop: int
+    factor: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.technique} {self.loop} {self.factor}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Inverse of `str`. Raises `ValueError`."""
+        technique, loop, factor = text.split()
+        if technique not in _APPLY:
+            raise ValueError(f"unknown technique {technique}")
+        return cls(technique, int(loop), int(factor))
+
+    def apply(self, kernel: Kernel) -> Kernel:
+        """The kernel after the step. Raises `NotApplicableError`."""
+        if self.loop >= len(loops(kernel)):
+            raise NotApplicableError("there is no such loop")
+        return _APPLY[self.technique](kernel, self.loop, self.factor)
+
+    def sentence(self, kernel: Kernel) -> str:
+        """What the step does to `kernel`."""
+        variable = loops(kernel)[self.loop].variable
+        text = _SENTENCES[self.technique].format(variable=variable, factor=self.factor)
+        return f"{text} (loop {self.loop + 1})"
+
+
+def steps_of(kernel: Kernel, technique: str, lanes: int) -> Iterator[tuple[Step, Kernel]]:
+    """Every place where a technique applies, with the kernel after it."""
+    factors = _FACTORS.get(technique, (lanes,))
+    for number in range(len(loops(kernel))):
+        for factor in factors:
+            step = Step(technique, number, factor)
+            try:
+                yield step, step.apply(kernel)
+            except NotApplicableError:
+                continue

@@ -1,0 +1,33 @@
+"""The built-in proposer keeps its contract on plain C kernels too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.core.plugins import load_proposer
+from tilewright.core.records import Brief, Candidate, Measured, Trial, Verdict
+from tilewright.core.roles import Proposer, Task
+from tilewright.targets.host_c import create_target
+from tilewright.testing.proposer import ProposerContract
+
+
+class TestBuiltinOnLoops(ProposerContract):
+    @pytest.fixture
+    def proposer(self) -> Proposer:
+        return load_proposer("builtin")
+
+    @pytest.fixture(
+        params=["softmax-16x100", "layernorm-16x96", "attention-32x64", "gemm-32x40x24"]
+    )
+    def task(self, request: pytest.FixtureRequest) -> Task:
+        return create_target().open(request.param, {})
+
+    @pytest.fixture
+    def brief(self, task: Task) -> Brief:
+        target = create_target().brief()
+        return Brief(task.workload, target, target.menu, iteration=1, iterations=15)
+
+    @pytest.fixture
+    def parent(self, task: Task) -> Trial:
+        outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
+        return Trial(0, 0, Candidate(task.start), outcome)

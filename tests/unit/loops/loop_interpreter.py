@@ -1,0 +1,113 @@
+"""Runs kernels of the small form in float64, vectors as numpy arrays: what rewrites must keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Statement,
+    Var,
+)
+
+_FUNCTIONS: dict[str, Any] = {
+    "expf": np.exp, "v_exp": np.exp, "sqrtf": np.sqrt, "v_sqrt": np.sqrt,
+    "fabsf": np.abs, "v_abs": np.abs, "fmaxf": np.maximum, "v_max": np.maximum,
+    "fminf": np.minimum, "v_min": np.minimum, "v_sum": np.sum, "v_most": np.max,
+    "v_least": np.min,
+}  # fmt: skip
+
+
+class Interpreter:
+    """Arrays by name; written in place. Reading what was never written gives not-a-number."""
+
+    def __init__(self, kernel: Kernel, arrays: dict[str, np.ndarray]) -> None:
+        self.kernel = kernel
+        self.arrays = dict(arrays)
+        self.values: dict[str, Any] = {}
+
+    def run(self) -> dict[str, np.ndarray]:
+        self._body(self.kernel.body)
+        return self.arrays
+
+    def _body(self, body: tuple[Statement, ...]) -> None:
+        for statement in body:
+            if isinstance(statement, For):
+                for i in range(statement.first, statement.last, statement.step):
+                    assert i + statement.step <= max(statement.last, i + 1) or statement.step == 1
+                    self.values[statement.variable] = i
+                    self._body(statement.body)
+            elif isinstance(statement, Declare):
+                if statement.sizes:
+                    self.arrays[statement.name] = np.full(statement.sizes, np.nan)
+                else:
+                    value = np.nan if statement.value is None else self._value(statement.value)
+                    self._set(statement.name, statement.type, value)
+            else:
+                self._assign(statement)
+
+    def _set(self, name: str, kind: str, value: Any) -> None:
+        assert (np.ndim(value) == 1) == (kind == "vector"), (name, kind)
+        self.values[name] = value
+
+    def _assign(self, statement: Assign) -> None:
+        target, value = statement.target, self._value(statement.value)
+        if isinstance(target, Var):
+            assert np.ndim(value) == np.ndim(self.values[target.name]), target.name
+            self.values[target.name] = value
+        elif isinstance(target, Load):
+            assert np.ndim(value) == 1
+            self._vector(target)[:] = value
+        else:
+            assert np.ndim(value) == 0
+            self.arrays[target.array][self._place(target.subscripts)] = value
+
+    def _vector(self, load: Load) -> np.ndarray:
+        *outer, last = self._place(load.subscripts)
+        row = self.arrays[load.array][tuple(outer)]
+        assert 0 <= last <= len(row) - self.kernel.lanes, "a vector reaches over the end"
+        return row[last : last + self.kernel.lanes]
+
+    def _place(self, subscripts: tuple[Expr, ...]) -> tuple[int, ...]:
+        found = tuple(int(self._value(s)) for s in subscripts)
+        assert min(found) >= 0
+        return found
+
+    def _value(self, expr: Expr) -> Any:
+        if isinstance(expr, Number):
+            return float(expr.text.rstrip("f"))
+        if isinstance(expr, Var):
+            return self.values[expr.name]
+        if isinstance(expr, Element):
+            return self.arrays[expr.array][self._place(expr.subscripts)]
+        if isinstance(expr, Load):
+            return self._vector(expr).copy()
+        if isinstance(expr, Negative):
+            return -self._value(expr.value)
+        if isinstance(expr, Call):
+            arguments = [self._value(a) for a in expr.arguments]
+            if expr.function == "v_splat":
+                assert np.ndim(arguments[0]) == 0
+                return np.full(self.kernel.lanes, arguments[0])
+            if expr.function.startswith("v_"):
+                assert all(np.ndim(a) == 1 for a in arguments), expr
+            else:
+                assert all(np.ndim(a) == 0 for a in arguments), expr
+            return _FUNCTIONS[expr.function](*arguments)
+        assert isinstance(expr, Binary)
+        left, right = self._value(expr.left), self._value(expr.right)
+        return {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[expr.operator](
+            left, right
+        )
