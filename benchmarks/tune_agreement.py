@@ -54,6 +54,7 @@ def compare(template: Template, features: GpuFeatures, points: Candidates) -> Ag
         schedule = template.schedule(points[[row]])
         if schedule is None:
             found.rejected += 1
+            print("  rejected:", points.tiles[row].tolist(), points.knobs[row].tolist())
             continue
         kernel = lowered_kernel(schedule.mod)
         for name in FIELDS:

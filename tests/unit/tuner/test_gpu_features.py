@@ -154,6 +154,15 @@ def test_validity_by_hand(tiles: list[list[int]], valid: bool) -> None:
     assert features_of(workload).valid(point(workload, tiles))[0] == valid
 
 
+def test_a_single_step_is_not_pipelined() -> None:
+    workload = matmul(512, 1024, 32)
+    one = point(workload, [[32, 1, 16, 1, 1], [64, 1, 16, 1, 1], [1, 8, 4, 1, 1]])
+    features = features_of(workload)
+    assert features.valid(one)[0]
+    one.knobs[0, features.structure.knob("stages")] = 1
+    assert not features.valid(one)[0]
+
+
 def test_devices_before_compute_capability_8_get_no_asynchronous_stages() -> None:
     workload = matmul(512, 1024, 4096)
     one = point(workload, [[8, 1, 16, 2, 2], [16, 2, 16, 2, 1], [1024, 2, 2, 1, 1]])

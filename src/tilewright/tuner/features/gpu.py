@@ -28,6 +28,7 @@ _OVERHEAD_REGISTERS = 25
 _MOST_ACCUMULATORS = 256
 # Most virtual threads that TVM's VerifyGPUCode accepts.
 _MOST_VTHREADS = 8
+_ALIGNMENT = 64
 # Compute capability from which shared memory can be filled asynchronously.
 _ASYNCHRONOUS_COPY = 80
 
@@ -123,11 +124,16 @@ class GpuFeatures:
         shape = self.shape(candidates)
         device = self.device
         ok = (shape.threads >= device.warp_size) & (shape.threads <= device.threads_per_block)
-        ok &= shape.shared_bytes <= device.shared_bytes_per_block
+        # The code generator aligns every shared tile; the last one's end does not matter.
+        padding = (len(shape.shared_shapes) - 1) * (_ALIGNMENT - 1)
+        ok &= shape.shared_bytes + padding <= device.shared_bytes_per_block
         ok &= shape.vthreads <= _MOST_VTHREADS
         ok &= shape.register_tile <= _MOST_ACCUMULATORS
+        # A pipeline of one step is none, and TVM cannot lower it.
+        pipelines = shape.steps > 1
         if device.compute_capability < _ASYNCHRONOUS_COPY:
-            ok &= self.structure.values(candidates, "stages") == 1
+            pipelines[:] = False
+        ok &= pipelines | (self.structure.values(candidates, "stages") == 1)
         return np.asarray(ok & (self._blocks_per_sm(shape) > 0), dtype=np.bool_)
 
     def __call__(self, candidates: Candidates) -> Floats:
