@@ -19,8 +19,8 @@ import numpy as np
 
 from tilewright.tuner.benchmark_set import IDENTIFIERS
 from tilewright.tuner.device import GpuDevice
-from tilewright.tuner.ptxas import KernelResources, Rejected
-from tilewright.tuner.tvm.cuda import cuda_source, cuda_space, resources
+from tilewright.tuner.ptxas import KernelResources, Rejected, compile_resources
+from tilewright.tuner.tvm.cuda import cuda_source, cuda_space
 from tilewright.tuner.tvm.programs import benchmark_program
 from tilewright.tuner.tvm.targets import TuningTarget, parse_target
 
@@ -56,7 +56,7 @@ def compile_candidates(identifier: str, target: TuningTarget, each: int, seed: i
             continue
         source = cuda_source(schedule.mod, target.target)
         generated = time.perf_counter()
-        report = resources(source, device)
+        report = compile_resources(source, device.arch)
         found.generate_s += generated - started
         found.compile_s += time.perf_counter() - generated
         if isinstance(report, Rejected):

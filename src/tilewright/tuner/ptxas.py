@@ -15,6 +15,7 @@ from tilewright.tuner.device import GpuDevice
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 _COMPILE_S = 120
 
 
@@ -88,4 +89,22 @@ def read_resources(report: str) -> KernelResources | Rejected:
         spill_store_bytes=int(stores),
         spill_load_bytes=int(loads),
         shared_bytes=int(shared.group(1)) if shared else 0,
+    )
+
+
+def misfit(source: str, device: GpuDevice) -> str | None:
+    """Why a kernel is not worth measuring on a device, by its registers and spills; None if it is.
+
+    This is the part of a candidate's validity that has no closed form.
+    """
+    found = compile_resources(source, device.arch)
+    if isinstance(found, Rejected):
+        return f"nvcc rejects the source: {found.log}"
+    bounds = _LAUNCH_BOUNDS.search(source)
+    threads = int(bounds.group(1)) if bounds else device.threads_per_block
+    if found.fits(device, threads):
+        return None
+    return (
+        f"{found.registers} registers in each of {threads} threads, "
+        f"{found.spill_store_bytes} bytes spilled and {found.spill_load_bytes} read back"
     )

@@ -18,7 +18,7 @@ from tilewright.storage.project import open_tunings, run_lock
 from tilewright.storage.tunings import SqlTunings
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.space import TileSpace
-from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.oracle import expectation
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.runner import Runner, Task
@@ -123,7 +123,7 @@ def _tune(
             on_trial(trial)
 
     with (
-        Builder(target.target, workers=1) as builder,
+        open_builder(target) as builder,
         task_files(program, settings.seed) as task,
         Runner(task, target.device_kind, target.threads, settings.rules) as runner,
         _interrupts() as interrupted,

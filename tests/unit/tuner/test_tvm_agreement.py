@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
 
 from tilewright.tuner.device import GpuDevice
-from tilewright.tuner.ptxas import KernelResources
-from tilewright.tuner.tvm.cuda import cuda_source, cuda_space, misfit, resources
+from tilewright.tuner.ptxas import KernelResources, compile_resources, misfit
+from tilewright.tuner.tvm.cuda import cuda_source, cuda_space
 from tilewright.tuner.tvm.lowered import lowered_kernel
 from tilewright.tuner.tvm.programs import Program, conv2d, matmul
 from tilewright.tuner.tvm.targets import parse_target
@@ -57,7 +57,7 @@ def test_a_generated_kernel_compiles_and_its_shared_memory_is_as_predicted() -> 
     schedule = drawn.template.schedule(point)
     source = cuda_source(schedule.mod, target.target)
     assert "__global__" in source
-    found = resources(source, target.device)
+    found = compile_resources(source, target.device.arch)
     assert isinstance(found, KernelResources)
     assert found.shared_bytes == drawn.features.shape(point).shared_bytes[0]
     assert misfit(source, target.device) is None

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from tilewright.tuner.device import GpuDevice
+from tilewright.tuner.ptxas import misfit
+from tilewright.tuner.tvm.targets import TuningTarget
+
+Fits = Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
@@ -22,8 +30,10 @@ class Built:
 class Builder:
     """Builds shared libraries into a folder of its own; usable by MetaSchedule and directly."""
 
-    def __init__(self, target: Any, workers: int = 1) -> None:
+    def __init__(self, target: Any, workers: int = 1, fits: Fits | None = None) -> None:
+        """`fits` says of a compiled module why it is not worth measuring, None if it is."""
         self._target = target
+        self._fits = fits
         self._folder = tempfile.TemporaryDirectory(prefix="tilewright-tune-")
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._count = 0
@@ -43,7 +53,7 @@ class Builder:
         """Start building one schedule's module."""
         self._count += 1
         path = Path(self._folder.name) / f"{self._count}.so"
-        return self._threads.submit(compile_module, schedule.mod, self._target, path)
+        return self._threads.submit(compile_module, schedule.mod, self._target, path, self._fits)
 
     def build(self, schedules: Sequence[Any]) -> list[Built]:
         """Build all; a failure is a result."""
@@ -55,12 +65,34 @@ class Builder:
         self._folder.cleanup()
 
 
-def compile_module(module: Any, target: Any, path: Path) -> Built:
+def open_builder(target: TuningTarget) -> Builder:
+    """The builder of a target: for a GPU on all cores, and with what ptxas says as a check.
+
+    Without nvcc there is no such check. For a CPU one core builds: the others measure.
+    """
+    device = target.device
+    if not isinstance(device, GpuDevice):
+        return Builder(target.target)
+
+    def fits(compiled: Any) -> str | None:
+        return misfit(str(compiled.mod.imports[0].inspect_source()), device)
+
+    return Builder(
+        target.target,
+        workers=len(os.sched_getaffinity(0)),
+        fits=fits if shutil.which("nvcc") else None,
+    )
+
+
+def compile_module(module: Any, target: Any, path: Path, fits: Fits | None = None) -> Built:
     """Compile one scheduled module into a library file."""
     import tvm
 
     try:
-        tvm.compile(module, target=target).export_library(str(path))
+        compiled = tvm.compile(module, target=target)
+        if fits is not None and (reason := fits(compiled)) is not None:
+            return Built(None, reason)
+        compiled.export_library(str(path))
     except Exception as error:  # every error of TVM's passes and of the linker
         return Built(None, str(error).strip()[-2000:])
     return Built(path)

@@ -1,14 +1,12 @@
-"""CUDA without a GPU: the template's space for a device, generated sources, what ptxas says."""
+"""CUDA without a GPU: the template's space for a device, and generated sources."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.tuner.device import GpuDevice
 from tilewright.tuner.features.gpu import GpuFeatures
-from tilewright.tuner.ptxas import KernelResources, Rejected, compile_resources
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.structure import gpu_structure
 from tilewright.tuner.tvm import rules
@@ -16,8 +14,6 @@ from tilewright.tuner.tvm.analysis import analyse
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.template import Template
-
-_LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -54,26 +50,3 @@ def cuda_source(module: Any, target: Any) -> str:
 
     (device_code,) = tvm.compile(module, target=target).mod.imports
     return str(device_code.inspect_source())
-
-
-def resources(source: str, device: GpuDevice) -> KernelResources | Rejected:
-    """What the one kernel of a generated source needs on a device."""
-    return compile_resources(source, device.arch)
-
-
-def misfit(source: str, device: GpuDevice) -> str | None:
-    """Why a kernel is not worth measuring on a device, by its registers and spills; None if it is.
-
-    This is the part of a candidate's validity that has no closed form.
-    """
-    found = resources(source, device)
-    if isinstance(found, Rejected):
-        return f"nvcc rejects the source: {found.log}"
-    bounds = _LAUNCH_BOUNDS.search(source)
-    threads = int(bounds.group(1)) if bounds else device.threads_per_block
-    if found.fits(device, threads):
-        return None
-    return (
-        f"{found.registers} registers in each of {threads} threads, "
-        f"{found.spill_store_bytes} bytes spilled and {found.spill_load_bytes} read back"
-    )

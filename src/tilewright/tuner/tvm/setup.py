@@ -12,6 +12,7 @@ from tilewright.tuner.cost_model import BoostedTrees, CostModel, Features
 from tilewright.tuner.device import CpuDevice, GpuDevice
 from tilewright.tuner.features.cpu import CpuFeatures
 from tilewright.tuner.features.gpu import GpuFeatures
+from tilewright.tuner.features.gpu_published import PublishedGpuFeatures
 from tilewright.tuner.gradient_search import GradientSearch
 from tilewright.tuner.search import RandomSearch, TileSearch
 from tilewright.tuner.space import TileSpace, Validity
@@ -131,7 +132,8 @@ def features_of(
 ) -> Features:
     """The closed-form features of this device that the method names."""
     if isinstance(target.device, GpuDevice):
-        return GpuFeatures(anatomy.workload, structure, target.device)
+        kind = PublishedGpuFeatures if method.features == "published" else GpuFeatures
+        return kind(anatomy.workload, structure, target.device)
     if method.features == "published":
         raise ConfigurationError(
             "--features published: the published features are those of a GPU; use analytical here."
