@@ -223,37 +223,6 @@ def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
     assert costs[0] == costs[1]
 
 
-def reached(target: TargetBrief, machine: Machine, source: str) -> float:
-    """The best estimate of three descents: one alone may end in any of several dead ends."""
-    return min(descended(target, machine, source, seed) for seed in (0, 10, 20))
-
-
-def descended(target: TargetBrief, machine: Machine, source: str, seed: int) -> float:
-    """The estimate after four rounds of taking the plan that promises most."""
-    for number in range(seed, seed + 4):
-        parent, proposer = trial(source), create_proposer()
-        plans = proposer.plan(brief(target), parent, History([parent]), 4, number)
-        best = max(plans, key=lambda plan: plan.expected_gain or 0.0)
-        if (best.expected_gain or 0.0) > 1:
-            source = proposer.implement(brief(target), parent, best, 1, number)[0].source
-    return estimate(simplify(lift(source, machine)), machine).total
-
-
-def test_renamed_and_shuffled_kernels_come_as_far(target: TargetBrief, machine: Machine) -> None:
-    """Other names, settings in another order, and the two loads of a step the other way round."""
-    source = gemm(64, 128, 64)
-    lines = source.splitlines()
-    settings = [n for n, line in enumerate(lines) if line.startswith("  config_")]
-    order = random.Random(1).sample(settings, len(settings))
-    moved = [lines[order[settings.index(n)]] if n in settings else s for n, s in enumerate(lines)]
-    first = next(n for n, line in enumerate(moved) if " mvin(" in line)
-    moved[first], moved[first + 1] = moved[first + 1], moved[first]
-    shuffled = renamed("\n".join(moved))
-    far = reached(target, machine, source)
-    assert far < 0.5 * estimate(simplify(lift(source, machine)), machine).total
-    assert reached(target, machine, shuffled) <= 1.1 * far
-
-
 def test_some_plans_go_back_to_an_ancestor(target: TargetBrief, machine: Machine) -> None:
     shape = (96, 128, 128)
     start, proposer = trial(gemm(*shape)), create_proposer()
