@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from operator import mul
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tilewright.proposers.rewriter.buffers import (
     Buffer,
@@ -95,21 +96,43 @@ class _Placement:
         self, buffer: Buffer, place: Place, together: set[frozenset[str]], space: Space
     ) -> _Placement:
         """One buffer more: what it shares banks with, weighted by how much that costs."""
-        slots = [bank_shares(rows, space) for rows in _at(buffer, *place)]
-        cost = self.cost
-        for position, slot in enumerate(slots):
-            cost += SLOTS_SHARE * sum(collision(slot, s) for s in slots[:position])
+        new = _Slots(buffer.rows, buffer.slots, place)
+        cost = self.cost + SLOTS_SHARE * _among(new, space)
         for other, there in self.taken:
             weight = (
                 PARTNERS_SHARE if frozenset((buffer.name, other.name)) in together else OTHERS_SHARE
             )
-            theirs = [bank_shares(rows, space) for rows in _at(other, *there)]
-            pairs = [collision(a, b) for a in slots for b in theirs]
-            cost += weight * sum(pairs) / len(pairs)
+            cost += weight * _between(new, _Slots(other.rows, other.slots, there), space)
         return _Placement((*self.taken, (buffer, place)), round(cost, 9))
 
 
 @lru_cache(maxsize=1 << 14)
+class _Slots(NamedTuple):
+    """Where the slots of a buffer lie: rows of each, how many, and the place."""
+
+    rows: int
+    slots: int
+    place: Place
+
+    def shares(self, space: Space) -> list[tuple[float, ...]]:
+        """The part of each slot that lies in each bank."""
+        starts = [self.place[0] + s * self.place[1] for s in range(self.slots)]
+        return [bank_shares((s, s + self.rows), space) for s in starts]
+
+
+@lru_cache(maxsize=1 << 12)
+def _among(slots: _Slots, space: Space) -> float:
+    """How likely rows of two slots of a buffer lie in the same bank, for all pairs."""
+    return sum(collision(a, b) for a, b in combinations(slots.shares(space), 2))
+
+
+@lru_cache(maxsize=1 << 16)
+def _between(one: _Slots, other: _Slots, space: Space) -> float:
+    """How likely a row of each buffer lies in the same bank, whichever slot is in use."""
+    pairs = [collision(a, b) for a in one.shares(space) for b in other.shares(space)]
+    return sum(pairs) / len(pairs)
+
+
 def bank_shares(rows: tuple[int, int], space: Space) -> tuple[float, ...]:
     """The part of some rows that lies in each bank."""
     first, end = rows
