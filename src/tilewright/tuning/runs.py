@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tilewright.core.errors import InputError
 from tilewright.core.tuning_records import TuningRecord
@@ -19,12 +16,12 @@ from tilewright.storage.tunings import SqlTunings
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.tvm.builder import open_builder
-from tilewright.tuner.tvm.oracle import expectation
 from tilewright.tuner.tvm.programs import Program
-from tilewright.tuner.tvm.runner import Runner, Task
+from tilewright.tuner.tvm.runner import Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import open_search
 from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger, Trial
 from tilewright.tuning.stored import (
     TuneSettings,
@@ -157,19 +154,6 @@ def _tune(
         facts=about,
         interrupted=stopped,
     )
-
-
-@contextmanager
-def task_files(program: Program, seed: int) -> Iterator[Task]:
-    """Arguments and the expected output of a program, as files for the measuring process."""
-    wanted = expectation(program.function, seed)
-    with tempfile.TemporaryDirectory(prefix="tilewright-task-") as name:
-        folder = Path(name)
-        for n, array in enumerate(wanted.arguments):
-            np.save(folder / f"{n}.npy", array)
-        np.save(folder / "expected.npy", wanted.expected)
-        inputs = tuple(folder / f"{n}.npy" for n in range(len(wanted.arguments)))
-        yield Task(inputs, wanted.output, folder / "expected.npy", wanted.bound)
 
 
 @contextmanager
