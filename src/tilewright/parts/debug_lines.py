@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from elftools.common.exceptions import DWARFError, ELFError
@@ -16,16 +17,22 @@ def source_line(elf: bytes, pc: int, file: str = "kernel.c") -> int | None:
 
 
 def source_lines(elf: bytes, pcs: Sequence[int], file: str = "kernel.c") -> list[int | None]:
-    """The line of each address, or None; the table is read once."""
+    """The line of each address, or None."""
     found: dict[int, int | None] = {}
-    try:
-        for start, end, name, line in _ranges(elf):
-            for pc in pcs:
-                if start <= pc < end:
-                    found[pc] = line if PurePosixPath(name).name == file else None
-    except (ELFError, DWARFError):
-        return [None] * len(pcs)
+    for start, end, name, line in _table(elf):
+        for pc in pcs:
+            if start <= pc < end:
+                found[pc] = line if PurePosixPath(name).name == file else None
     return [found.get(pc) for pc in pcs]
+
+
+@lru_cache(maxsize=2)
+def _table(elf: bytes) -> tuple[tuple[int, int, str, int | None], ...]:
+    """All ranges; empty for a file whose table cannot be read. One run asks several times."""
+    try:
+        return tuple(_ranges(elf))
+    except (ELFError, DWARFError):
+        return ()
 
 
 def _ranges(elf: bytes) -> Iterator[tuple[int, int, str, int | None]]:

@@ -3,7 +3,7 @@
 `riscv64-unknown-elf-gcc` is used when it is on PATH, else the clang inside the `ziglang` package.
 
 Flags: RV64IMAFD without compressed instructions, because the timing model is calibrated on RTL
-runs of such code; `-O2` as published kernels are built; `-g`, so that a fault's address leads to a
+runs of such code; `-O2` as published kernels are built; `-g1`, so that a fault's address leads to a
 source line. Kernels are linked to a fixed address with no library and no linker relaxation (there
 is no global pointer).
 """
@@ -34,7 +34,7 @@ HOW_TO_GET = (
 )
 
 _COMPILE = (
-    "-O2", "-g", "-std=gnu99", "-mabi=lp64d", "-mcmodel=medany", "-ffreestanding", "-fno-common",
+    "-O2", "-g1", "-std=gnu99", "-mabi=lp64d", "-mcmodel=medany", "-ffreestanding", "-fno-common",
     "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration",
 )  # fmt: skip
 _MAX_BINARY_BYTES = 64 << 20

@@ -5,64 +5,10 @@
 #include <vector>
 
 #include "arithmetic.hpp"
-
-// Vectors are short, and the fused multiply-add is a library call, where the compiler must suit any
-// processor.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define COSIM_FOR_HOST __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define COSIM_FOR_HOST
-#endif
+#include "multiply.hpp"
 
 namespace cosim {
 namespace {
-
-// sums[i][j] += a[i][0] * b[0][j], then a[i][1] * b[1][j], and so on: the order in which a sum
-// moves through the rows of the array, or stands in it. Row-major, `dim` elements per row.
-template <typename A>
-inline void multiply_rows(int dim, int rows, const typename A::Factor* a,
-                          const typename A::Factor* b, typename A::Sum* sums) {
-  for (int i = 0; i < rows; i++) {
-    for (int k = 0; k < dim; k++) {
-      const auto factor = a[i * dim + k];
-      for (int j = 0; j < dim; j++) {
-        sums[i * dim + j] = A::multiply_add(factor, b[k * dim + j], sums[i * dim + j]);
-      }
-    }
-  }
-}
-
-COSIM_FOR_HOST void multiply_add_integers(int dim, int rows, const i16* a, const i16* b,
-                                          i32* sums) {
-  // The constants let the compiler vectorise.
-  switch (dim) {
-    case 4: return multiply_rows<IntegerArithmetic>(4, rows, a, b, sums);
-    case 8: return multiply_rows<IntegerArithmetic>(8, rows, a, b, sums);
-    case 16: return multiply_rows<IntegerArithmetic>(16, rows, a, b, sums);
-    case 32: return multiply_rows<IntegerArithmetic>(32, rows, a, b, sums);
-    default: return multiply_rows<IntegerArithmetic>(dim, rows, a, b, sums);
-  }
-}
-
-template <int kDim>
-void multiply_add(int rows, const i16* a, const i16* b, i32* sums) {
-  multiply_add_integers(kDim, rows, a, b, sums);
-}
-
-COSIM_FOR_HOST void multiply_add_floats(int dim, int rows, const float* a, const float* b,
-                                        float* sums) {
-  switch (dim) {
-    case 4: return multiply_rows<FloatArithmetic>(4, rows, a, b, sums);
-    case 8: return multiply_rows<FloatArithmetic>(8, rows, a, b, sums);
-    case 16: return multiply_rows<FloatArithmetic>(16, rows, a, b, sums);
-    default: return multiply_rows<FloatArithmetic>(dim, rows, a, b, sums);
-  }
-}
-
-template <int kDim>
-void multiply_add(int rows, const float* a, const float* b, float* sums) {
-  multiply_add_floats(kDim, rows, a, b, sums);
-}
 
 template <typename A, int kDim>
 class TypedDatapath final : public Datapath {
@@ -99,6 +45,10 @@ class TypedDatapath final : public Datapath {
   void load_accumulator(u32 row, const u8* source, int cols, const LoadConfig& config,
                         bool adds) override {
     Sum* target = &accumulator_[at(row)];
+    if (!source && !adds) {
+      std::fill_n(target, cols, Sum{0});
+      return;
+    }
     for (int c = 0; c < cols; c++) {
       Sum value = 0;
       if (source && config.shrunk) {
@@ -122,10 +72,13 @@ class TypedDatapath final : public Datapath {
       std::memcpy(target, source, static_cast<std::size_t>(cols) * sizeof(Sum));
       return;
     }
-    for (int c = 0; c < cols; c++) {
-      const Element value = read_out(source[c], config.relu, config.scale);
-      std::memcpy(target + static_cast<std::size_t>(c) * sizeof value, &value, sizeof value);
+    Element values[kDim];
+    if (config.relu || config.scale != 1.0f) {
+      for (int c = 0; c < cols; c++) values[c] = read_out(source[c], config.relu, config.scale);
+    } else {
+      for_columns(cols, [&](int c) { values[c] = A::narrow(source[c]); });
     }
+    std::memcpy(target, values, static_cast<std::size_t>(cols) * sizeof(Element));
   }
 
   void latch_weights(const Block& weights, bool relu, float scale) override {
@@ -140,14 +93,14 @@ class TypedDatapath final : public Datapath {
       if (!p.keeps_sums) begin_sums(p, sums_);
       if (p.a.exists) {
         fetch(p.b, p.relu, p.scale, weights_);
-        multiply_add<kDim>(rows, a, weights_, sums_);
+        multiply_add(kDim, rows, a, weights_, sums_);
       }
       write(p, sums_);
       return;
     }
     Sum sums[kDim * kDim];
     begin_sums(p, sums);
-    if (p.a.exists) multiply_add<kDim>(rows, a, weights_, sums);
+    if (p.a.exists) multiply_add(kDim, rows, a, weights_, sums);
     write(p, sums);
   }
 
@@ -166,8 +119,26 @@ class TypedDatapath final : public Datapath {
     return A::narrow(relu ? A::relu(value) : value, scale);
   }
 
+  // Most blocks are as wide as the array: with a constant, the compiler vectorises.
+  template <typename F>
+  static void for_columns(int cols, F f) {
+    if (cols == kDim) {
+      for (int c = 0; c < kDim; c++) f(c);
+    } else {
+      for (int c = 0; c < cols; c++) f(c);
+    }
+  }
+
   // A block as a kDim x kDim matrix with zeros around it.
-  void fetch(const Block& block, bool relu, float scale, Factor* to) const {
+  void fetch(const Block& block, bool relu, float scale, Factor* __restrict to) const {
+    if (block.exists && !block.transposed && !block.in_accumulator && block.cols == kDim) {
+      for (int r = 0; r < block.rows; r++) {
+        const Element* row = &scratchpad_[at(block.row + static_cast<u32>(r) * block.stride)];
+        for (int c = 0; c < kDim; c++) to[r * kDim + c] = row[c];
+      }
+      std::fill(to + block.rows * kDim, to + kDim * kDim, Factor{0});
+      return;
+    }
     std::fill_n(to, kDim * kDim, Factor{0});
     if (!block.exists) return;
     const int rows = block.transposed ? block.cols : block.rows;
@@ -198,15 +169,25 @@ class TypedDatapath final : public Datapath {
     if (!p.result.exists) return;
     for (int r = 0; r < p.result.rows; r++) {
       const std::size_t first = at(p.result.row + static_cast<u32>(r) * p.result.stride);
-      for (int c = 0; c < p.result.cols; c++) {
-        const std::size_t index = first + static_cast<std::size_t>(c);
-        Sum value = sums[r * kDim + c];
-        if (p.output_stationary) value = A::leave_array(value, p.shift, output_bits_);
-        if (!p.result.in_accumulator) {
-          scratchpad_[index] = A::narrow(p.relu ? A::relu(value) : value);
-        } else {
-          accumulator_[index] = p.adds ? A::add(accumulator_[index], value) : value;
+      const Sum* row = sums + r * kDim;
+      Sum left[kDim];
+      if (p.output_stationary) {
+        for (int c = 0; c < p.result.cols; c++) {
+          left[c] = A::leave_array(row[c], p.shift, output_bits_);
         }
+        row = left;
+      }
+      if (!p.result.in_accumulator) {
+        Element* to = &scratchpad_[first];
+        for_columns(p.result.cols,
+                    [&](int c) { to[c] = A::narrow(p.relu ? A::relu(row[c]) : row[c]); });
+        continue;
+      }
+      Sum* to = &accumulator_[first];
+      if (p.adds) {
+        for_columns(p.result.cols, [&](int c) { to[c] = A::add(to[c], row[c]); });
+      } else {
+        std::copy_n(row, p.result.cols, to);
       }
     }
   }
