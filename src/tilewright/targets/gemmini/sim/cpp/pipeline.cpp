@@ -103,7 +103,9 @@ int significant_bits(u64 value) { return static_cast<int>(std::bit_width(value))
 }  // namespace
 
 Pipeline::Pipeline(const Config& config)
-    : config_(config), instruction_cache_(config), predictor_(config) {}
+    : config_(config), instruction_cache_(config), predictor_(config) {
+  while ((1 << line_shift_) < config.l2_line_bytes) line_shift_++;
+}
 
 u32 Pipeline::cycles(const Instruction& in, const Execution& execution) {
   const Traits& traits = kTraits[static_cast<std::size_t>(in.op)];
@@ -173,7 +175,7 @@ u64 Pipeline::fetch(u64 pc, int length) {
     const u64 ahead = static_cast<u64>(config_.cpu_fetch_queue);
     packet_ready_ = std::max(packet_ready_ + 1, now_ > ahead ? now_ - ahead : 0);
   }
-  const u64 line = last / static_cast<u64>(config_.l2_line_bytes);
+  const u64 line = last >> line_shift_;
   fetch_miss_.reset();
   if (line != fetched_line_) {
     fetched_line_ = line;

@@ -49,6 +49,7 @@ class Pipeline {
   u32 divide_cycles(Op op, u64 dividend, u64 divisor) const;
 
   const Config config_;
+  int line_shift_ = 0;
   CpuCache instruction_cache_;
   BranchPredictor predictor_;
   std::optional<u64> fetch_miss_;

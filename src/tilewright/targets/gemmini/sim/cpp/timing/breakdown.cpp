@@ -26,19 +26,6 @@ bool is_loss(Cause cause) {
 
 }  // namespace
 
-void Breakdown::add(Cause cause, u64 pc) {
-  recent_.emplace_back(cause, pc);
-  add(cause, pc, 1);
-}
-
-void Breakdown::add(Cause cause, u64 pc, u64 times) {
-  Counter& counter = counters_[static_cast<std::size_t>(cause)];
-  counter.total += times;
-  Counter::Recent& recent = counter.recent[pc / 4 % counter.recent.size()];
-  if (!recent.count || recent.pc != pc) recent = {pc, &counter.by_pc[pc]};
-  *recent.count += times;
-}
-
 void Breakdown::add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc) {
   add(cause, pc);
   const auto index = static_cast<std::size_t>(std::countr_zero(bank));
@@ -65,15 +52,18 @@ std::vector<BankLoss> Breakdown::bank_losses() const {
 }
 
 void Breakdown::repeat(u64 times) {
-  for (const auto& [cause, pc] : recent_) add(cause, pc, times);
+  for (const auto& [cause, pc] : recent_) count(cause, pc, times);
 }
 
 void Breakdown::report(std::vector<std::pair<std::string, u64>>& counts,
                        std::vector<Hotspot>& hotspots) const {
   for (std::size_t i = 0; i < counters_.size(); i++) {
-    counts.emplace_back(kNames[i], counters_[i].total);
-    if (!is_loss(static_cast<Cause>(i))) continue;
-    for (const auto& [pc, cycles] : counters_[i].by_pc) hotspots.push_back({kNames[i], pc, cycles});
+    u64 total = 0;
+    for (const auto& [pc, cycles] : counters_[i].by_pc) {
+      total += cycles;
+      if (is_loss(static_cast<Cause>(i))) hotspots.push_back({kNames[i], pc, cycles});
+    }
+    counts.emplace_back(kNames[i], total);
   }
   std::sort(hotspots.begin(), hotspots.end(), [](const Hotspot& a, const Hotspot& b) {
     if (a.cycles != b.cycles) return a.cycles > b.cycles;

@@ -39,9 +39,21 @@ enum class BankUsers : u8 { a_and_b, a_and_d, b_and_d, load_and_a, load_and_b, l
 
 class Breakdown {
  public:
-  void add(Cause cause, u64 pc);
+  // The cause of a cycle, which is that of skipped cycles like it too.
+  void add(Cause cause, u64 pc) {
+    recent_.emplace_back(cause, pc);
+    count(cause, pc);
+  }
 
-  // The same for a cycle lost at a bank, of which one bit of `bank` is set.
+  // Something that is not a cycle, and happens in none that is like the next.
+  void count(Cause cause, u64 pc, u64 times = 1) {
+    Counter& counter = counters_[static_cast<std::size_t>(cause)];
+    Counter::Recent& recent = counter.recent[pc / 4 % counter.recent.size()];
+    if (recent.pc != pc) recent = {pc, &counter.by_pc[pc]};
+    *recent.count += times;
+  }
+
+  // As `add`, for a cycle lost at a bank, of which one bit of `bank` is set.
   void add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc);
 
   // Most cycles first.
@@ -57,17 +69,14 @@ class Breakdown {
 
  private:
   struct Counter {
-    u64 total = 0;
     // Counts of instructions seen lately: the same few often come again.
     struct Recent {
-      u64 pc = 0;
+      u64 pc = ~0ull;
       u64* count = nullptr;
     };
     std::array<Recent, 8> recent;
     std::unordered_map<u64, u64> by_pc;
   };
-
-  void add(Cause cause, u64 pc, u64 times);
 
   std::array<Counter, static_cast<std::size_t>(Cause::count)> counters_;
   std::vector<std::pair<Cause, u64>> recent_;

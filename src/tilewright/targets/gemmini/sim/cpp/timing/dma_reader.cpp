@@ -1,6 +1,7 @@
 #include "dma_reader.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cosim {
 
@@ -39,7 +40,7 @@ void DmaReader::push_zeros(const RowRead& row) {
   zero_col_ = 0;
 }
 
-void DmaReader::write_rows() {
+void DmaReader::receive_and_write() {
   receive_beat();
   const bool finished_request = write_row();
   write_zeros(finished_request);
@@ -52,8 +53,8 @@ void DmaReader::receive_beat() {
     was_last_beat_ = false;
     clock_.changed = true;
   }
-  if (!is_receiving_ && !outstanding_.empty() && outstanding_.top().ready <= clock_.now) {
-    receiving_ = outstanding_.top();
+  if (!is_receiving_ && !outstanding_.empty() && outstanding_.front().ready <= clock_.now) {
+    receiving_ = outstanding_.front();
     outstanding_.pop();
     is_receiving_ = true;
     received_beats_ = received_rows_ = 0;
@@ -66,17 +67,16 @@ void DmaReader::receive_beat() {
   const Request& r = receiving_;
   const int received = received_beats_ * config_.dma_bus_bytes;
   const bool is_last_beat = received_beats_ >= r.beats;
-  const int local_row_bytes = bytes_per_local_row(r.row);
   const Cycle latency = static_cast<Cycle>(config_.dma_write_latency +
-                                           (r.row.is_scaled ? config_.dma_scale_latency : 0));
-  while (received_rows_ * local_row_bytes < r.bytes + r.offset) {
-    const int end = std::min((received_rows_ + 1) * local_row_bytes - r.offset, r.bytes);
+                                           (r.is_scaled ? config_.dma_scale_latency : 0));
+  while (received_rows_ * r.local_row_bytes < r.bytes + r.offset) {
+    const int end = std::min((received_rows_ + 1) * r.local_row_bytes - r.offset, r.bytes);
     if (received < end && !is_last_beat) break;
     const bool is_last_row = end >= r.bytes;
-    const u32 first = r.row.row + static_cast<u32>(received_rows_ * r.row.block_stride);
-    for (int repeat = r.row.repeats; repeat >= 0; repeat--) {
-      writes_.push({clock_.now + latency, first + static_cast<u32>(repeat), r.row.in_accumulator,
-                    r.row.is_scaled, is_last_row && repeat == 0, r.bytes, r.row.tracker});
+    const u32 first = r.row + static_cast<u32>(received_rows_ * r.block_stride);
+    for (int repeat = r.repeats; repeat >= 0; repeat--) {
+      writes_.push({clock_.now + latency, first + static_cast<u32>(repeat), r.in_accumulator,
+                    r.is_scaled, is_last_row && repeat == 0, r.bytes, r.tracker});
     }
     received_rows_++;
   }
@@ -138,7 +138,7 @@ void DmaReader::start_next_row() {
 }
 
 // One request per cycle leaves, as long as not too many are in flight.
-void DmaReader::issue_requests() {
+void DmaReader::issue_request() {
   if (!is_splitting_) {
     start_next_row();
     return;
@@ -149,9 +149,14 @@ void DmaReader::issue_requests() {
                                     config_.dma_bus_bytes, config_.dma_max_request_bytes);
   const int local_row_bytes = bytes_per_local_row(splitting_);
   Request request;
-  request.row = splitting_;
-  request.row.row +=
-      static_cast<u32>(split_bytes_ / local_row_bytes * splitting_.block_stride);
+  request.row = splitting_.row +
+                static_cast<u32>(split_bytes_ / local_row_bytes * splitting_.block_stride);
+  request.block_stride = splitting_.block_stride;
+  request.repeats = splitting_.repeats;
+  request.tracker = splitting_.tracker;
+  request.in_accumulator = splitting_.in_accumulator;
+  request.is_scaled = splitting_.is_scaled;
+  request.local_row_bytes = local_row_bytes;
   request.offset = split_bytes_ % local_row_bytes;
   request.bytes = window.bytes;
   request.beats = window.window / config_.dma_bus_bytes;
@@ -168,8 +173,8 @@ void DmaReader::issue_requests() {
       memory_.access(read, clock_.now + static_cast<Cycle>(config_.dma_issue_latency));
   request.ready = answer.first_beat;
   request.beat_cycles = answer.beat_cycles;
-  breakdown_.add(answer.is_hit ? Cause::l2_hit : Cause::l2_miss, splitting_.pc);
-  outstanding_.push(request);
+  breakdown_.count(answer.is_hit ? Cause::l2_hit : Cause::l2_miss, splitting_.pc);
+  remember(request);
   in_flight_++;
   clock_.changed = true;
   split_bytes_ += window.bytes;
@@ -179,9 +184,18 @@ void DmaReader::issue_requests() {
   start_next_row();
 }
 
+// Answers come nearly in the order of the requests.
+void DmaReader::remember(const Request& request) {
+  outstanding_.push(request);
+  for (std::size_t i = outstanding_.size() - 1; i > 0; i--) {
+    if (!outstanding_[i].is_before(outstanding_[i - 1])) return;
+    std::swap(outstanding_[i], outstanding_[i - 1]);
+  }
+}
+
 void DmaReader::add_wakeups(Wakeup& wakeup) const {
   if (!rows_.empty()) wakeup.at(rows_.front().ready);
-  if (!outstanding_.empty()) wakeup.at(outstanding_.top().ready);
+  if (!outstanding_.empty()) wakeup.at(outstanding_.front().ready);
   if (is_receiving_) wakeup.at(next_beat_);
   if (!writes_.empty()) wakeup.at(std::max(writes_.front().ready, write_free_));
 }

@@ -2,7 +2,6 @@
 // keeps a limited number in flight, and writes what returns, one local row per cycle.
 #pragma once
 
-#include <queue>
 #include <vector>
 
 #include "../config.hpp"
@@ -45,23 +44,34 @@ class DmaReader {
   void push_zeros(const RowRead& row);
 
   // In the order of a cycle: data returns and is written, then new requests leave.
-  void write_rows();
-  void issue_requests();
+  void write_rows() {
+    if (in_flight_ > 0 || has_zeros_ || !writes_.empty()) receive_and_write();
+  }
+  void issue_requests() {
+    if (is_splitting_ || !rows_.empty()) issue_request();
+  }
 
   bool is_busy() const { return in_flight_ > 0 || !writes_.empty(); }
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
+  // What is asked of memory, as far as its answer needs it.
   struct Request {
     Cycle ready = 0;
     u64 order = 0;
-    RowRead row;
-    int offset = 0;  // in the row, of the first byte
+    Cycle beat_cycles = 1;
+    u32 row = 0;         // the first to write
+    int block_stride = 0;
+    int repeats = 0;
+    int tracker = 0;
+    int local_row_bytes = 0;
+    int offset = 0;      // in the local row, of the first byte
     int bytes = 0;
     int beats = 0;
-    Cycle beat_cycles = 1;
-    bool operator<(const Request& other) const {
-      return ready != other.ready ? ready > other.ready : order > other.order;
+    bool in_accumulator = false;
+    bool is_scaled = false;
+    bool is_before(const Request& other) const {
+      return ready != other.ready ? ready < other.ready : order < other.order;
     }
   };
   struct RowWrite {
@@ -75,6 +85,9 @@ class DmaReader {
   };
 
   int bytes_per_local_row(const RowRead& row) const;
+  void receive_and_write();
+  void issue_request();
+  void remember(const Request& request);
   void receive_beat();
   bool write_row();
   void write_zeros(bool port_is_taken);
@@ -95,7 +108,7 @@ class DmaReader {
   RowRead splitting_;
   int split_bytes_ = 0;  // of it, requested so far
 
-  std::priority_queue<Request> outstanding_;
+  Fifo<Request> outstanding_;   // in the order of their answers
   int in_flight_ = 0;
   bool was_last_beat_ = false;  // of a request, in the cycle before
   u64 order_ = 0;

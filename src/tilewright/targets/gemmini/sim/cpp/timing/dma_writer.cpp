@@ -20,7 +20,7 @@ DmaWriter::DmaWriter(const Config& config, Clock& clock, Ports& ports, MemorySys
       read_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay)),
       scaled_capacity_(read_capacity_ + 1) {}
 
-void DmaWriter::tick() {
+void DmaWriter::work() {
   while (!answers_.empty() && answers_.front() <= clock_.now) {
     answers_.erase(answers_.begin());
     clock_.changed = true;
@@ -55,7 +55,7 @@ void DmaWriter::send_row() {
     write.fills_window = window.bytes == window.window;
     write.in_cpu_cache = cpu_cache_.share(address);
     const MemoryAnswer answer = memory_.access(write, first_beat);
-    breakdown_.add(answer.is_hit ? Cause::l2_hit : Cause::l2_miss, row.pc);
+    breakdown_.count(answer.is_hit ? Cause::l2_hit : Cause::l2_miss, row.pc);
     cpu_cache_.drop(address);
     answers_.insert(std::upper_bound(answers_.begin(), answers_.end(), answer.first_beat),
                     answer.first_beat);

@@ -38,7 +38,9 @@ class DmaWriter {
   bool accepts() const { return reads_.size() < static_cast<std::size_t>(config_.dma_store_rows); }
   void push(const RowStore& row) { reads_.push(row); }
 
-  void tick();
+  void tick() {
+    if (is_busy()) work();
+  }
 
   bool is_busy() const {
     return !answers_.empty() || !scaled_.empty() || !read_.empty() || !reads_.empty();
@@ -46,6 +48,7 @@ class DmaWriter {
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
+  void work();
   void send_row();
   void scale_row();
   void read_row(bool has_room);

@@ -182,29 +182,30 @@ bool ExecuteController::is_taken(const Operand& operand, int row, u32 local_row,
 // its bank, or for a load that writes the bank. A goes first, then the compute's second operand,
 // then what is preloaded.
 void ExecuteController::feed_rows() {
-  const int last_row = config_.array_dim - 1;
-  const int preloaded_row = last_row - preloaded_.row;  // enters from the last row
-  const u32 a_local_row = a_row_ + static_cast<u32>(a_.row) * execute_config_.a_stride;
-  const u32 second_local_row = second_row_ + static_cast<u32>(second_.row);
+  const int total = total_rows_;
+  const int a_row = a_.row(total);
+  const int second_row = second_.row(total);
+  const int preloaded_row = config_.array_dim - 1 - preloaded_.row(total);  // the last one first
+  const u32 a_local_row = a_row_ + static_cast<u32>(a_row) * execute_config_.a_stride;
+  const u32 second_local_row = second_row_ + static_cast<u32>(second_row);
   const u32 preloaded_local_row = preloaded_row_ + static_cast<u32>(preloaded_row);
   const u32 a_bank = bank(a_, a_local_row);
   const u32 second_bank = bank(second_, second_local_row);
   const u32 preloaded_bank = bank(preloaded_, preloaded_local_row);
   const auto share_bank = [](const Operand& x, u32 x_bank, const Operand& y, u32 y_bank) {
-    return !x.is_none && !y.is_none && x_bank == y_bank && x.at(y);
+    return !x.is_none && !y.is_none && x_bank == y_bank && x.fed == y.fed;
   };
-  const int total = total_rows_;
-  const bool a_waits = a_.is_one_ahead(second_, total) || a_.is_one_ahead(preloaded_, total);
+  const bool a_waits = a_.is_one_ahead(second_) || a_.is_one_ahead(preloaded_);
   const bool second_conflicts = share_bank(second_, second_bank, a_, a_bank);
-  const bool second_waits = second_conflicts || second_.is_one_ahead(a_, total) ||
-                            second_.is_one_ahead(preloaded_, total);
+  const bool second_waits =
+      second_conflicts || second_.is_one_ahead(a_) || second_.is_one_ahead(preloaded_);
   const bool preloaded_conflicts = share_bank(preloaded_, preloaded_bank, a_, a_bank) ||
                                    share_bank(preloaded_, preloaded_bank, second_, second_bank);
-  const bool preloaded_waits = preloaded_conflicts || preloaded_.is_one_ahead(a_, total) ||
-                               preloaded_.is_one_ahead(second_, total);
+  const bool preloaded_waits =
+      preloaded_conflicts || preloaded_.is_one_ahead(a_) || preloaded_.is_one_ahead(second_);
 
-  const bool a_stolen = is_taken(a_, a_.row, a_local_row, a_bank);
-  const bool second_stolen = is_taken(second_, second_.row, second_local_row, second_bank);
+  const bool a_stolen = is_taken(a_, a_row, a_local_row, a_bank);
+  const bool second_stolen = is_taken(second_, second_row, second_local_row, second_bank);
   const bool preloaded_stolen =
       is_taken(preloaded_, preloaded_row, preloaded_local_row, preloaded_bank);
   const bool loses_to_write = (!a_waits && a_stolen) || (!second_waits && second_stolen) ||
@@ -231,15 +232,10 @@ void ExecuteController::feed_rows() {
     breakdown_.add(Cause::array_busy, pass_pc_);
   }
 
-  const auto advance = [total](Operand& operand, bool moves) {
-    if (!moves) return;
-    operand.row = (operand.row + 1) % total;
-    operand.has_started = true;
-  };
-  advance(a_, !a_waits && !a_stolen);
-  advance(second_, !second_waits && !second_stolen);
-  advance(preloaded_, !preloaded_waits && !preloaded_stolen);
-  const int fed = std::min({a_.fed(total), second_.fed(total), preloaded_.fed(total)});
+  a_.fed += !a_waits && !a_stolen;
+  second_.fed += !second_waits && !second_stolen;
+  preloaded_.fed += !preloaded_waits && !preloaded_stolen;
+  const int fed = std::min({a_.fed, second_.fed, preloaded_.fed});
   feed_result_rows(fed);
   if (fed == total) finish_pass();
 }

@@ -32,16 +32,11 @@ class ExecuteController {
   struct Operand {
     bool is_none = true;
     bool in_accumulator = false;
-    bool has_started = false;
-    int row = 0;    // to read next
+    int fed = 0;    // rows so far, at most one more than of any other operand
     int rows = 0;   // that exist; the others are padding and need no read
-    bool at(const Operand& other) const {
-      return has_started == other.has_started && row == other.row;
-    }
-    bool is_one_ahead(const Operand& other, int total) const {
-      return has_started && row == (other.row + 1) % total;
-    }
-    int fed(int total) const { return has_started ? (row == 0 ? total : row) : 0; }
+    bool is_one_ahead(const Operand& other) const { return fed == other.fed + 1; }
+    // The row to read next; the first when there is none.
+    int row(int total) const { return fed == total ? 0 : fed; }
   };
 
   // A preload whose compute has not been fed yet.

@@ -8,8 +8,7 @@ LoadController::LoadController(const Config& config, Clock& clock, Fifo<IssuedCo
   for (LoadConfig& load : configs_) load.block_stride = config.array_dim;
 }
 
-void LoadController::tick() {
-  if (commands_.empty() || commands_.front().ready > clock_.now) return;
+void LoadController::work() {
   const IssuedCommand& issued = commands_.front();
   const TimedCommand& command = issued.command;
   if (command.funct == kConfig) {

@@ -14,9 +14,12 @@ class LoadController {
   LoadController(const Config& config, Clock& clock, Fifo<IssuedCommand>& commands,
                  CommandTracker& tracker, DmaReader& reader);
 
-  void tick();
+  void tick() {
+    if (!commands_.empty() && commands_.front().ready <= clock_.now) work();
+  }
 
  private:
+  void work();
   void send_row(const IssuedCommand& issued);
   RowRead row_of(const TimedCommand& command) const;
 

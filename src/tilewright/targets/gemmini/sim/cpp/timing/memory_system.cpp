@@ -10,7 +10,6 @@ constexpr Cycle kDirectory = 2;
 constexpr Cycle kWaited = 1;
 // From the decision to evict a line to its first beat to DRAM.
 constexpr Cycle kEvict = 6;
-constexpr std::size_t kNoHandler = ~std::size_t{0};
 
 }  // namespace
 
@@ -25,9 +24,7 @@ Cycle Timeline::reserve(Cycle earliest, Cycle length) {
   return earliest;
 }
 
-void Timeline::forget(Cycle now) {
-  while (first_ < taken_.size() && taken_[first_].end < now) first_++;
-  if (first_ < 64) return;
+void Timeline::erase_forgotten() {
   taken_.erase(taken_.begin(), taken_.begin() + static_cast<std::ptrdiff_t>(first_));
   first_ = 0;
 }
@@ -50,10 +47,8 @@ MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
   answers_.forget(arrived);
   dram_requests_.forget(arrived);
 
-  std::size_t index = handler_of_set(number, arrived);
-  const bool has_waited = index != kNoHandler;
-  if (!has_waited) index = first_free_handler();
-  Handler& handler = handlers_[index];
+  bool has_waited = false;
+  Handler& handler = handler_of(number, arrived, has_waited);
   const bool is_saturated = !has_waited && handler.done >= arrived;
   const Cycle begun = has_waited ? handler.done : std::max(arrived, handler.done + 1);
   port_free_ = (has_waited ? arrived : begun) + (request.is_write ? beats : 1);
@@ -88,20 +83,18 @@ MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
   return answer;
 }
 
-// The handler that works on the line's set when a request arrives.
-std::size_t MemorySystem::handler_of_set(u64 line, Cycle arrived) const {
-  for (std::size_t i = 0; i < handlers_.size(); i++) {
-    const bool is_same_set = ((handlers_[i].line ^ line) & (sets_ - 1)) == 0;
-    if (is_same_set && handlers_[i].done >= arrived) return i;
+// The handler that works on the line's set when a request arrives; else the one free first.
+MemorySystem::Handler& MemorySystem::handler_of(u64 line, Cycle arrived, bool& has_waited) {
+  Handler* first = &handlers_.front();
+  for (Handler& handler : handlers_) {
+    const bool is_same_set = ((handler.line ^ line) & (sets_ - 1)) == 0;
+    if (is_same_set && handler.done >= arrived) {
+      has_waited = true;
+      return handler;
+    }
+    if (handler.done < first->done) first = &handler;
   }
-  return kNoHandler;
-}
-
-std::size_t MemorySystem::first_free_handler() const {
-  const auto first = std::min_element(
-      handlers_.begin(), handlers_.end(),
-      [](const Handler& a, const Handler& b) { return a.done < b.done; });
-  return static_cast<std::size_t>(first - handlers_.begin());
+  return *first;
 }
 
 // The victim leaves first; a line that is to be overwritten as a whole is not fetched.

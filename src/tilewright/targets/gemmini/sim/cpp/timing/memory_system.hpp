@@ -29,13 +29,20 @@ class Timeline {
   // Takes `length` cycles together, none of them before `earliest`; gives the first.
   Cycle reserve(Cycle earliest, Cycle length);
   // Forgets what ended before `now`.
-  void forget(Cycle now);
+  void forget(Cycle now) {
+    while (first_ < taken_.size() && taken_[first_].end < now) first_++;
+    if (first_ >= kForgotten) erase_forgotten();
+  }
 
  private:
   struct Interval {
     Cycle begin = 0;
     Cycle end = 0;
   };
+  static constexpr std::size_t kForgotten = 64;
+
+  void erase_forgotten();
+
   std::vector<Interval> taken_;  // sorted
   std::size_t first_ = 0;        // that is not forgotten
 };
@@ -66,8 +73,7 @@ class MemorySystem {
 
   Line* find(u64 line);
   Line& victim(u64 line);
-  std::size_t handler_of_set(u64 line, Cycle arrived) const;
-  std::size_t first_free_handler() const;
+  Handler& handler_of(u64 line, Cycle arrived, bool& has_waited);
   Refill refill(const Line& victim, Cycle time, bool fetches, bool is_saturated);
 
   const Config config_;

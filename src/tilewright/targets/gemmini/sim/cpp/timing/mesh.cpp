@@ -38,25 +38,23 @@ bool Mesh::writes_to(LocalAddress address) const {
   return false;
 }
 
-void Mesh::tick() {
-  while (!rows_.empty() && rows_.front().ready <= clock_.now) {
-    const ResultRow& row = rows_.front();
-    if (row.is_written && row.in_accumulator) {
-      const u32 bank = ports_.accumulator.bit(row.row);
-      ports_.accumulator_writes |= bank;
-      if (row.adds) ports_.accumulator_adds |= bank;
-    } else if (row.is_written) {
-      ports_.scratchpad_writes |= ports_.scratchpad.bit(row.row);
-    }
-    if (row.is_last) {
-      products_--;
-      last_tile_ = row.tile;
-      last_left_ = clock_.now;
-      if (row.slot >= 0) completions_.push_product(row.slot);
-    }
-    rows_.pop();
-    clock_.changed = true;
+void Mesh::write_row() {
+  const ResultRow& row = rows_.front();
+  if (row.is_written && row.in_accumulator) {
+    const u32 bank = ports_.accumulator.bit(row.row);
+    ports_.accumulator_writes |= bank;
+    if (row.adds) ports_.accumulator_adds |= bank;
+  } else if (row.is_written) {
+    ports_.scratchpad_writes |= ports_.scratchpad.bit(row.row);
   }
+  if (row.is_last) {
+    products_--;
+    last_tile_ = row.tile;
+    last_left_ = clock_.now;
+    if (row.slot >= 0) completions_.push_product(row.slot);
+  }
+  rows_.pop();
+  clock_.changed = true;
 }
 
 void Mesh::add_wakeups(Wakeup& wakeup) const {

@@ -22,7 +22,9 @@ class Mesh {
   Mesh(const Config& config, Clock& clock, Ports& ports, Completions& completions);
 
   // Writes the result rows that leave the array in this cycle.
-  void tick();
+  void tick() {
+    while (!rows_.empty() && rows_.front().ready <= clock_.now) write_row();
+  }
 
   // Feeds row `row` of a product whose results go to `tile`.
   void feed(const ResultTile& tile, int row, u32 c_stride, bool is_last);
@@ -43,6 +45,8 @@ class Mesh {
     bool is_last = false;
     LocalAddress tile;  // first row of the product
   };
+
+  void write_row();
 
   Clock& clock_;
   Ports& ports_;

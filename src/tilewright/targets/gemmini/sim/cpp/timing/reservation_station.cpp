@@ -18,6 +18,7 @@ ReservationStation::ReservationStation(const Config& config, Clock& clock)
     all_slots_[unit] = sizes[unit] == 32 ? ~0u : (1u << sizes[unit]) - 1;
   }
   for (int& stride : block_stride_) stride = config.array_dim;
+  issues_at_.fill(kNever);
 }
 
 Unit ReservationStation::unit_of(const TimedCommand& command) {
@@ -31,7 +32,8 @@ Unit ReservationStation::unit_of(const TimedCommand& command) {
 
 ReservationStation::Range ReservationStation::range_of(LocalAddress address, u32 rows) {
   if (address.is_none()) return {};
-  return {true, address.in_accumulator(), address.row(), address.row() + rows};
+  const u32 first = address.row() | static_cast<u32>(address.in_accumulator()) << 31;
+  return {first, first + rows};
 }
 
 // Which local rows a command reads and writes.
@@ -109,13 +111,16 @@ bool ReservationStation::allocate(const TimedCommand& command) {
   if (free == 0) return false;
   const int slot = std::countr_zero(free);
   Entry& entry = entries_[unit][static_cast<std::size_t>(slot)];
-  entry = {};
   entry.command = command;
+  entry.written = entry.read[0] = entry.read[1] = {};
+  entry.waits_for = {};
   entry.ready = clock_.now + 1;
   find_operands(entry);
   find_dependencies(unit, entry);
   valid_[unit] |= 1u << slot;
   waiting_[unit].push(slot);
+  waiting_slots_[unit] |= 1u << slot;
+  if (waiting_[unit].size() == 1) find_issue_time(unit);
   if (command.funct == kConfig) remember_config(command);
   if (command.funct == kPreload) has_solitary_preload_ = true;
   if (is_compute(command.funct)) has_solitary_preload_ = false;
@@ -123,31 +128,35 @@ bool ReservationStation::allocate(const TimedCommand& command) {
   return true;
 }
 
-void ReservationStation::issue() {
-  for (int u = 0; u < kUnits; u++) {
-    const Unit unit = static_cast<Unit>(u);
-    if (waiting_[unit].empty() || issued[unit].size() >= queue_capacity_[unit]) continue;
-    const int slot = waiting_[unit].front();
-    Entry& entry = entries_[unit][static_cast<std::size_t>(slot)];
-    const auto& waits = entry.waits_for;
-    if (entry.ready > clock_.now || (waits[0] | waits[1] | waits[2]) != 0) continue;
-    issued[unit].push({entry.command, slot, clock_.now + issue_latency_[unit]});
-    waiting_[unit].pop();
-    entry.is_issued = true;
-    clock_.changed = true;
-    const bool completes_on_issue = entry.command.funct == kConfig && unit != kExecuteUnit;
-    if (completes_on_issue) complete(unit, slot);
-  }
+void ReservationStation::issue_oldest(Unit unit) {
+  const int slot = waiting_[unit].front();
+  const TimedCommand& command = entries_[unit][static_cast<std::size_t>(slot)].command;
+  issued[unit].push({command, slot, clock_.now + issue_latency_[unit]});
+  waiting_[unit].pop();
+  waiting_slots_[unit] &= ~(1u << slot);
+  find_issue_time(unit);
+  clock_.changed = true;
+  const bool completes_on_issue = command.funct == kConfig && unit != kExecuteUnit;
+  if (completes_on_issue) complete(unit, slot);
+}
+
+void ReservationStation::find_issue_time(Unit unit) {
+  issues_at_[unit] = kNever;
+  if (waiting_[unit].empty()) return;
+  const Entry& oldest = entries_[unit][static_cast<std::size_t>(waiting_[unit].front())];
+  const auto& waits = oldest.waits_for;
+  if ((waits[0] | waits[1] | waits[2]) == 0) issues_at_[unit] = oldest.ready;
 }
 
 void ReservationStation::complete(Unit unit, int slot) {
   const u32 others = ~(1u << slot);
   valid_[unit] &= others;
   for (int u = 0; u < kUnits; u++) {
-    for (u32 left = valid_[u]; left != 0; left &= left - 1) {
+    for (u32 left = waiting_slots_[u]; left != 0; left &= left - 1) {
       const auto index = static_cast<std::size_t>(std::countr_zero(left));
       entries_[u][index].waits_for[unit] &= others;
     }
+    find_issue_time(static_cast<Unit>(u));
   }
   clock_.changed = true;
 }

@@ -24,7 +24,12 @@ class ReservationStation {
   bool allocate(const TimedCommand& command);
 
   // Moves the oldest command of each unit to `issued` if nothing holds it back.
-  void issue();
+  void issue() {
+    for (int u = 0; u < kUnits; u++) {
+      if (issues_at_[u] > clock_.now || issued[u].size() >= queue_capacity_[u]) continue;
+      issue_oldest(static_cast<Unit>(u));
+    }
+  }
 
   void complete(Unit unit, int slot);
 
@@ -45,16 +50,11 @@ class ReservationStation {
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
-  // Local rows [first, end) of one operand.
+  // Local rows [first, end) of one operand, the accumulator's after all of the scratchpad's.
   struct Range {
-    bool valid = false;
-    bool in_accumulator = false;
     u32 first = 0;
     u32 end = 0;
-    bool overlaps(const Range& other) const {
-      return valid && other.valid && in_accumulator == other.in_accumulator &&
-             first < other.end && other.first < end;
-    }
+    bool overlaps(const Range& other) const { return first < other.end && other.first < end; }
   };
 
   struct Entry {
@@ -63,13 +63,16 @@ class ReservationStation {
     Range read[2];              // by a preload, compute or store
     std::array<u32, kUnits> waits_for = {};  // bit masks over each unit's slots
     Cycle ready = 0;
-    bool is_issued = false;
   };
+
+  static constexpr Cycle kNever = ~Cycle{0};
 
   static Range range_of(LocalAddress address, u32 rows);
   void find_operands(Entry& entry) const;
   void find_dependencies(Unit unit, Entry& entry) const;
   void remember_config(const TimedCommand& command);
+  void issue_oldest(Unit unit);
+  void find_issue_time(Unit unit);
   template <typename Conflict>
   u32 slots_where(Unit unit, Conflict conflict) const;
 
@@ -79,6 +82,8 @@ class ReservationStation {
   std::array<u32, kUnits> valid_ = {};
   std::array<u32, kUnits> all_slots_ = {};
   std::array<Fifo<int>, kUnits> waiting_;  // slots not issued yet, oldest first
+  std::array<u32, kUnits> waiting_slots_ = {};  // the same as bits
+  std::array<Cycle, kUnits> issues_at_;         // the oldest of them, unless its queue is full
   std::array<u32, kUnits> queue_capacity_;
   std::array<Cycle, kUnits> issue_latency_;
   bool has_solitary_preload_ = false;

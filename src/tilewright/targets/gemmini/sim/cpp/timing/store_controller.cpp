@@ -6,8 +6,7 @@ StoreController::StoreController(const Config& config, Clock& clock, Fifo<Issued
                                  CommandTracker& tracker, DmaWriter& writer)
     : config_(config), clock_(clock), commands_(commands), tracker_(tracker), writer_(writer) {}
 
-void StoreController::tick() {
-  if (commands_.empty() || commands_.front().ready > clock_.now) return;
+void StoreController::work() {
   const IssuedCommand& issued = commands_.front();
   const TimedCommand& command = issued.command;
   if (command.funct == kConfig) {

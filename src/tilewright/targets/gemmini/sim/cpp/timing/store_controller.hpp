@@ -14,9 +14,12 @@ class StoreController {
   StoreController(const Config& config, Clock& clock, Fifo<IssuedCommand>& commands,
                   CommandTracker& tracker, DmaWriter& writer);
 
-  void tick();
+  void tick() {
+    if (!commands_.empty() && commands_.front().ready <= clock_.now) work();
+  }
 
  private:
+  void work();
   void send_row(const TimedCommand& command);
 
   const Config config_;
