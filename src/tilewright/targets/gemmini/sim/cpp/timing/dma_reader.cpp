@@ -26,7 +26,9 @@ DmaReader::DmaReader(const Config& config, Clock& clock, Ports& ports, MemorySys
       cpu_cache_(cpu_cache),
       tracker_(tracker),
       breakdown_(breakdown),
-      row_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay) + 1) {}
+      row_capacity_(static_cast<std::size_t>(config.scratchpad_read_delay) + 1) {
+  while ((1 << bus_shift_) < config.dma_bus_bytes) bus_shift_++;
+}
 
 int DmaReader::bytes_per_local_row(const RowRead& row) const {
   return row.is_wide ? config_.accumulator_row_bytes() : config_.scratchpad_row_bytes();
@@ -149,17 +151,18 @@ void DmaReader::issue_request() {
                                     config_.dma_bus_bytes, config_.dma_max_request_bytes);
   const int local_row_bytes = bytes_per_local_row(splitting_);
   Request request;
-  request.row = splitting_.row +
-                static_cast<u32>(split_bytes_ / local_row_bytes * splitting_.block_stride);
+  // Most rows leave in one request: divisions take longer than all else here.
+  const int local_rows = split_bytes_ == 0 ? 0 : split_bytes_ / local_row_bytes;
+  request.row = splitting_.row + static_cast<u32>(local_rows * splitting_.block_stride);
   request.block_stride = splitting_.block_stride;
   request.repeats = splitting_.repeats;
   request.tracker = splitting_.tracker;
   request.in_accumulator = splitting_.in_accumulator;
   request.is_scaled = splitting_.is_scaled;
   request.local_row_bytes = local_row_bytes;
-  request.offset = split_bytes_ % local_row_bytes;
+  request.offset = split_bytes_ - local_rows * local_row_bytes;
   request.bytes = window.bytes;
-  request.beats = window.window / config_.dma_bus_bytes;
+  request.beats = window.window >> bus_shift_;
   // A window whose last beats carry nothing for the row takes one more cycle to finish.
   const int end = static_cast<int>(address & static_cast<u64>(window.window - 1)) + window.bytes;
   if (end <= window.window - config_.dma_bus_bytes) request.beats++;

@@ -102,6 +102,7 @@ class DmaReader {
   CommandTracker& tracker_;
   Breakdown& breakdown_;
   const std::size_t row_capacity_;
+  int bus_shift_ = 0;
 
   Fifo<RowRead> rows_;
   bool is_splitting_ = false;

@@ -55,7 +55,7 @@ bool ExecuteController::configure() {
     apply_configuration();
     return false;
   }
-  if (mesh_.products_in_flight() == 0 && results_.empty()) {
+  if (mesh_.is_empty() && results_.empty()) {
     apply_configuration();
     return false;
   }
@@ -108,7 +108,7 @@ bool ExecuteController::has_results_in_array() const {
   for (std::size_t i = 0; i < results_.size(); i++) {
     if (results_[i].slot >= 0) return true;
   }
-  return mesh_.products_in_flight() > 0;
+  return !mesh_.is_empty();
 }
 
 // An operand that needs the transposer goes through it in the pass before the one it is used in.
@@ -178,10 +178,44 @@ bool ExecuteController::is_taken(const Operand& operand, int row, u32 local_row,
   return ports_.scratchpad_writes & bank;
 }
 
-// One cycle: each operand reads its next row unless it must wait for another operand's row, for
+// One cycle of a pass.
+void ExecuteController::feed_rows() {
+  if (!feed_unhindered()) feed_each();
+  const int fed = std::min({a_.fed, second_.fed, preloaded_.fed});
+  feed_result_rows(fed);
+  if (fed == total_rows_) finish_pass();
+}
+
+// The usual cycle: all operands are at the same row, in banks of their own that nothing writes.
+// False, and nothing done, in any other.
+bool ExecuteController::feed_unhindered() {
+  if (a_.fed != second_.fed || a_.fed != preloaded_.fed || pass_ == Pass::flush) return false;
+  const u32 row = static_cast<u32>(a_.fed);
+  const u32 preloaded_row = static_cast<u32>(config_.array_dim - 1) - row;
+  u32 banks = ports_.scratchpad_writes;
+  const auto takes_bank = [&](const Operand& operand, u32 local_row) {
+    if (operand.is_none) return true;
+    const u32 bank = ports_.scratchpad.bit(local_row);
+    if (operand.in_accumulator || (banks & bank) != 0) return false;
+    banks |= bank;
+    return true;
+  };
+  if (!takes_bank(a_, a_row_ + row * execute_config_.a_stride) ||
+      !takes_bank(second_, second_row_ + row) ||
+      !takes_bank(preloaded_, preloaded_row_ + preloaded_row)) {
+    return false;
+  }
+  a_.fed++;
+  second_.fed++;
+  preloaded_.fed++;
+  breakdown_.add(Cause::array_busy, pass_pc_);
+  return true;
+}
+
+// Each operand reads its next row unless it must wait for another operand's row, for
 // its bank, or for a load that writes the bank. A goes first, then the compute's second operand,
 // then what is preloaded.
-void ExecuteController::feed_rows() {
+void ExecuteController::feed_each() {
   const int total = total_rows_;
   const int a_row = a_.row(total);
   const int second_row = second_.row(total);
@@ -235,9 +269,6 @@ void ExecuteController::feed_rows() {
   a_.fed += !a_waits && !a_stolen;
   second_.fed += !second_waits && !second_stolen;
   preloaded_.fed += !preloaded_waits && !preloaded_stolen;
-  const int fed = std::min({a_.fed, second_.fed, preloaded_.fed});
-  feed_result_rows(fed);
-  if (fed == total) finish_pass();
 }
 
 void ExecuteController::feed_result_rows(int fed) {

@@ -56,6 +56,8 @@ class ExecuteController {
   bool configure();
   void apply_configuration();
   void feed_rows();
+  bool feed_unhindered();
+  void feed_each();
   void feed_result_rows(int fed);
   void finish_pass();
   u32 bank(const Operand& operand, u32 row) const;

@@ -20,7 +20,11 @@ Cycle Timeline::reserve(Cycle earliest, Cycle length) {
   for (; i < taken_.size() && taken_[i].begin < earliest + length; i++) {
     earliest = std::max(earliest, taken_[i].end);
   }
-  taken_.insert(taken_.begin() + static_cast<std::ptrdiff_t>(i), {earliest, earliest + length});
+  if (i == taken_.size()) {
+    taken_.push_back({earliest, earliest + length});
+  } else {
+    taken_.insert(taken_.begin() + static_cast<std::ptrdiff_t>(i), {earliest, earliest + length});
+  }
   return earliest;
 }
 
@@ -32,8 +36,11 @@ void Timeline::erase_forgotten() {
 MemorySystem::MemorySystem(const Config& config)
     : config_(config),
       sets_(static_cast<u64>(config.l2_bytes / config.l2_line_bytes / config.l2_ways)),
+      refill_beat_cycles_(static_cast<Cycle>(config.dram_line_cycles * config.dma_bus_bytes /
+                                             config.l2_line_bytes)),
       lines_(static_cast<std::size_t>(config.l2_bytes / config.l2_line_bytes)),
       handlers_(static_cast<std::size_t>(config.l2_mshrs)) {
+  while ((1 << bus_shift_) < config.dma_bus_bytes) bus_shift_++;
   while ((1 << line_shift_) < config.l2_line_bytes) line_shift_++;
 }
 
@@ -41,8 +48,7 @@ MemorySystem::MemorySystem(const Config& config)
 // other takes a free one, and while there is none it blocks all behind it.
 MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
   const u64 number = request.address >> line_shift_;
-  const Cycle beats = static_cast<Cycle>((request.bytes + config_.dma_bus_bytes - 1) /
-                                         config_.dma_bus_bytes);
+  const Cycle beats = static_cast<Cycle>((request.bytes + config_.dma_bus_bytes - 1) >> bus_shift_);
   const Cycle arrived = std::max(time, port_free_);
   answers_.forget(arrived);
   dram_requests_.forget(arrived);
@@ -67,11 +73,10 @@ MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
     handler.done = refilled.done;
     *line = {number, false};
     // The answer may follow the first beat only if it begins with it.
-    const bool is_at_start = request.address % static_cast<u64>(config_.l2_line_bytes) == 0;
+    const bool is_at_start = number << line_shift_ == request.address;
     acts = (is_at_start ? refilled.first : refilled.last) + 1;
     if (is_at_start && !request.is_write) {
-      answer.beat_cycles = static_cast<Cycle>(config_.dram_line_cycles * config_.dma_bus_bytes /
-                                              config_.l2_line_bytes);
+      answer.beat_cycles = refill_beat_cycles_;
     }
   } else if (request.in_cpu_cache) {
     acts += static_cast<Cycle>(config_.l2_probe_latency);

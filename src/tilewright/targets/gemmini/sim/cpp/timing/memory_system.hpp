@@ -79,6 +79,8 @@ class MemorySystem {
   const Config config_;
   const u64 sets_;
   int line_shift_ = 0;
+  int bus_shift_ = 0;
+  Cycle refill_beat_cycles_;
   std::vector<Line> lines_;      // [set][way]
   std::vector<Handler> handlers_;
   Cycle port_free_ = 0;          // requests come in one after the other

@@ -19,37 +19,37 @@ Mesh::Mesh(const Config& config, Clock& clock, Ports& ports, Completions& comple
 void Mesh::feed(const ResultTile& tile, int row, u32 c_stride, bool is_last) {
   ResultRow result;
   result.ready = clock_.now + latency_;
-  result.row = tile.address.row() + static_cast<u32>(row) * c_stride;
-  result.slot = tile.slot;
-  result.in_accumulator = tile.address.in_accumulator();
+  if (!tile.address.is_none() && row < tile.rows) {
+    const u32 local_row = tile.address.row() + static_cast<u32>(row) * c_stride;
+    if (tile.address.in_accumulator()) {
+      result.accumulator_bank = ports_.accumulator.bit(local_row);
+    } else {
+      result.scratchpad_bank = ports_.scratchpad.bit(local_row);
+    }
+  }
   result.adds = tile.address.accumulates();
-  result.is_written = !tile.address.is_none() && row < tile.rows;
   result.is_last = is_last;
-  result.tile = tile.address;
+  result.slot = tile.slot;
   rows_.push(result);
-  if (is_last) products_++;
+  if (is_last) products_.push(tile.address);
 }
 
 bool Mesh::writes_to(LocalAddress address) const {
   if (last_left_ == clock_.now && last_tile_.is_same_row(address)) return true;
-  for (std::size_t i = 0; i < rows_.size(); i++) {
-    if (rows_[i].is_last && rows_[i].tile.is_same_row(address)) return true;
+  for (std::size_t i = 0; i < products_.size(); i++) {
+    if (products_[i].is_same_row(address)) return true;
   }
   return false;
 }
 
 void Mesh::write_row() {
   const ResultRow& row = rows_.front();
-  if (row.is_written && row.in_accumulator) {
-    const u32 bank = ports_.accumulator.bit(row.row);
-    ports_.accumulator_writes |= bank;
-    if (row.adds) ports_.accumulator_adds |= bank;
-  } else if (row.is_written) {
-    ports_.scratchpad_writes |= ports_.scratchpad.bit(row.row);
-  }
+  ports_.scratchpad_writes |= row.scratchpad_bank;
+  ports_.accumulator_writes |= row.accumulator_bank;
+  if (row.adds) ports_.accumulator_adds |= row.accumulator_bank;
   if (row.is_last) {
-    products_--;
-    last_tile_ = row.tile;
+    last_tile_ = products_.front();
+    products_.pop();
     last_left_ = clock_.now;
     if (row.slot >= 0) completions_.push_product(row.slot);
   }

@@ -29,7 +29,7 @@ class Mesh {
   // Feeds row `row` of a product whose results go to `tile`.
   void feed(const ResultTile& tile, int row, u32 c_stride, bool is_last);
 
-  int products_in_flight() const { return products_; }
+  bool is_empty() const { return products_.empty(); }
   // Whether a product whose last row was fed is still on its way to `address`.
   bool writes_to(LocalAddress address) const;
   void add_wakeups(Wakeup& wakeup) const;
@@ -37,13 +37,11 @@ class Mesh {
  private:
   struct ResultRow {
     Cycle ready = 0;
-    u32 row = 0;
-    int slot = -1;
-    bool in_accumulator = false;
+    u32 scratchpad_bank = 0;  // the bit of the bank it is written to, or 0
+    u32 accumulator_bank = 0;
     bool adds = false;
-    bool is_written = false;
     bool is_last = false;
-    LocalAddress tile;  // first row of the product
+    int slot = -1;
   };
 
   void write_row();
@@ -53,7 +51,7 @@ class Mesh {
   Completions& completions_;
   const Cycle latency_;
   Fifo<ResultRow> rows_;
-  int products_ = 0;
+  Fifo<LocalAddress> products_;  // first rows of those whose last row was fed
   LocalAddress last_tile_;   // the product that left last, and when
   Cycle last_left_ = 0;
 };

@@ -21,15 +21,6 @@ ReservationStation::ReservationStation(const Config& config, Clock& clock)
   issues_at_.fill(kNever);
 }
 
-Unit ReservationStation::unit_of(const TimedCommand& command) {
-  if (command.funct == kConfig) {
-    const u8 target = config_target(command.rs1);
-    return target == kConfigLoad ? kLoadUnit : target == kConfigStore ? kStoreUnit : kExecuteUnit;
-  }
-  if (is_mvin(command.funct)) return kLoadUnit;
-  return command.funct == kMvout ? kStoreUnit : kExecuteUnit;
-}
-
 ReservationStation::Range ReservationStation::range_of(LocalAddress address, u32 rows) {
   if (address.is_none()) return {};
   const u32 first = address.row() | static_cast<u32>(address.in_accumulator()) << 31;
@@ -105,11 +96,8 @@ void ReservationStation::remember_config(const TimedCommand& c) {
   }
 }
 
-bool ReservationStation::allocate(const TimedCommand& command) {
-  const Unit unit = unit_of(command);
-  const u32 free = all_slots_[unit] & ~valid_[unit];
-  if (free == 0) return false;
-  const int slot = std::countr_zero(free);
+void ReservationStation::insert(Unit unit, const TimedCommand& command) {
+  const int slot = std::countr_zero(~valid_[unit]);
   Entry& entry = entries_[unit][static_cast<std::size_t>(slot)];
   entry.command = command;
   entry.written = entry.read[0] = entry.read[1] = {};
@@ -125,7 +113,6 @@ bool ReservationStation::allocate(const TimedCommand& command) {
   if (command.funct == kPreload) has_solitary_preload_ = true;
   if (is_compute(command.funct)) has_solitary_preload_ = false;
   clock_.changed = true;
-  return true;
 }
 
 void ReservationStation::issue_oldest(Unit unit) {

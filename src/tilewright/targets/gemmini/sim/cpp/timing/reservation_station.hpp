@@ -18,10 +18,22 @@ class ReservationStation {
  public:
   ReservationStation(const Config& config, Clock& clock);
 
-  static Unit unit_of(const TimedCommand& command);
+  static Unit unit_of(const TimedCommand& command) {
+    if (command.funct == kConfig) {
+      const u8 target = config_target(command.rs1);
+      return target == kConfigLoad ? kLoadUnit : target == kConfigStore ? kStoreUnit : kExecuteUnit;
+    }
+    if (is_mvin(command.funct)) return kLoadUnit;
+    return command.funct == kMvout ? kStoreUnit : kExecuteUnit;
+  }
 
   // Takes a command, at most one per cycle; false when its unit has no free entry.
-  bool allocate(const TimedCommand& command);
+  bool allocate(const TimedCommand& command) {
+    const Unit unit = unit_of(command);
+    if (valid_[unit] == all_slots_[unit]) return false;
+    insert(unit, command);
+    return true;
+  }
 
   // Moves the oldest command of each unit to `issued` if nothing holds it back.
   void issue() {
@@ -67,6 +79,7 @@ class ReservationStation {
 
   static constexpr Cycle kNever = ~Cycle{0};
 
+  void insert(Unit unit, const TimedCommand& command);
   static Range range_of(LocalAddress address, u32 rows);
   void find_operands(Entry& entry) const;
   void find_dependencies(Unit unit, Entry& entry) const;
