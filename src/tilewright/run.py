@@ -51,6 +51,7 @@ from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.screening import ScreenedExecutor, refutation
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
+from tilewright.search.ahead import AheadBatches
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
     Called,
@@ -63,7 +64,6 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.loop import Search
-from tilewright.search.proposing import Batches
 from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
@@ -402,7 +402,7 @@ class _Session:
         settings, opened = self._settings, self._opened
         strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
         proposer, models_stop = self._proposer(stack)
-        make_batches = StreamedBatches if getattr(proposer, "waits", False) else Batches
+        make_batches = StreamedBatches if getattr(proposer, "waits", False) else AheadBatches
         batches = make_batches(
             opened.task.workload,
             opened.target.brief(),

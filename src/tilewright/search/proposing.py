@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 from tilewright.core.config import Settings
@@ -78,20 +78,36 @@ class Batches:
 
         `checkpoint` is called between the proposer's steps and may raise to end them all.
         """
-        # All plans come before the first normal form: a proposer that reads the target's language
-        # from its briefs must know it by then, also in the first iteration after a resume.
-        families = [
-            (parent, self._children(iteration, rank, parent, history, checkpoint))
-            for rank, parent in enumerate(parents)
-        ]
-        self._begin(history)
-        requests: list[EvaluationRequest] = []
-        for parent, children in families:
-            fresh = self._fresh(parent, children)
-            requests += fresh
-            duplicates = len(children) - len(fresh)
-            self._on_event(Implemented(iteration, parent.candidate.id, len(fresh), duplicates))
-        return requests
+        plans = self.plan_by_plan(iteration, parents, history, checkpoint)
+        return [request for fresh in plans for request in fresh]
+
+    def plan_by_plan(
+        self,
+        iteration: int,
+        parents: Sequence[Trial],
+        history: History,
+        checkpoint: Callable[[], None],
+    ) -> Iterator[list[EvaluationRequest]]:
+        """What `propose` gives, plan by plan; each is implemented when it is asked for."""
+        begun = False
+        for rank, parent in enumerate(parents):
+            brief = self._brief(iteration, rank, parent)
+            checkpoint()
+            plans = self._plans(brief, parent, history)
+            self._on_event(Planned(iteration, parent.candidate.id, len(plans)))
+            # Only now: a proposer that reads the target's language from its briefs must know it
+            # by the first normal form, also in the first iteration after a resume.
+            if not begun:
+                self._begin(history)
+            begun = True
+            made = kept = 0
+            for plan in plans:
+                checkpoint()
+                children = self._implementations(brief, parent, plan)
+                fresh = self._fresh(parent, children)
+                made, kept = made + len(children), kept + len(fresh)
+                yield fresh
+            self._on_event(Implemented(iteration, parent.candidate.id, kept, made - kept))
 
     def repair(
         self, iteration: int, failed: Sequence[Trial], history: History
@@ -156,24 +172,6 @@ class Batches:
             rank,
             self._schedule,
         )
-
-    def _children(
-        self,
-        iteration: int,
-        rank: int,
-        parent: Trial,
-        history: History,
-        checkpoint: Callable[[], None],
-    ) -> list[Candidate]:
-        brief = self._brief(iteration, rank, parent)
-        checkpoint()
-        plans = self._plans(brief, parent, history)
-        self._on_event(Planned(iteration, parent.candidate.id, len(plans)))
-        children: list[Candidate] = []
-        for plan in plans:
-            checkpoint()
-            children += self._implementations(brief, parent, plan)
-        return children
 
     def _plans(self, brief: Brief, parent: Trial, history: History) -> list[Plan]:
         seed = self._seed(brief.iteration, parent, "plan")
