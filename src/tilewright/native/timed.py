@@ -59,12 +59,11 @@ class TimedKernel:
         self._case = case
         self._rng = rng
         self._timeout_s = timeout_s
-        self._next = self._fresh()
         self._clock_s = process.cpu_s()
 
     def call(self, *, check: bool) -> float:
         """Seconds of one call. Raises `CallFailedError`."""
-        case = self._next
+        case = self._fresh()
         called = self._process.call("measure", self._timeout_s)
         if isinstance(called, Failed):
             raise CallFailedError(called)
@@ -72,12 +71,14 @@ class TimedKernel:
             failed = compared(self._process, case, "measure")
             if failed is not None:
                 raise CallFailedError(failed)
-        self._next = self._fresh()
         before, self._clock_s = self._clock_s, self._process.cpu_s()
         return self._clock_s - before
 
     def _fresh(self) -> Case:
-        """The case's values at other positions: no call sees an array that another one saw."""
+        """The case's values at other positions: no call sees an array that another one saw.
+
+        They are written by this core just before the call: warm, as a producer would leave them.
+        """
         initial = {
             a.name: self._rolled(self._case.initial[a.name]) for a in self._case.workload.arguments
         }

@@ -90,6 +90,7 @@ _THREAD_CALLS = re.compile(r"(GOMP|omp)_\w+")
 _RUNS_ALONE = {
     "DT_INIT", "DT_INIT_ARRAY", "DT_PREINIT_ARRAY", "DT_FINI", "DT_FINI_ARRAY",
 }  # fmt: skip
+_RESOLVED = {"STT_LOOS", "STT_GNU_IFUNC"}
 _IRELATIVE = {37, 1032}  # R_X86_64_IRELATIVE, R_AARCH64_IRELATIVE
 
 
@@ -240,6 +241,10 @@ def _symbols(elf: ELFFile) -> tuple[set[str], set[str]]:
 
 def _runs_before_it_is_called(elf: ELFFile) -> bool:
     for section in elf.iter_sections():
+        if isinstance(section, SymbolTableSection) and any(
+            symbol["st_info"]["type"] in _RESOLVED for symbol in section.iter_symbols()
+        ):
+            return True
         if isinstance(section, DynamicSection) and any(
             tag.entry.d_tag in _RUNS_ALONE for tag in section.iter_tags()
         ):
