@@ -4,10 +4,16 @@ Each run starts from an empty project. Each winner is then checked on fresh priv
 own seeds, and a winner that fails is reported as such. Cycles are simulated. On a busy machine
 bound the runs by `--evaluations` instead of wall time, and read the CPU seconds.
 
-    uv run python benchmarks/rewriter.py                          # everything, 5 seeds: hours
+With `--json FILE` every finished run is written at once, and runs that the file holds are not
+repeated: a benchmark that was stopped goes on where it was, also with more seeds. All workloads are
+run with one seed before the next seed begins. Results in the file that were made with another
+budget are refused.
+
+    uv run python benchmarks/rewriter.py --json rewriter.json     # everything, 5 seeds: 5 hours
+    uv run python benchmarks/rewriter.py --seeds 1 --within 45    # everything once, in 45 minutes
     uv run python benchmarks/rewriter.py --group gemm --seeds 1 --budget 30
     uv run python benchmarks/rewriter.py --group random --evaluations 150
-    uv run python benchmarks/rewriter.py --seeds 1 --shapes-seed 7 gemmini:gemm-100x200x300
+    uv run python benchmarks/rewriter.py --seeds 1 gemmini:gemm-100x200x300
 """
 
 from __future__ import annotations
@@ -17,9 +23,11 @@ import json
 import os
 import random
 import statistics
+import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -47,6 +55,9 @@ TINYMPC = ["gemmini-fp32-4x4:tinympc-forward", "gemmini-fp32-4x4:tinympc-backwar
 BASELINES = ("library", "tuned", "fsm")
 BUDGET_S = {"gemm": 120.0, "conv": 300.0, "tinympc": 120.0}
 """Wall seconds per run and kind of workload."""
+FOR_CHECKS = 0.25
+"""Part of the time `--within` that is kept for what surrounds a search: attacks on its check before
+it, checks of its winner behind it."""
 WIDTH = 140
 """Characters of the tables, also where the output is not a terminal."""
 FIRST_FRESH_SEED = 1_000_000
@@ -67,6 +78,7 @@ class Row:
     wall_s: float
     cpu_s: float
     failed_checks: int
+    budget: str = ""
 
     @property
     def speedup(self) -> float:
@@ -124,54 +136,129 @@ def _cpu_s() -> float:
 
 
 def main() -> None:
+    options = _options()
+    groups = _groups(options)
+    results = Results(options.json, _budgets(options, groups), options.evaluations)
+    console = Console(width=WIDTH)
+    console.print(f"random shapes drawn with --shapes-seed {options.shapes_seed}")
+    for seed in range(options.seeds):
+        for workload in (w for workloads in groups.values() for w in workloads):
+            if not results.has(workload, seed):
+                results.add(search(workload, results.settings(workload, seed), options.checks))
+                row = results.rows[-1]
+                console.print(
+                    f"{workload} seed {seed}: {row.speedup:.2f}x, {100 * row.utilization:.1f} %, "
+                    f"{row.evaluations} kernels in {row.wall_s:.0f} s, "
+                    f"{row.failed_checks} of {options.checks} checks failed"
+                )
+    for name, workloads in groups.items():
+        console.print(_table(name, results.of(workloads, options.seeds)))
+
+
+class Results:
+    """Finished runs, in memory and in a file; each run's budget."""
+
+    def __init__(
+        self, file: Path | None, budgets_s: Mapping[str, float], evaluations: int | None
+    ) -> None:
+        self._file, self._budgets_s, self._evaluations = file, budgets_s, evaluations
+        self.rows: list[Row] = []
+        if file is not None and file.exists():
+            self.rows = [Row(**row) for row in json.loads(file.read_text())]
+        for row in self.rows:
+            if row.workload in budgets_s and row.budget != self._budget(row.workload):
+                sys.exit(
+                    f"{file}: {row.workload} was run with {row.budget}, not "
+                    f"{self._budget(row.workload)}: name another file, or the same budget"
+                )
+
+    def has(self, workload: str, seed: int) -> bool:
+        """Whether this run is finished."""
+        return any((row.workload, row.seed) == (workload, seed) for row in self.rows)
+
+    def add(self, row: Row) -> None:
+        """Keep a finished run; the file is whole at any moment."""
+        self.rows.append(replace(row, budget=self._budget(row.workload)))
+        if self._file is not None:
+            new = self._file.with_suffix(".new")
+            new.write_text(json.dumps([asdict(row) for row in self.rows], indent=2))
+            new.replace(self._file)
+
+    def of(self, workloads: Sequence[str], seeds: int) -> list[Row]:
+        """The runs of some workloads, in their order, with the seeds asked for."""
+        return [r for w in workloads for r in self.rows if r.workload == w and r.seed < seeds]
+
+    def settings(self, workload: str, seed: int) -> Settings:
+        """The default search within the budget."""
+        if self._evaluations is not None:
+            return Settings(seed=seed, max_evaluations=self._evaluations)
+        return Settings(seed=seed, max_wall_s=self._budgets_s[workload])
+
+    def _budget(self, workload: str) -> str:
+        if self._evaluations is not None:
+            return f"{self._evaluations} evaluations"
+        return f"{self._budgets_s[workload]:g} s"
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workloads", nargs="*", help="instead of the groups")
     parser.add_argument(
         "--group", choices=("gemm", "conv", "tinympc", "random"), help="only this group"
     )
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0..N-1 per workload")
-    parser.add_argument("--shapes-seed", type=int, help="draws the random shapes; new by default")
+    parser.add_argument(
+        "--shapes-seed",
+        type=int,
+        help="draws the random shapes; new by default, or as in the results of --json",
+    )
     parser.add_argument("--budget", type=float, help="wall seconds per run (120; 300 for conv)")
+    parser.add_argument(
+        "--within", type=float, help="minutes for all of it: shortens every run's budget alike"
+    )
     parser.add_argument("--evaluations", type=int, help="kernels per run, instead of wall time")
     parser.add_argument("--checks", type=int, default=20, help="fresh seeds per winner")
-    parser.add_argument("--json", type=Path, help="write every run to this file")
+    parser.add_argument("--json", type=Path, help="keep every run in this file, and go on from it")
     options = parser.parse_args()
-    drawn = options.shapes_seed
-    if drawn is None:
-        drawn = random.SystemRandom().randrange(10**6)
+    if options.shapes_seed is None:
+        options.shapes_seed = _shapes_seed(options.json)
+    return options
+
+
+def _shapes_seed(results: Path | None) -> int:
+    """The seed of the shapes, kept beside the results: a resumed run draws the same ones."""
+    drawn = random.SystemRandom().randrange(10**6)
+    if results is None:
+        return drawn
+    note = results.with_suffix(".shapes-seed")
+    if not note.exists():
+        note.write_text(f"{drawn}\n")
+    return int(note.read_text())
+
+
+def _groups(options: argparse.Namespace) -> dict[str, list[str]]:
+    if options.workloads:
+        return {"given": options.workloads}
     groups = {
         "gemm": GEMMS,
         "conv": CONVOLUTIONS,
+        "random": random_shapes(options.shapes_seed),
         "tinympc": TINYMPC,
-        "random": random_shapes(drawn),
     }
-    if options.workloads:
-        groups = {"given": options.workloads}
-    elif options.group:
-        groups = {options.group: groups[options.group]}
-    console = Console(width=WIDTH)
-    console.print(f"random shapes drawn with --shapes-seed {drawn}")
-    rows: list[Row] = []
-    for name, workloads in groups.items():
-        found = [
-            search(w, _settings(w, seed, options.budget, options.evaluations), options.checks)
-            for w in workloads
-            for seed in range(options.seeds)
-        ]
-        console.print(_table(name, found))
-        rows += found
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+    return {options.group: groups[options.group]} if options.group else groups
 
 
-def _settings(
-    workload: str, seed: int, budget_s: float | None, evaluations: int | None
-) -> Settings:
-    """The default search, bounded by wall time or by evaluations."""
-    if evaluations is not None:
-        return Settings(seed=seed, max_evaluations=evaluations, max_wall_s=budget_s)
-    kind = workload.partition(":")[2].partition("-")[0]
-    return Settings(seed=seed, max_wall_s=budget_s or BUDGET_S.get(kind, BUDGET_S["gemm"]))
+def _budgets(options: argparse.Namespace, groups: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Wall seconds for each workload's runs."""
+    budgets_s: dict[str, float] = {}
+    for workload in (w for workloads in groups.values() for w in workloads):
+        kind = workload.partition(":")[2].partition("-")[0]
+        budgets_s[workload] = options.budget or BUDGET_S.get(kind, BUDGET_S["gemm"])
+    if options.within:
+        available_s = 60 * options.within * (1 - FOR_CHECKS) / options.seeds
+        share = min(1.0, available_s / sum(budgets_s.values()))
+        budgets_s = {w: round(share * budget_s, 1) for w, budget_s in budgets_s.items()}
+    return budgets_s
 
 
 def _table(group: str, rows: list[Row]) -> Table:
@@ -188,7 +275,7 @@ def _table(group: str, rows: list[Row]) -> Table:
         speedups.append(statistics.median(r.speedup for r in runs))
         utilizations.append(statistics.median(r.utilization for r in runs))
         table.add_row(
-            workload,
+            workload.partition(":")[2],
             f"{statistics.median(r.best_cycles for r in runs):,.0f}",
             f"{speedups[-1]:.2f}x",
             f"{min(r.speedup for r in runs):.2f}x",
