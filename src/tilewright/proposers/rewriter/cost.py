@@ -1,8 +1,9 @@
 """A static estimate of a kernel's time, to choose between plans before anything is run.
 
-It counts, from trip counts alone, how long the array, the moves and the core are busy, and how long
-they wait for one another. It ranks rewrites of one kernel; it does not predict cycles. All
-numbers are cycles of a machine that multiplies one row and moves one local row per cycle.
+It counts, from trip counts alone, how long the array, the moves and the core are busy, and follows
+a coarse timeline of when they wait for one another (`timeline.py`). It ranks rewrites of one
+kernel; it does not predict cycles. All numbers are cycles of a machine that multiplies one row and
+moves one local row per cycle.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import env_of, trips
-from tilewright.proposers.rewriter.buffers import Access, Buffer, buffers_of
+from tilewright.proposers.rewriter.buffers import Buffer, buffers_of
+from tilewright.proposers.rewriter.contention import clashing, disturbing_loads
 from tilewright.proposers.rewriter.expr import Expr, bounds
 from tilewright.proposers.rewriter.ir import (
     Assign,
@@ -22,26 +24,19 @@ from tilewright.proposers.rewriter.ir import (
     Guard,
     Kernel,
     Loop,
-    Stmt,
     children,
     commands,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import bank_shares, collision
+from tilewright.proposers.rewriter.timeline import Choice, Event, Node, Repeat, Timeline
 
 MOVE_OVERHEAD = 6.0
 """Cycles a move takes beyond one per row: a wide move is cheaper than several narrow ones."""
 STORE_ROW = 1.8
 """Cycles per stored row."""
-LATENCY = 100.0
-"""From issuing a load to its data being usable, and from a product to its result being stored."""
-QUEUE = 8.0
-"""Moves that wait in their queue before the core, and with it the array, waits for them."""
-BLOCKED = 0.5
-"""The part of the time of moves beyond the queue that the array has no work for."""
-CORE_COMMAND = 6.0
-CORE_ITERATION = 3.0
+CORE_COMMAND = 5.5
+CORE_ITERATION = 2.5
 """Cycles of the core per command and per loop iteration."""
 CORE_ELEMENT = 30.0
 """Cycles of the core per element that it computes itself, with the wait for what was stored."""
@@ -59,7 +54,7 @@ class Cost:
 
     @property
     def total(self) -> float:
-        """The busiest unit, and what nothing hides."""
+        """The end of the timeline: the busiest unit, and what nothing hides."""
         return max(self.array, self.moves, self.core) + self.exposed
 
 
@@ -73,8 +68,10 @@ def _estimate(body: Body, machine: Machine) -> Cost:
     runs = _runs(body)
     buffers = list(buffers_of(body, machine))
     rows = {c: _rows(c, a, machine) for c, a in walk_paths(body) if isinstance(c, Command)}
-    array = moves = core = loaded = waited = 0.0
-    clash = _clashing(buffers, machine)
+    array = moves = core = loaded = stolen = 0.0
+    busy: dict[Command, float] = {}
+    clash = clashing(buffers, machine)
+    disturbing = disturbing_loads(buffers, machine)
     latching = _latching(body, machine)
     for stmt, times in runs.items():
         if isinstance(stmt, Loop):
@@ -84,17 +81,80 @@ def _estimate(body: Body, machine: Machine) -> Cost:
         elif isinstance(stmt, Command):
             core += times * CORE_COMMAND
             unit = machine.unit(stmt.name)
-            waited += LATENCY * times if unit == "sync" else 0.0
             if unit == "load":
-                moves += times * (rows[stmt] + MOVE_OVERHEAD)
+                busy[stmt] = rows[stmt] + MOVE_OVERHEAD
                 loaded += times * rows[stmt]
+                stolen += times * rows[stmt] * disturbing.get(stmt, 0.0)
             elif unit == "store":
-                moves += times * (rows[stmt] * STORE_ROW + MOVE_OVERHEAD)
+                busy[stmt] = rows[stmt] * STORE_ROW + MOVE_OVERHEAD
             elif machine.attribute(stmt.name, "uses"):
-                busy = max(rows[stmt], latching.get(stmt, 0.0))
-                array += times * busy * (1 + clash.get(stmt, 0.0))
-    exposed = waited + sum(_exposed(b, machine, runs, rows, array) for b in buffers)
+                least = max(rows[stmt], latching.get(stmt, 0.0))
+                busy[stmt] = least * (1 + clash.get(stmt, 0.0))
+                array += times * busy[stmt]
+            if unit in ("load", "store"):
+                moves += times * busy[stmt]
+    if array:
+        busy |= {c: busy[c] * (1 + stolen / array) for c in clash.keys() & busy.keys()}
+        array += stolen
+    timeline = Timeline(len(buffers))
+    timeline.run(_nodes(body, (), busy, _touched(body, buffers, machine)))
+    exposed = max(0.0, timeline.end - max(array, moves, core))
     return Cost(array, moves, core, exposed, loaded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Buffers that a command reads and writes, by number, and those of them with a single slot."""
+
+    unit: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    alone: frozenset[int]
+
+
+def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping[Command, _Touched]:
+    """What each command touches; a product also what the command that latched for it names."""
+    single = frozenset(n for n, b in enumerate(buffers) if b.slots == 1)
+    found: dict[Command, tuple[set[int], set[int]]] = {}
+    for number, buffer in enumerate(buffers):
+        for access in buffer.accesses:
+            found.setdefault(access.command, (set(), set()))[access.writes].add(number)
+    result: dict[Command, _Touched] = {}
+    latched: tuple[set[int], set[int]] = (set(), set())
+    for command in commands(body):
+        reads, writes = found.get(command, (set(), set()))
+        if machine.attribute(command.name, "latches"):
+            latched = reads, writes
+        elif machine.attribute(command.name, "uses"):
+            reads, writes = reads | latched[0], writes | latched[1]
+        result[command] = _Touched(
+            machine.unit(command.name),
+            tuple(sorted(reads)),
+            tuple(sorted(writes)),
+            single & (reads | writes),
+        )
+    return result
+
+
+def _event(
+    command: Command,
+    above: Body,
+    busy: Mapping[Command, float],
+    touched: Mapping[Command, _Touched],
+) -> Event:
+    what = touched[command]
+    if what.unit == "execute" and command not in busy:
+        return Event("core", 0.0, CORE_COMMAND)  # it latches: what it names counts for the product
+    return Event(
+        what.unit,
+        busy.get(command, 0.0),
+        CORE_COMMAND,
+        what.reads,
+        what.writes,
+        bool(_tested(above, "<")),
+        bool(_tested(above, ">")),
+        what.alone,
+    )
 
 
 def _runs(body: Body) -> Mapping[object, float]:
@@ -162,97 +222,48 @@ def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
     return result
 
 
-def _clashing(buffers: list[Buffer], machine: Machine) -> Mapping[Command, float]:
-    """How likely the operands of a product lie in one bank; partners stand next to one another."""
-    reads: dict[Body, list[tuple[Access, Buffer]]] = {}
-    for buffer in buffers:
-        for access in buffer.readers:
-            if machine.unit(access.command.name) == "execute":
-                reads.setdefault(access.above, []).append((access, buffer))
-    result: dict[Command, float] = {}
-    for pairs in reads.values():
-        used = list({buffer.name: buffer for _, buffer in pairs}.values())
-        worst = max(
-            (_shared(a, b, machine) for i, a in enumerate(used) for b in used[:i]), default=0.0
-        )
-        result |= dict.fromkeys((access.command for access, _ in pairs), worst)
-    return result
-
-
-def _shared(left: Buffer, right: Buffer, machine: Machine) -> float:
-    """How likely a row of each lies in the same bank of the same memory."""
-    if left.space != right.space:
-        return 0.0
-    space = machine.spaces[left.space]
-    mine, theirs = ([bank_shares(i, space) for i in b.intervals()] for b in (left, right))
-    return sum(collision(a, b) for a in mine for b in theirs) / (len(mine) * len(theirs))
-
-
-def _exposed(
-    buffer: Buffer,
-    machine: Machine,
-    runs: Mapping[object, float],
-    rows: Mapping[Command, float],
-    array: float,
-) -> float:
-    """Cycles that loads and stores of a buffer keep the array waiting."""
-    products = [o for o in buffer.accesses if machine.unit(o.command.name) == "execute"]
-    waits = 0.0
-    for access in buffer.accesses:
-        unit = machine.unit(access.command.name)
-        if unit not in ("load", "store"):
-            continue
-        times = runs[access.command]
-        bursts = _rounds(access, [s for s in access.above if any(s in o.above for o in products)])
-        rounds = _rounds(access, _ahead(access)) if _ahead(access) else bursts
-        wait = rounds * LATENCY + times * rows[access.command]
-        if unit == "store":
-            waits += wait if buffer.slots == 1 else 0.0
-        else:
-            queued = max(0.0, times - bursts * QUEUE) * (rows[access.command] + MOVE_OVERHEAD)
-            waits += max(wait * _visible(access, buffer, rounds, array), BLOCKED * queued)
-    return waits
-
-
-def _rounds(access: Access, counted: Sequence[Stmt]) -> float:
-    """How often an access's chosen loops come round, with the share its guards let through."""
-    rounds = 1.0
-    for position, stmt in enumerate(access.above):
-        if isinstance(stmt, Loop) and stmt in counted:
-            rounds *= _iterations(stmt, access.above[:position])
+def _nodes(
+    body: Body, above: Body, busy: Mapping[Command, float], touched: Mapping[Command, _Touched]
+) -> tuple[Node, ...]:
+    """The timeline's view of a body: commands with their times, loops, and tests of first times."""
+    result: list[Node] = []
+    for stmt in body:
+        inside = (*above, stmt)
+        if isinstance(stmt, Command):
+            result.append(_event(stmt, above, busy, touched))
+        elif isinstance(stmt, Assign):
+            result.append(Event("core", 0.0, CORE_ELEMENT))
+        elif isinstance(stmt, Loop):
+            nodes = _nodes(stmt.body, inside, busy, touched)
+            paths = list(walk_paths(stmt.body, inside))
+            ahead, behind = (
+                {c for c, p in paths if isinstance(c, Command) and stmt.var in _tested(p, op)}
+                for op in "<>"
+            )
+            result.append(
+                Repeat(
+                    stmt.var,
+                    _iterations(stmt, above),
+                    CORE_ITERATION,
+                    nodes,
+                    tuple(sorted({b for c in ahead for b in touched[c].writes})),
+                    tuple(sorted({b for c in behind for b in touched[c].reads})),
+                )
+            )
         elif isinstance(stmt, Guard):
-            rounds *= _share(stmt, access.above[:position])
-    return rounds
+            yes, no = (_nodes(b, inside, busy, touched) for b in (stmt.body, stmt.orelse))
+            result.append(Choice(_named(stmt, ("==",)), _named(stmt, (">", "!=")), yes, no))
+    return tuple(result)
 
 
-def _ahead(access: Access) -> Body:
-    """The loops down to the one whose next iteration a guarded load is for; empty if none."""
-    tested = [
-        c.left.names()
-        for s in access.above
-        if isinstance(s, Guard)
-        for c in s.condition
-        if c.op == "<"
-    ]
-    last = max(
-        (
-            i
-            for i, s in enumerate(access.above)
-            if isinstance(s, Loop) and any(s.var in names for names in tested)
-        ),
-        default=-1,
-    )
-    return access.above[: last + 1]
+def _named(guard: Guard, ops: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(n for c in guard.condition if c.op in ops for n in c.left.names())
 
 
-def _visible(access: Access, buffer: Buffer, rounds: float, array: float) -> float:
-    """The part of a load's time that the array waits for."""
-    guards = [c.op for s in access.above if isinstance(s, Guard) for c in s.condition]
-    if "==" in guards:
-        return 0.2  # loaded where it is first used: other work of that iteration runs meanwhile
-    if buffer.slots == 1:
-        return 1.0
-    if "<" not in guards:
-        return 0.3  # the core reaches the next load only when most of the products are issued
-    per_iteration = array / max(rounds, 1.0)
-    return max(0.0, 1.0 - per_iteration / (LATENCY * (buffer.slots - 1)))
+def _tested(above: Body, op: str) -> frozenset[str]:
+    """Loops whose variables are compared by `op` in tests around a command.
+
+    By `<` for what is done for the next iteration, by `>` for what is left of the one before.
+    """
+    guards = [s for s in above if isinstance(s, Guard)]
+    return frozenset[str]().union(*(_named(g, (op,)) for g in guards))

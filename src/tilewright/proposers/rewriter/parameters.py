@@ -10,10 +10,11 @@ import math
 
 from tilewright.proposers.rewriter.analysis import env_of, trip_count, trips
 from tilewright.proposers.rewriter.buffers import MAX_SLOTS, Buffer, find_buffers
-from tilewright.proposers.rewriter.cost import LATENCY, Cost
+from tilewright.proposers.rewriter.cost import Cost
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
+from tilewright.proposers.rewriter.timeline import LATENCY
 
 
 def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:

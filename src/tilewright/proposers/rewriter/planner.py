@@ -43,10 +43,10 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
 DEEP = ("retile", "reuse", "unroll")
 """Techniques that pay within a long plan, beside those that complete a short one."""
 DEEPEST = 12
-"""Steps of the long plan that every draw makes one of."""
+"""Steps of a long plan; every draw makes half of its plans long."""
 LONGEST = 3
 """Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
-POOL = 3
+POOL = 2
 """Drafts made for each plan that is asked for; the most promising ones are kept."""
 ATTEMPTS = 4
 """Draws of a follow-up step before a draft stays as it is."""
@@ -93,9 +93,8 @@ def draw(
             continue
         steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(longest))
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
-    if pool:
-        start = rng.choice(list(pool.values()))
-        known = {o.technique for o in menu if o.technique} | set(FOLLOW_UPS) | set(DEEP)
+    known = {o.technique for o in menu if o.technique} | set(FOLLOW_UPS) | set(DEEP)
+    for start in rng.sample(list(pool.values()), min(len(pool), -(-count // 2))):
         steps, after = descended(start.steps, start.kernel, machine, sorted(known), rng, DEEPEST)
         pool.setdefault(steps, Draft(start.option, steps, after, estimate(after, machine)))
     ranked = sorted(pool.values(), key=lambda d: d.cost.total)
