@@ -39,6 +39,7 @@ CASES = {
     "reorder": "hoist r; reorder r",
     "unroll": "unroll p 0",
     "unroll_by_two": "unroll p 2",
+    "roll": "unroll p 0; roll",
     "retile": "hoist r; retile r 2",
     "reuse_in_a_loop": "hoist r; retile r 2; reuse",
     "reuse_unrolled": "hoist r; retile r 2; unroll rr#3 0; reuse",

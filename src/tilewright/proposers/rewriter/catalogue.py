@@ -19,6 +19,7 @@ from tilewright.proposers.rewriter.ir import Body, Guard, Kernel, Loop, commands
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.parameters import slot_counts, tile_factors, unroll_factors
 from tilewright.proposers.rewriter.placement import spread
+from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
 from tilewright.proposers.rewriter.rewrites.early import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
@@ -382,6 +383,9 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "unroll": Technique(
         _product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)", _CORE
+    ),
+    "roll": Technique(
+        _once, roll_up, "write commands that repeat with evenly growing operands as loops", _CORE
     ),
     "retile": Technique(
         _tiled_loops,

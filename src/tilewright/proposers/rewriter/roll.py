@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import replace
 from typing import TypeAlias
 
+from tilewright.proposers.rewriter.analysis import at_value
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -20,6 +22,7 @@ from tilewright.proposers.rewriter.ir import (
     Opaque,
     Operand,
     Stmt,
+    commands,
     walk,
 )
 
@@ -29,58 +32,62 @@ LONGEST = 12
 Shape: TypeAlias = tuple[object, ...]
 
 
-def roll(kernel: Kernel, body: Body) -> Body:
+def roll(kernel: Kernel, body: Body, alone: Set[str] = frozenset()) -> Body:
     """Every run of commands that repeats with constant increments as a loop; loops inside too.
 
     Before: `load(&A[0][0], SPAD(0)); load(&A[0][4], SPAD(4)); load(&A[0][8], SPAD(8));`
     After:  `for (b = 0; b < 12; b += 4) load(&A[0][b], SPAD(b));`
 
-    The first of the repetitions may lack the flag by which the later ones add to it. The result
-    issues the same commands in the same order.
+    Commands named in `alone` stay as they are. The first of the repetitions may lack the flag by
+    which the later ones add to it. The result issues the same commands in the same order.
     """
     taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
     taken |= {a.name for a in kernel.arrays} | set(kernel.names.values())
     taken |= {n for s in walk(kernel.body) if isinstance(s, Opaque) for n in s.names}
-    return _rolled(body, taken, 0)
+    return _rolled(body, taken, alone, 0)
 
 
-def _rolled(body: Body, taken: set[str], depth: int) -> Body:
+def _rolled(body: Body, taken: set[str], alone: Set[str], depth: int) -> Body:
     result: list[Stmt] = []
     position = 0
     while position < len(body):
-        length, times = _best_run(body, position)
+        length, times = _best_run(body, position, alone)
         if times > 1:
-            result.append(_loop(body[position : position + length * times], length, taken, depth))
+            result.append(
+                _loop(body[position : position + length * times], length, taken, alone, depth)
+            )
             position += length * times
             continue
-        result.append(_inside(body[position], taken, depth))
+        result.append(_inside(body[position], taken, alone, depth))
         position += 1
     return tuple(result)
 
 
-def _inside(stmt: Stmt, taken: set[str], depth: int) -> Stmt:
+def _inside(stmt: Stmt, taken: set[str], alone: Set[str], depth: int) -> Stmt:
     if isinstance(stmt, Loop):
-        return replace(stmt, body=_rolled(stmt.body, taken, depth))
+        return replace(stmt, body=_rolled(stmt.body, taken, alone, depth))
     if isinstance(stmt, Guard):
-        yes, no = (_rolled(b, taken, depth) for b in (stmt.body, stmt.orelse))
+        yes, no = (_rolled(b, taken, alone, depth) for b in (stmt.body, stmt.orelse))
         return replace(stmt, body=yes, orelse=no)
     return stmt
 
 
-def _best_run(body: Body, start: int) -> tuple[int, int]:
+def _best_run(body: Body, start: int, alone: Set[str]) -> tuple[int, int]:
     """Length and repetitions of the pattern at a place that makes the code shortest."""
     best, saved = (1, 1), 0
     for length in range(1, min(LONGEST, (len(body) - start) // 2) + 1):
-        times = _repetitions(body, start, length)
+        times = _repetitions(body, start, length, alone)
         if length * (times - 1) > saved:
             best, saved = (length, times), length * (times - 1)
     return best
 
 
-def _repetitions(body: Body, start: int, length: int) -> int:
+def _repetitions(body: Body, start: int, length: int, alone: Set[str]) -> int:
     """How often the statements at a place repeat with constant increments."""
     pattern = body[start : start + length]
-    if not all(isinstance(s, Command) for s in pattern):
+    if not all(isinstance(s, Command | Loop) for s in pattern):
+        return 1
+    if alone and any(c.name in alone for c in commands(pattern)):
         return 1
     increments: list[tuple[int, ...]] = []
     times = 1
@@ -99,7 +106,9 @@ def _repetitions(body: Body, start: int, length: int) -> int:
 
 
 def _increments(before: Stmt, now: Stmt, *, first: bool) -> tuple[int, ...] | None:
-    """By how much each number of a command grows; None where it is another command."""
+    """By how much each number of a command, or of those in a loop, grows; None for other code."""
+    if isinstance(before, Loop) and isinstance(now, Loop):
+        return _increments_within(before, now, first=first)
     if not isinstance(before, Command) or not isinstance(now, Command):
         return None
     if before.name != now.name or len(before.operands) != len(now.operands):
@@ -115,6 +124,17 @@ def _increments(before: Stmt, now: Stmt, *, first: bool) -> tuple[int, ...] | No
         for (_, _, numbers), (_, _, later) in zip(old, new, strict=True)
         for a, b in zip(numbers, later, strict=True)
     )
+
+
+def _increments_within(before: Loop, now: Loop, *, first: bool) -> tuple[int, ...] | None:
+    """The same for all that is in two loops with the same bounds."""
+    bounds = [(s.lower, s.upper, s.step, len(s.body)) for s in (before, now)]
+    if bounds[0] != bounds[1]:
+        return None
+    later = at_value(now.body, now.var, var(before.var))
+    found = [_increments(a, b, first=first) for a, b in zip(before.body, later, strict=True)]
+    known = [f for f in found if f is not None]
+    return tuple(n for f in known for n in f) if len(known) == len(found) else None
 
 
 def _shape(operand: Operand) -> tuple[Shape, frozenset[Flag], tuple[int, ...]]:
@@ -133,32 +153,42 @@ def _shape(operand: Operand) -> tuple[Shape, frozenset[Flag], tuple[int, ...]]:
     return ("text", operand), frozenset(), ()
 
 
-def _loop(run: Body, length: int, taken: set[str], depth: int) -> Loop:
+def _loop(run: Body, length: int, taken: set[str], alone: Set[str], depth: int) -> Loop:
     name = _fresh(taken, depth)
     first, second = run[:length], run[length : 2 * length]
     steps = [_increments(a, b, first=True) or () for a, b in zip(first, second, strict=True)]
     unit = math.gcd(*(s for step in steps for s in step)) or 1
     body = tuple(
-        _general(a, b, step, name, unit)
+        _general(a, b, list(step), name, unit)
         for a, b, step in zip(first, second, steps, strict=True)
-        if isinstance(a, Command) and isinstance(b, Command)
     )
     times = len(run) // length
     notes = run[0].notes
     body = (replace(body[0], notes=()), *body[1:])
     return Loop(
-        name, Expr(0), Expr(times * unit), unit, _rolled(body, {*taken, name}, depth + 1), notes
+        name,
+        Expr(0),
+        Expr(times * unit),
+        unit,
+        _rolled(body, {*taken, name}, alone, depth + 1),
+        notes,
     )
 
 
-def _general(
-    first: Command, second: Command, steps: tuple[int, ...], name: str, unit: int
-) -> Command:
-    """The command of all repetitions, its numbers growing with the loop's variable."""
-    left = list(steps)
+def _general(first: Stmt, second: Stmt, left: list[int], name: str, unit: int) -> Stmt:
+    """The command or loop of all repetitions, its numbers growing with the loop's variable.
+
+    `left` are the increments of the numbers from here on; those of this statement are taken out.
+    """
+    if isinstance(first, Loop) and isinstance(second, Loop):
+        later = at_value(second.body, second.var, var(first.var))
+        pairs = zip(first.body, later, strict=True)
+        return replace(first, body=tuple(_general(a, b, left, name, unit) for a, b in pairs))
+    assert isinstance(first, Command)
+    assert isinstance(second, Command)
     operands = []
-    for operand, later in zip(first.operands, second.operands, strict=True):
-        _, flags, numbers = _shape(later)
+    for operand, following in zip(first.operands, second.operands, strict=True):
+        _, flags, numbers = _shape(following)
         growth = [var(name) * (left.pop(0) // unit) for _ in numbers]
         match operand:
             case Expr():

@@ -1,0 +1,30 @@
+"""Straight code as loops, which other rewrites can then work on."""
+
+from __future__ import annotations
+
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.ir import Kernel, commands
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.roll import roll
+
+
+def roll_up(kernel: Kernel, machine: Machine) -> Kernel:
+    """Commands that repeat with evenly growing operands as loops, and such loops as loops again.
+
+    Before: `load(&A[0][0], SPAD(0)); load(&A[0][16], SPAD(16)); load(&A[0][32], SPAD(32));`
+    After:  `for (b = 0; b < 48; b += 16) load(&A[0][b], SPAD(b));`
+
+    The same commands are issued in the same order; settings stay as they are. A kernel that was
+    unrolled by hand becomes the loops it was unrolled from.
+    """
+    settings = {name for name in machine.effects if machine.unit(name) == "config"}
+    start = count = sum(1 for _ in commands(kernel.body))
+    while True:
+        rolled = kernel.with_body(roll(kernel, kernel.body, settings))
+        left = sum(1 for _ in commands(rolled.body))
+        if left == count:
+            break
+        kernel, count = rolled, left
+    if count == start:
+        raise NotApplicable("no commands repeat with evenly growing operands")
+    return kernel
