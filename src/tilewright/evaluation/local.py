@@ -120,7 +120,7 @@ class LocalExecutor:
             waiting = self._answer_from_cache(requests, batch)
             while waiting or self._busy:
                 self._dispatch(waiting)
-                self._collect(batch)
+                self._collect(waiting, batch)
         finally:
             for worker in list(self._busy):
                 del self._busy[worker]
@@ -172,34 +172,46 @@ class LocalExecutor:
     def _dispatch(self, waiting: deque[_Job]) -> None:
         while waiting and len(self._busy) < self._workers:
             worker = self._idle.pop() if self._idle else self._start()
-            job = waiting.popleft()
-            job.started = monotonic()
-            job.deadline = job.started + self._timeouts.of(job.stage)
-            self._busy[worker] = job
-            worker.send({"evaluate": to_json(job.request)})
+            self._give(worker, waiting.popleft())
 
-    def _collect(self, batch: _Batch) -> None:
+    def _give(self, worker: WorkerProcess, job: _Job) -> None:
+        job.started = monotonic()
+        job.deadline = job.started + self._timeouts.of(job.stage)
+        self._busy[worker] = job
+        worker.send({"evaluate": to_json(job.request)})
+
+    def _collect(self, waiting: deque[_Job], batch: _Batch) -> None:
         """Wait for the next reply or time-out and act on what is there."""
         nearest = min(job.deadline for job in self._busy.values())
         for worker in readable(list(self._busy), max(0.0, nearest - monotonic())):
             try:
-                self._on_reply(worker, worker.receive(), batch)
+                self._on_reply(worker, worker.receive(), waiting, batch)
             except EOFError:
                 self._on_death(worker, batch)
         for worker, job in list(self._busy.items()):
             if monotonic() >= job.deadline:
                 self._on_timeout(worker, batch)
 
-    def _on_reply(self, worker: WorkerProcess, reply: Mapping[str, Any], batch: _Batch) -> None:
+    def _on_reply(
+        self,
+        worker: WorkerProcess,
+        reply: Mapping[str, Any],
+        waiting: deque[_Job],
+        batch: _Batch,
+    ) -> None:
         job = self._busy[worker]
         if "stage" in reply:
             job.stage = reply["stage"]
             job.deadline = monotonic() + self._timeouts.of(job.stage)
             return
         del self._busy[worker]
-        self._idle.append(worker)
         if "error" in reply:
+            self._idle.append(worker)
             raise raised(reply["error"])
+        if waiting:  # before the outcome is kept and told: the worker need not wait for that
+            self._give(worker, waiting.popleft())
+        else:
+            self._idle.append(worker)
         self._finish(job, from_json(reply["outcome"]), batch)
 
     def _on_death(self, worker: WorkerProcess, batch: _Batch) -> None:
