@@ -3,7 +3,9 @@
 The first row includes what is done once per run: inputs, expected outputs, the runtime object.
 With `--search`, how many distinct candidates a second a whole keyless search of a new project
 evaluates, on the given number of workers: every candidate compiled, checked and simulated, nothing
-taken from a cache.
+taken from a cache. CPU seconds tell more than the rate where others use the machine too: they are
+given for the searching process, for its workers, and, from evaluating some of the candidates again
+in this process, for each stage.
 
     uv run python benchmarks/evaluation_speed.py [WORKLOAD ...]
     uv run python benchmarks/evaluation_speed.py --search 1000 --workers 2
@@ -24,13 +26,14 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, EvaluationRequest, Measured, Stage
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.run import optimize
+from tilewright.run import open_project, optimize
 
 DEFAULT = "gemmini:gemm-12544x64x256"
 LIMIT_S = 2.0
 SEARCH_GOAL = 4.0
 """Candidates per second on two cores."""
-CHILDREN = resource.RUSAGE_CHILDREN
+SAMPLE = 30
+"""Candidates of a search that are evaluated again, for the CPU time of each stage."""
 STAGES: tuple[Stage, ...] = ("build", "check", "measure")
 
 
@@ -54,20 +57,59 @@ def timed(task_name: str, repeats: int) -> list[tuple[Measured, dict[Stage, floa
     return rows
 
 
+def cpu_s(who: int) -> float:
+    """CPU seconds so far of this process, or of those that it waited for."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def stage_cpu_s(task_name: str, sources: list[str]) -> dict[Stage, float]:
+    """CPU seconds of each stage per source, the compiler's included."""
+    evaluator = open_task(task_name, {"input_seed": 1}).task.evaluator
+    spent = dict.fromkeys(STAGES, 0.0)
+    stage: Stage = "build"
+    since = 0.0
+
+    def now() -> float:
+        return cpu_s(resource.RUSAGE_SELF) + cpu_s(resource.RUSAGE_CHILDREN)
+
+    def on_stage(begun: Stage) -> None:
+        nonlocal stage, since
+        spent[stage] += now() - since
+        stage, since = begun, now()
+
+    for number, source in enumerate([sources[0], *sources]):
+        stage, since = "build", now()
+        evaluate(evaluator, EvaluationRequest(Candidate(source)), on_stage)
+        spent[stage] += now() - since
+        if number == 0:  # made inputs and expected outputs, once for all
+            spent = dict.fromkeys(STAGES, 0.0)
+    return {name: seconds / len(sources) for name, seconds in spent.items()}
+
+
 def search(task_name: str, evaluations: int, workers: int) -> None:
     """Prints the rate of a search that ends with its budget of evaluations, not before."""
     settings = Settings(max_evaluations=evaluations, patience=evaluations, iterations=evaluations)
     begun = perf_counter()
     with tempfile.TemporaryDirectory() as project:
         summary = optimize(task_name, settings, project=Path(project), workers=workers)
-    wall_s = perf_counter() - begun
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, CHILDREN))
-    cpu_s = sum(used.ru_utime + used.ru_stime for used in (own, children))
+        wall_s = perf_counter() - begun
+        own, children = cpu_s(resource.RUSAGE_SELF), cpu_s(resource.RUSAGE_CHILDREN)
+        storage = open_project(Path(project))
+        trials = storage.history(summary.run_id)
+        storage.close()
+    count = summary.evaluations
     print(
-        f"{task_name}: {summary.evaluations} candidates on {workers} workers in {wall_s:.0f} s: "
-        f"{summary.evaluations / wall_s:.2f} per second (goal: {SEARCH_GOAL:g}); "
-        f"{cpu_s / summary.evaluations:.3f} s of CPU time each, the search's included"
+        f"{task_name}: {count} candidates on {workers} workers in {wall_s:.0f} s: "
+        f"{count / wall_s:.2f} per second (goal: {SEARCH_GOAL:g}); CPU time of each: "
+        f"{(own + children) / count:.3f} s, of which the search {own / count:.3f} s, workers and "
+        f"their start {children / count:.3f} s"
     )
+    sources = [trial.candidate.source for trial in trials]
+    sample = sources[:: max(1, len(sources) // SAMPLE)]
+    stages = stage_cpu_s(task_name, sample)
+    each = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in stages.items())
+    print(f"CPU time of {len(sample)} of them, evaluated again without a limit: {each}")
 
 
 def main() -> None:
