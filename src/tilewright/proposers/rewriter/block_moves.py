@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.block import Block, Section, Touch, touches
+from tilewright.proposers.rewriter.block import Block
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr, quotient
 from tilewright.proposers.rewriter.ir import (
@@ -19,7 +19,9 @@ from tilewright.proposers.rewriter.ir import (
     commands,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.sections import Section
 from tilewright.proposers.rewriter.settings import own_setting, with_setting
+from tilewright.proposers.rewriter.touched_rows import Touch, touches
 
 
 def scale_of(load: Command, machine: Machine) -> float:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import Env, env_of
@@ -24,13 +24,10 @@ from tilewright.proposers.rewriter.ir import (
     Local,
     Loop,
     Opaque,
-    Operand,
-    Stmt,
-    commands,
-    rebuilt,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.move_settings import block_strides, default_stride
 
 ONE = Expr(1)
 """A single row or column."""
@@ -146,7 +143,7 @@ def _by_name(body: Body, machine: Machine) -> Mapping[str, Buffer]:
 
 def accesses(body: Body, machine: Machine) -> Iterator[Access]:
     """Every local operand of every command, in textual order."""
-    strides = _block_strides(body, machine)
+    strides = block_strides(body, machine)
     for stmt, above in walk_paths(body):
         if isinstance(stmt, Command):
             roles = machine.effects[stmt.name].operands
@@ -157,43 +154,6 @@ def accesses(body: Body, machine: Machine) -> Iterator[Access]:
                     yield Access(
                         stmt, position, roles[position] == "local_write", operand, rows, above
                     )
-
-
-def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
-    """Rows between neighbouring blocks of a wide move, as configured for this command."""
-    return _block_strides(kernel.body, machine).get(
-        (
-            machine.attribute(command.name, "configured_by") or "",
-            machine.attribute(command.name, "id") or "",
-        ),
-        default_stride(machine, command.name),
-    )
-
-
-def settings_for(kernel: Kernel, machine: Machine, move: Command) -> Sequence[Command]:
-    """Every setting in the kernel that the move works by."""
-    return _settings_for(kernel.body, machine, move.name)
-
-
-@lru_cache(maxsize=1024)
-def _settings_for(body: Body, machine: Machine, move: str) -> Sequence[Command]:
-    found = []
-    for stmt in commands(body):
-        if stmt.name == machine.attribute(move, "configured_by"):
-            roles = machine.effects[stmt.name].operands
-            key = dict(zip(roles, stmt.operands, strict=False)).get("id")
-            wanted = machine.attribute(move, "id")
-            if key is None or wanted is None or key == Expr(int(wanted)):
-                found.append(stmt)
-    return tuple(found)
-
-
-def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
-    """Whether two commands work by the same setting."""
-    return all(
-        machine.attribute(left.name, key) == machine.attribute(right.name, key)
-        for key in ("configured_by", "id")
-    )
 
 
 def check_all_commands_known(kernel: Kernel, machine: Machine) -> None:
@@ -207,80 +167,6 @@ def check_all_commands_known(kernel: Kernel, machine: Machine) -> None:
     for stmt, _ in walk_paths(kernel.body):
         if isinstance(stmt, Opaque) and stmt.names & (machine.effects.keys() | defined):
             raise NotApplicable(f"the code on line {stmt.line} is not modelled: {stmt.reason}")
-
-
-def default_stride(machine: Machine, name: str) -> int:
-    """Rows of a block where the command's setting does not say otherwise."""
-    return int(machine.attribute(name, "max_rows") or 1)
-
-
-def relocated(kernel: Kernel, moves: Iterable[tuple[Buffer, int, int]]) -> Kernel:
-    """The kernel with each buffer at a new base, its slots so many rows apart."""
-    rows = {
-        (a.command, a.operand): _moved_row(a.local.row, buffer, base, stride)
-        for buffer, base, stride in moves
-        for a in buffer.accesses
-    }
-    return readdressed(kernel, rows)
-
-
-def _moved_row(row: Expr, buffer: Buffer, base: int, slot_stride: int) -> Expr:
-    slot = slot_term(row, buffer)
-    scaled = Expr(
-        slot.const // max(1, buffer.slot_stride) * slot_stride,
-        tuple((atom, slot_stride) for atom, _ in slot.terms),
-    )
-    return row + (base - buffer.base) - slot + scaled
-
-
-def slot_term(row: Expr, buffer: Buffer) -> Expr:
-    """The part of a row of a buffer that selects the slot; zero if there is only one."""
-    if buffer.slots == 1:
-        return Expr()
-    turning = tuple(
-        (a, c) for a, c in row.terms if isinstance(a, Remainder) and a.by == buffer.slots
-    )
-    fixed = (row.const - buffer.base) // buffer.slot_stride * buffer.slot_stride
-    return Expr(0 if turning else fixed, turning)
-
-
-def shifted(buffer: Buffer, shift: Expr) -> dict[tuple[Command, int], Expr]:
-    """New rows for all accesses of a buffer: the old ones plus a shift."""
-    return {(a.command, a.operand): a.local.row + shift for a in buffer.accesses}
-
-
-def readdressed(kernel: Kernel, rows: Mapping[tuple[Command, int], Expr]) -> Kernel:
-    """The kernel with the rows of some local operands replaced."""
-    new: dict[Stmt, list[Operand]] = {}
-    for (command, position), row in rows.items():
-        operands = new.setdefault(command, list(command.operands))
-        local = operands[position]
-        if isinstance(local, Local):
-            operands[position] = replace(local, row=row)
-    return kernel.with_body(
-        rebuilt(
-            kernel.body,
-            lambda s: (
-                (replace(s, operands=tuple(new[s])),)
-                if isinstance(s, Command) and s in new
-                else None
-            ),
-        )
-    )
-
-
-@lru_cache(maxsize=256)
-def _block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
-    """Block stride per configuring command and id; the largest if configured twice."""
-    found: dict[tuple[str, str], int] = {}
-    for stmt in commands(body):
-        if machine.unit(stmt.name) == "config":
-            given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
-            stride, key = given.get("block_stride"), given.get("id")
-            if isinstance(stride, Expr) and stride.is_const and isinstance(key, Expr):
-                slot = (stmt.name, str(key.const))
-                found[slot] = max(found.get(slot, 0), stride.const)
-    return found
 
 
 def _extent(

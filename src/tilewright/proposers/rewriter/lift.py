@@ -13,6 +13,7 @@ import tree_sitter_c
 from tree_sitter import Language, Node, Parser
 
 from tilewright.core.errors import InputError
+from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lift_constants import declare_constants
@@ -24,7 +25,7 @@ from tilewright.proposers.rewriter.lift_syntax import (
     pointer_levels,
     text_of,
 )
-from tilewright.proposers.rewriter.lift_values import Reader, array_of
+from tilewright.proposers.rewriter.lift_values import Reader
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.preprocess import expanded
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 from tree_sitter import Node
 
-from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds, quotient, remainder
+from tilewright.proposers.rewriter.c_types import SIZES, element_of
+from tilewright.proposers.rewriter.expr import Expr, quotient
 from tilewright.proposers.rewriter.ir import (
-    Array,
     Compare,
     Condition,
     Dram,
@@ -19,6 +18,13 @@ from tilewright.proposers.rewriter.ir import (
     Local,
     Operand,
     Text,
+)
+from tilewright.proposers.rewriter.lift_arithmetic import (
+    arithmetic,
+    flipped,
+    is_bit,
+    literal,
+    looked_up,
 )
 from tilewright.proposers.rewriter.lift_scope import (
     Flags,
@@ -30,24 +36,12 @@ from tilewright.proposers.rewriter.lift_scope import (
     Value,
     choice,
     decided,
-    is_marked,
     negated,
 )
 from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.machine import Machine
 
-SIZES: Mapping[str, int] = {
-    **dict.fromkeys(("char", "int8_t", "uint8_t", "bool", "_Bool"), 1),
-    **dict.fromkeys(("short", "int16_t", "uint16_t"), 2),
-    **dict.fromkeys(("int", "unsigned", "int32_t", "uint32_t", "float"), 4),
-    **dict.fromkeys(("long", "size_t", "int64_t", "uint64_t", "uintptr_t", "double"), 8),
-}
-"""Bytes of the C types a kernel may name, on a 64-bit core."""
-INTEGER_TYPES = frozenset(SIZES) - {"float", "double"} | {"signed"}
-_WORD = 64
-"""Bits of the widest integer; a shift by as many or more has no meaning in C."""
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
-
 Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
 """Evaluates a call of one of the file's own functions."""
 
@@ -89,7 +83,7 @@ class Reader:
         """Any value."""
         match node.type:
             case "number_literal":
-                return _literal(text_of(node))
+                return literal(text_of(node))
             case "identifier" | "true" | "false":
                 return self._identifier(text_of(node))
             case "parenthesized_expression":
@@ -184,7 +178,7 @@ class Reader:
             return value
         if not isinstance(value, Pointer):
             raise NotModelled("pointer cast")
-        element = _element_of(kind)
+        element = element_of(kind)
         same = kind.count("*") == 1 and element == self.scope.arrays[value.array].element
         return Pointer(value.array, value.index, len(value.index) - 1 if same else None)
 
@@ -192,8 +186,8 @@ class Reader:
         operator, inner = text_of(_field(node, "operator")), _field(node, "argument")
         if operator == "!":
             bit = self.value(inner)
-            if isinstance(bit, Expr) and _is_bit(bit):
-                return _flipped(bit)
+            if isinstance(bit, Expr) and is_bit(bit):
+                return flipped(bit)
             return Truth(negated(self.condition(inner)))
         if operator == "-":
             value = self.value(inner)
@@ -214,7 +208,7 @@ class Reader:
         if operator in _COMPARISONS:
             return self._compared(operator, left, right)
         if isinstance(left, Expr) and isinstance(right, Expr):
-            return _arithmetic(operator, left, right)
+            return arithmetic(operator, left, right)
         if isinstance(right, Local | Pointer) and operator in ("+", "|"):
             left, right = right, left
         if isinstance(right, Truth) and isinstance(left, Flags):
@@ -323,7 +317,7 @@ class Reader:
         """`p[i]`: the element at i, or the pointer to it where it is not looked inside."""
         base, index = self.value(_field(node, "argument")), self.integer(_field(node, "index"))
         if isinstance(base, Table):
-            return _looked_up(base, index)
+            return looked_up(base, index)
         if not isinstance(base, Pointer):
             raise NotModelled("pointer that is no array element")
         return self._subscript(base, index) if inside else self.advanced(base, index)
@@ -343,85 +337,8 @@ _CONDITIONAL = ("condition", "consequence", "alternative")
 _KINDS = {Flags: "flag without an address", Truth: "condition", Table: "table"}
 
 
-def array_of(name: str, sizes: list[int | None], kind: str) -> Array:
-    """An array parameter; its first size may be unknown (0), as a pointer's is."""
-    shape = (sizes[0] or 0, *(s for s in sizes[1:] if s)) if sizes else ()
-    return Array(name, shape if len(shape) == len(sizes) else (), _element_of(kind))
-
-
-def _element_of(kind: str) -> str:
-    return " ".join(w for w in kind.replace("*", " ").split() if w not in ("const", "restrict"))
-
-
 def _field(node: Node, name: str) -> Node:
     child = node.child_by_field_name(name)
     if child is None:
         raise NotModelled(f"{node.type.replace('_', ' ')} without {name}")
     return child
-
-
-def _literal(text: str) -> Value:
-    try:
-        return Expr(int(text.rstrip("uUlL"), 8 if text.isdigit() and text[0] == "0" else 0))
-    except ValueError:
-        return Text(text)
-
-
-def _looked_up(table: Table, index: Expr) -> Value:
-    """An entry of a constant array; entries at equal distances are one expression."""
-    values = table.values
-    if index.is_const and 0 <= index.const < len(values):
-        return values[index.const]
-    first = values[0]
-    rows = [v.row if isinstance(v, Local) else v for v in values]
-    apart = {b - a for a, b in pairwise(r for r in rows if isinstance(r, Expr))}
-    if len(apart) == 1 and all(isinstance(r, Expr) for r in rows):
-        offset = _arithmetic("*", index, apart.pop())
-        if isinstance(first, Expr):
-            return first + offset
-        kinds = {(v.space, v.flags) for v in values if isinstance(v, Local)}
-        if isinstance(first, Local) and len(kinds) == 1:
-            return Local(first.space, first.row + offset, first.flags)
-    raise NotModelled("entry of a table whose entries are not evenly spaced")
-
-
-def _arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
-    match operator:
-        case "+":
-            return left + right
-        case "-" if left == Expr(1) and _is_bit(right):
-            return _flipped(right)
-        case "-":
-            return left - right
-        case "*" if right.is_const:
-            return left * right.const
-        case "*" if left.is_const:
-            return right * left.const
-        case "/" if right.is_const and right.const > 0:
-            return quotient(left, right.const)
-        case "%" if right.is_const and right.const > 0:
-            return remainder(left, right.const)
-        case "<<" if right.is_const and 0 <= right.const < _WORD:
-            return left * (1 << right.const)
-        case ">>" if right.is_const and 0 <= right.const < _WORD:
-            return quotient(left, 1 << right.const)
-        case "&" if right.is_const and right.const > 0 and (right.const + 1) & right.const == 0:
-            return remainder(left, right.const + 1)
-        case "^" if right == Expr(1) and _is_bit(left):
-            return _flipped(left)
-    raise NotModelled(f"operator {operator} that is not affine")
-
-
-def _is_bit(expr: Expr) -> bool:
-    """Whether a value is 0 or 1; one at the head of an unknown iteration may turn out to be."""
-    if expr in (Expr(0), Expr(1)):
-        return True
-    low, high = bounds(expr, {})
-    return (low >= 0 and high <= 1) or is_marked(expr)
-
-
-def _flipped(bit: Expr) -> Expr:
-    atom = bit.terms[0][0] if bit.terms else None
-    if isinstance(atom, Remainder) and bit == remainder(atom.of, 2):
-        return remainder(atom.of + 1, 2)
-    return Expr(1) - bit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.proposers.rewriter.c_types import INTEGER_TYPES
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Text
 from tilewright.proposers.rewriter.lift_core import assignment, local_array
@@ -15,7 +16,6 @@ from tilewright.proposers.rewriter.lift_syntax import (
     pointer_levels,
     text_of,
 )
-from tilewright.proposers.rewriter.lift_values import INTEGER_TYPES
 
 
 class Variables(Lifting):

@@ -9,12 +9,12 @@ from itertools import combinations
 from operator import mul
 from typing import NamedTuple, TypeAlias
 
+from tilewright.proposers.rewriter.addresses import relocated
 from tilewright.proposers.rewriter.buffers import (
     Buffer,
     NotApplicable,
     check_all_commands_known,
     find_buffers,
-    relocated,
 )
 from tilewright.proposers.rewriter.ir import Command, Kernel, walk_paths
 from tilewright.proposers.rewriter.machine import Machine, Space

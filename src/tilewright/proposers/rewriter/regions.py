@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Set
 from functools import lru_cache
 
-from tilewright.proposers.rewriter.buffers import Access, block_stride, settings_for
+from tilewright.proposers.rewriter.buffers import Access
+from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.expr import Expr, bounds, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -18,8 +19,8 @@ from tilewright.proposers.rewriter.ir import (
     walk,
     walk_paths,
 )
-from tilewright.proposers.rewriter.lift_values import SIZES
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.move_settings import block_stride, settings_for
 from tilewright.proposers.rewriter.region import Region
 
 _BLOCK, _LINE = "block'", "line'"

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import product
 
-from tilewright.proposers.rewriter.buffers import (
-    Access,
-    Buffer,
-    NotApplicable,
-    find_buffers,
-    settings_for,
-)
+from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, find_buffers
 from tilewright.proposers.rewriter.intervals import covered
 from tilewright.proposers.rewriter.ir import (
     Array,
@@ -24,6 +18,7 @@ from tilewright.proposers.rewriter.ir import (
     has_opaque,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.move_settings import settings_for
 from tilewright.proposers.rewriter.polyhedra import meet, uncovered
 from tilewright.proposers.rewriter.region import Region
 from tilewright.proposers.rewriter.regions import array_regions, overwrites, reads, touches

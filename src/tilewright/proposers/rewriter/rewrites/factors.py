@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tilewright.proposers.rewriter.block import (
-    Block,
-    Touch,
-    Web,
-    free_rows,
-    touches,
-    touches_anywhere,
-)
+from tilewright.proposers.rewriter.block import Block, Web
 from tilewright.proposers.rewriter.block_moves import product_commands, scaled
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr
@@ -28,6 +21,8 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE
+from tilewright.proposers.rewriter.straight import free_rows
+from tilewright.proposers.rewriter.touched_rows import Touch, touches, touches_anywhere
 
 
 @dataclass(frozen=True)

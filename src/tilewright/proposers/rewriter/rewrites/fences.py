@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.proposers.rewriter.analysis import decide, trips
-from tilewright.proposers.rewriter.block import Section, core_parts, is_core_loop, section_of
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
@@ -22,6 +21,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.remove import last_fences, remove_fences
+from tilewright.proposers.rewriter.sections import Section, core_parts, is_core_loop, section_of
 from tilewright.proposers.rewriter.settings import resolved
 
 LONGEST = 20_000

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.proposers.rewriter.block import (
-    Block,
-    Section,
-    Touch,
-    Web,
-    core_parts,
-    moved,
-    on_block,
-    renamed,
-    touches,
-)
+from tilewright.proposers.rewriter.block import Block, Web
 from tilewright.proposers.rewriter.block_moves import any_product, copied, is_lossless, scale_of
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import var
 from tilewright.proposers.rewriter.ir import Body, Command, Loop, Stmt
+from tilewright.proposers.rewriter.sections import Section, core_parts
 from tilewright.proposers.rewriter.settings import own_setting
+from tilewright.proposers.rewriter.straight import moved, on_block, renamed
+from tilewright.proposers.rewriter.touched_rows import Touch, touches
 
 
 @on_block

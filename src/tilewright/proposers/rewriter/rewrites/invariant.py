@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.block import (
-    Block,
-    Section,
-    Web,
-    core_parts,
-    free_rows,
-    moved,
-    on_block,
-    touches,
-)
+from tilewright.proposers.rewriter.block import Block, Web
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Command, Loop, Operand, Stmt, commands
+from tilewright.proposers.rewriter.sections import Section, core_parts
 from tilewright.proposers.rewriter.settings import own_setting, with_setting
+from tilewright.proposers.rewriter.straight import free_rows, moved, on_block
+from tilewright.proposers.rewriter.touched_rows import touches
 
 
 @on_block

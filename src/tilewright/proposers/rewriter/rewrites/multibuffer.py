@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.proposers.rewriter.addresses import readdressed, shifted
 from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count
-from tilewright.proposers.rewriter.buffers import (
-    NotApplicable,
-    find_buffer,
-    readdressed,
-    shifted,
-)
+from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
 from tilewright.proposers.rewriter.machine import Machine

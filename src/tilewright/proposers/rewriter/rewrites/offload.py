@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.block import (
-    Block,
-    Section,
-    Web,
-    core_parts,
-    core_section,
-    on_block,
-    touches,
-)
+from tilewright.proposers.rewriter.block import Block, Web
 from tilewright.proposers.rewriter.block_moves import (
     adding,
     element_of,
@@ -38,6 +30,9 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.placement import ELSEWHERE
 from tilewright.proposers.rewriter.rewrites.factors import Edits, put_operand, scale_product
 from tilewright.proposers.rewriter.rewrites.fences import is_ordered
+from tilewright.proposers.rewriter.sections import Section, core_parts, core_section
+from tilewright.proposers.rewriter.straight import on_block
+from tilewright.proposers.rewriter.touched_rows import touches
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.proposers.rewriter.addresses import readdressed, shifted
 from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count, with_notes
-from tilewright.proposers.rewriter.buffers import (
-    Access,
-    Buffer,
-    NotApplicable,
-    find_buffer,
-    readdressed,
-    reused,
-    shifted,
-)
+from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, find_buffer, reused
 from tilewright.proposers.rewriter.expr import Expr, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.proposers.rewriter.addresses import readdressed, shifted
 from tilewright.proposers.rewriter.analysis import at_value, env_of, same_loop, trip_count
-from tilewright.proposers.rewriter.buffers import (
-    Buffer,
-    NotApplicable,
-    find_buffers,
-    readdressed,
-    shifted,
-)
+from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffers
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import (
     Body,

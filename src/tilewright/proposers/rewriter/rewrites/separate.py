@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.buffers import (
-    Access,
-    Buffer,
-    NotApplicable,
-    find_buffers,
-    readdressed,
-    shifted,
-)
+from tilewright.proposers.rewriter.addresses import readdressed, shifted
+from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, find_buffers
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Command, Kernel, Loop, Stmt
 from tilewright.proposers.rewriter.machine import Machine

@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from tilewright.proposers.rewriter.addresses import readdressed, slot_term
 from tilewright.proposers.rewriter.analysis import at_value
-from tilewright.proposers.rewriter.buffers import (
-    NotApplicable,
-    find_buffer,
-    readdressed,
-    slot_term,
-)
+from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
 from tilewright.proposers.rewriter.expr import var
 from tilewright.proposers.rewriter.ir import (
     Body,

@@ -6,13 +6,7 @@ import math
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis import env_of, simplify, trips
-from tilewright.proposers.rewriter.buffers import (
-    NotApplicable,
-    block_stride,
-    by_same_setting,
-    check_all_commands_known,
-    settings_for,
-)
+from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
 from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -26,6 +20,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.move_settings import block_stride, by_same_setting, settings_for
 
 
 def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from tilewright.proposers.rewriter.analysis import env_of, trip_count
-from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, settings_for
+from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable
 from tilewright.proposers.rewriter.expr import Expr, Minimum, bounds, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -22,6 +22,7 @@ from tilewright.proposers.rewriter.ir import (
     fresh_name,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.move_settings import settings_for
 
 
 @dataclass(frozen=True, slots=True)

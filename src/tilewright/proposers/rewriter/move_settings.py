@@ -1,0 +1,71 @@
+"""The settings that moves work by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Kernel,
+    commands,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
+    """Rows between neighbouring blocks of a wide move, as configured for this command."""
+    return block_strides(kernel.body, machine).get(
+        (
+            machine.attribute(command.name, "configured_by") or "",
+            machine.attribute(command.name, "id") or "",
+        ),
+        default_stride(machine, command.name),
+    )
+
+
+def settings_for(kernel: Kernel, machine: Machine, move: Command) -> Sequence[Command]:
+    """Every setting in the kernel that the move works by."""
+    return _settings_for(kernel.body, machine, move.name)
+
+
+@lru_cache(maxsize=1024)
+def _settings_for(body: Body, machine: Machine, move: str) -> Sequence[Command]:
+    found = []
+    for stmt in commands(body):
+        if stmt.name == machine.attribute(move, "configured_by"):
+            roles = machine.effects[stmt.name].operands
+            key = dict(zip(roles, stmt.operands, strict=False)).get("id")
+            wanted = machine.attribute(move, "id")
+            if key is None or wanted is None or key == Expr(int(wanted)):
+                found.append(stmt)
+    return tuple(found)
+
+
+def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
+    """Whether two commands work by the same setting."""
+    return all(
+        machine.attribute(left.name, key) == machine.attribute(right.name, key)
+        for key in ("configured_by", "id")
+    )
+
+
+def default_stride(machine: Machine, name: str) -> int:
+    """Rows of a block where the command's setting does not say otherwise."""
+    return int(machine.attribute(name, "max_rows") or 1)
+
+
+@lru_cache(maxsize=256)
+def block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
+    """Block stride per configuring command and id; the largest if configured twice."""
+    found: dict[tuple[str, str], int] = {}
+    for stmt in commands(body):
+        if machine.unit(stmt.name) == "config":
+            given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
+            stride, key = given.get("block_stride"), given.get("id")
+            if isinstance(stride, Expr) and stride.is_const and isinstance(key, Expr):
+                slot = (stmt.name, str(key.const))
+                found[slot] = max(found.get(slot, 0), stride.const)
+    return found
