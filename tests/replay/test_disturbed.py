@@ -16,6 +16,8 @@ from toy_project import SCRIPT, recorded, start
 from tilewright.run import standing
 from tilewright.storage.project import open_project
 
+pytestmark = pytest.mark.slow
+
 DATABASE = ".tilewright/tilewright.db"
 
 
