@@ -86,6 +86,24 @@ COMMANDS = [
         "compute D",
         [m.preload(0, m.ACC, 16, 16, 16, 16), m.compute(0, m.ACC | 16, 16, 16, 16, 16)],
     ),
+    (
+        "local_out_of_bounds",
+        "accumulator rows 0..15000",
+        [
+            m.preload(0, m.ACC, 16, 16, 16, 16),
+            m.config_ex(c_stride=1000),
+            m.compute(0, m.NONE, 16, 16, 16, 16),
+        ],
+    ),
+    (
+        "uninitialised_read",
+        "preload C that accumulates reads accumulator row 20,",
+        [
+            m.preload(0, m.ACC | m.ADD, 16, 16, 16, 16),
+            m.config_ex(c_stride=20),
+            m.compute(0, m.NONE, 16, 16, 16, 16),
+        ],
+    ),
     ("illegal_instruction", "without a preload", [m.compute(0, m.NONE, 16, 16, 16, 16)]),
     (
         "illegal_instruction",

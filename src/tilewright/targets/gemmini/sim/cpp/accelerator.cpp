@@ -157,7 +157,12 @@ void Accelerator::preload(u64 rs1, u64 rs2) {
   is_preloaded_ = true;
   const bool transposed = execute_config_.weight_stationary && execute_config_.b_transposed;
   operand(execute_config_.weight_stationary ? "preload B" : "preload D", preloaded_, transposed, 1);
-  if (result_.address.is_none()) return;
+  if (!result_.address.is_none()) check_result();
+}
+
+// The result is written with the stride of the time of the compute, which a config_ex after the
+// preload may have changed.
+void Accelerator::check_result() {
   check_tile("preload C", result_);
   const Rows local{result_.address.in_accumulator(), result_.address.row(),
                    execute_config_.c_stride, result_.rows};
@@ -165,6 +170,7 @@ void Accelerator::preload(u64 rs1, u64 rs2) {
   if (local.in_accumulator && result_.address.accumulates()) {
     check_written("preload C that accumulates", local);
   }
+  result_stride_ = local.stride;
 }
 
 void Accelerator::compute(u8 funct, u64 rs1, u64 rs2) {
@@ -181,6 +187,7 @@ void Accelerator::compute(u8 funct, u64 rs1, u64 rs2) {
   product.result = {!result_.address.is_none(), result_.address.in_accumulator(), false,
                     result_.address.row(), config.c_stride, result_.rows, result_.cols};
   product.adds = result_.address.accumulates();
+  if (product.result.exists && product.result.stride != result_stride_) check_result();
   if (config.weight_stationary) {
     compute_weight_stationary(keeps, product, unpack_tile(rs2));
   } else {

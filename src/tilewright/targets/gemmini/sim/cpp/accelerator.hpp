@@ -48,6 +48,7 @@ class Accelerator {
   void compute(u8 funct, u64 rs1, u64 rs2);
   void compute_weight_stationary(bool keeps, Product& product, const Tile& d);
   void compute_output_stationary(bool keeps, Product& product, const Tile& b);
+  void check_result();
   void check_held(bool keeps, Held wanted);
 
   // The checked block of an operand; one that does not exist for `NONE`.
@@ -74,6 +75,7 @@ class Accelerator {
   Held held_ = Held::nothing;
   Tile preloaded_;        // the first operand of the last preload
   Tile result_;
+  u32 result_stride_ = 0;  // with which the second was checked
   bool is_preloaded_ = false;
   bool has_unwritten_result_ = false;  // output-stationary: leaves the array with the next product
   int weight_rows_ = 0;
