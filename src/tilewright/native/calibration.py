@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
@@ -32,56 +33,66 @@ class Peaks:
     memory_read_bytes_per_s: float
 
 
-def peaks(toolchain: Toolchain) -> Peaks:
-    """Those of this machine, measured if they are not known yet."""
-    path = _file(toolchain)
-    try:
-        stored = json.loads(path.read_text())
-        return Peaks(**{f.name: float(stored[f.name]) for f in fields(Peaks)})
-    except (OSError, ValueError, KeyError, TypeError):
-        return calibrate(toolchain)
-
-
-def calibrate(toolchain: Toolchain) -> Peaks:
-    """Measure, and remember where that is possible."""
-    program = compile_program(toolchain, SOURCE.read_text(), ("-march=native",))
+def peaks(toolchain: Toolchain, *, fresh: bool = False) -> Peaks:
+    """Those of this machine, measured if they are not known yet, or if a `fresh` look is wanted."""
     known = processor()
-    with (
-        open_folder("tilewright-calibrate-") as name,
-        exclusive(f"cpu{measuring_core()}"),
-        on_measuring_core(),
-    ):
+    caches = (known.l1_bytes or 32 << 10, known.l2_bytes or 512 << 10, known.l3_bytes or 8 << 20)
+    names = tuple(f.name for f in fields(Peaks))
+    source = SOURCE.read_text(encoding="utf-8")
+    return Peaks(**calibrated(toolchain, source, caches, names, fresh=fresh))
+
+
+def calibrated(
+    toolchain: Toolchain,
+    source: str,
+    arguments: Sequence[int],
+    names: Sequence[str],
+    *,
+    fresh: bool = False,
+) -> dict[str, float]:
+    """The numbers that a program of this package prints, one `name value` a line; kept.
+
+    `ToolchainMissingError` when it cannot be built or does not print all of `names`.
+    """
+    path = _file(toolchain, source)
+    try:
+        if not fresh:
+            stored = json.loads(path.read_text())
+            return {name: float(stored[name]) for name in names}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not known yet
+    program = compile_program(toolchain, source, ("-march=native",))
+    alone = exclusive(f"cpu{measuring_core()}")
+    with open_folder("tilewright-calibrate-") as name, alone, on_measuring_core():
         folder = Path(name)
         (folder / "calibrate").write_bytes(program)
         (folder / "calibrate").chmod(0o755)
-        caches = (
-            known.l1_bytes or 32 << 10, known.l2_bytes or 512 << 10, known.l3_bytes or 8 << 20
-        )  # fmt: skip
-        finished = find_sandbox().run(["./calibrate", *map(str, caches)], folder, Limits(60.0))
+        finished = find_sandbox().run(["./calibrate", *map(str, arguments)], folder, Limits(60.0))
     lines = [line.split() for line in finished.output.decode(errors="replace").splitlines()]
     try:
-        found = Peaks(**{name: float(value) for name, value in lines})
-    except (TypeError, ValueError) as error:
+        printed = {name: float(value) for name, value in lines}
+        found = {name: printed[name] for name in names}
+    except (KeyError, ValueError) as error:
         raise ToolchainMissingError(
             f"this machine could not be calibrated (status {finished.status}): run "
             "`tilewright doctor` again when it is less busy."
         ) from error
-    _remember(_file(toolchain), found)
+    _remember(path, found)
     return found
 
 
-def _remember(path: Path, found: Peaks) -> None:
+def _remember(path: Path, found: Mapping[str, float]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(asdict(found), indent=1))
+        partial.write_text(json.dumps(found, indent=1))
         partial.replace(path)
     except OSError:
         return  # measured again next time
 
 
-def _file(toolchain: Toolchain) -> Path:
+def _file(toolchain: Toolchain, source: str) -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     known = processor()
-    key = content_id(known.name, str(sorted(known.features)), toolchain.id, SOURCE.read_text())
+    key = content_id(known.name, str(sorted(known.features)), toolchain.id, source)
     return Path(base) / "tilewright" / f"calibration-{key}.json"

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import (
     Artifact,
     Candidate,
@@ -174,10 +175,16 @@ class NativeRunner:
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """Nanoseconds of one call, the median over calls on fresh values and addresses."""
+        """Nanoseconds of one call, the median over calls on fresh values and addresses.
+
+        Raises `ToolchainMissingError` where kernels can only be checked.
+        """
         evaluation = self._evaluation
         if evaluation.refuse_timing is not None:
-            return Failed("measure", "no_result", evaluation.refuse_timing)
+            raise ToolchainMissingError(
+                f"the kernel is right in {len(verdict.checks)} comparisons, but "
+                f"{evaluation.refuse_timing}"
+            )
         case = timed_case(evaluation.cases, evaluation.settings.checks)
         with ExitStack() as stack:
             stack.enter_context(on_measuring_core())

@@ -1,7 +1,7 @@
 """The built-in proposer: rewriting, by what the target's kernels are made of.
 
-Kernels that command an accelerator go to the rewriter of commands, plain C goes to the one of loop
-nests. A target says which by declaring commands, or none.
+Kernels that command local memories go to the rewriter of commands, other C goes to the one of loop
+nests. A target says which by declaring the macros of such memories (unit `space`), or none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class BuiltinProposer:
         return self._asked.normalize(source) if self._asked is not None else normal_form(source)
 
     def _for(self, target: TargetBrief) -> RewriterProposer | LoopProposer:
-        self._asked = self._of_commands if target.commands else self._of_loops
+        has_memories = any(command.unit == "space" for command in target.commands)
+        self._asked = self._of_commands if has_memories else self._of_loops
         return self._asked
 
     @cached_property

@@ -9,7 +9,7 @@ from pathlib import Path
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, TargetBrief, Workload
 from tilewright.core.roles import Task
-from tilewright.native.calibration import Peaks, calibrate, peaks
+from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import Processor, processor
 from tilewright.native.settings import EvaluationSettings
@@ -83,7 +83,7 @@ class HostTarget:
         """The compiler that would be used, and what the machine can do, measured now."""
         try:
             toolchain = find_toolchain()
-            found = calibrate(toolchain)
+            found = peaks(toolchain, fresh=True)
         except ToolchainMissingError as error:
             return [("C compiler", False, str(error) or HOW_TO_GET)]
         return [

@@ -1,0 +1,67 @@
+"""The two element types that tiles multiply, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.parts.inputs import Array
+
+TILE_ROWS = 16
+TILE_BYTES = 64
+"""Of a row of a tile."""
+SUM_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`name` of the target's suffix; arrays of elements have the numpy type `dtype`.
+
+    `group` elements of a column of B lie side by side in a packed operand: what fills four bytes.
+    """
+
+    name: str
+    dtype: str
+    c: str
+    sum_dtype: str
+    sum_c: str
+    product: str
+    feature: str
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return f"amx-{self.name}"
+
+    @property
+    def size_bytes(self) -> int:
+        """Of one element."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def group(self) -> int:
+        """Elements in four bytes."""
+        return SUM_BYTES // self.size_bytes
+
+    @property
+    def depth(self) -> int:
+        """Products that one tile instruction sums for each output."""
+        return TILE_BYTES // self.size_bytes
+
+
+INT8 = Element("int8", "int8", "int8_t", "int32", "int32_t", "_tile_dpbssd", "amx_int8")
+BF16 = Element("bf16", "uint16", "uint16_t", "float32", "float", "_tile_dpbf16ps", "amx_bf16")
+"""numpy has no bfloat16: arrays hold the upper halves of float32 numbers as uint16."""
+
+
+def bf16_bits(values: Array) -> Array:
+    """Float numbers rounded to bfloat16, to nearest even, as uint16."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    rounded = bits + 0x7FFF + (bits >> 16 & 1)
+    return (rounded >> 16).astype(np.uint16)
+
+
+def bf16_values(bits: Array) -> Array:
+    """The numbers that bfloat16 bits stand for, as float64."""
+    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)

@@ -1,0 +1,212 @@
+"""`AmxTarget`: opens workloads and folders as tasks, and says what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Failed, TargetBrief, Workload
+from tilewright.core.roles import Task
+from tilewright.native.calibration import calibrated, peaks
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import processor
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.task import NativeTask
+from tilewright.native.toolchain import Toolchain, find_toolchain
+from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
+from tilewright.parts.folder import read_folder
+from tilewright.parts.problem import Problem
+from tilewright.parts.source_rules import check_source
+from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
+from tilewright.targets.amx.naive import naive_kernel
+from tilewright.targets.amx.problems import TileProblem
+from tilewright.targets.amx.shapes import (
+    MAX_ARRAY_BYTES,
+    PATTERNS,
+    REGISTERED,
+    parse_shape,
+    workload_of,
+)
+
+FOLDER = Path(__file__).parent
+HEADER = "tiles.h"
+HEADERS = (HEADER, "immintrin.h", "stdint.h", "string.h")
+_UNDERESTIMATE = 1.5
+"""How far a clock may be above that of the calibration; floors are taken so many times lower."""
+
+
+class AmxTarget:
+    """Tile kernels of one element type, on one core."""
+
+    def __init__(self, element: Element) -> None:
+        self.name = element.target
+        self._element = element
+
+    @cached_property
+    def _brief(self) -> TargetBrief:
+        known = words(self._element)
+        return TargetBrief(
+            name=self.name,
+            isa=render(FOLDER / "isa.md", known),
+            rules=render(FOLDER / "rules.md", known),
+            menu=load_menu(FOLDER / "menu.toml", known),
+            commands=load_commands(FOLDER / "commands.toml", known),
+            limits={"registers": 8, "register_rows": TILE_ROWS, "register_row_bytes": TILE_BYTES},
+            constants={},
+            examples=load_examples(FOLDER / "examples", known),
+        )
+
+    def brief(self) -> TargetBrief:
+        """What tiles are, rules, menu, effects of instructions and limits."""
+        return self._brief
+
+    def workloads(self) -> Mapping[str, str]:
+        """Patterns and registered names."""
+        return {**PATTERNS, **REGISTERED}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> Task:
+        """The workload named by `spec`, with its naive starting kernel."""
+        shape = parse_shape(spec, self._element)
+        start = naive_kernel(shape, self._element)
+        problem = TileProblem(shape, self._element)
+        return self._task(
+            workload_of(shape, self._element), start, problem, settings, {"naive": start}
+        )
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
+        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        workload, start, problem = read_folder(
+            folder, self.name, MAX_ARRAY_BYTES, "what is mapped for a kernel"
+        )
+        return self._task(workload, start, problem, settings, {})
+
+    def versions(self) -> Mapping[str, str]:
+        """Compiler, how it is used, the processor, and whether tiles are emulated."""
+        toolchain = find_toolchain()
+        tiles = "emulated" if missing_feature(self._element) else "hardware"
+        return {
+            "compiler": toolchain.id,
+            "build": toolchain.build,
+            "machine": processor().name,
+            "tiles": tiles,
+        }
+
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """Whether this CPU has tiles, and what they do at best."""
+        lacking = refusal(self._element)
+        if lacking is not None:
+            return [("tiles", None, lacking)]
+        try:
+            rate = self._peak(fresh=True)
+        except ToolchainMissingError as error:
+            return [("tiles", False, str(error))]
+        return [("tiles", True, f"{processor().name}: {2e-12 * rate:.2f} TOPS (one core)")]
+
+    def _task(
+        self,
+        workload: Workload,
+        start: str,
+        problem: Problem,
+        settings: Mapping[str, object],
+        baselines: Mapping[str, str],
+    ) -> NativeTask:
+        return NativeTask(
+            workload,
+            start,
+            problem,
+            EvaluationSettings.from_mapping(settings),
+            self._evaluation,
+            self._floor,
+            baselines,
+        )
+
+    def _evaluation(
+        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+    ) -> NativeEvaluation:
+        return NativeEvaluation(
+            workload=workload,
+            problem=problem,
+            settings=settings,
+            start=start,
+            toolchain=self._toolchain,
+            check_source=refused,
+            describe=self._describe,
+            versions={"machine": processor().name},
+            headers={HEADER: (FOLDER / HEADER).read_text(encoding="utf-8")},
+            harness_flags=() if missing_feature(self._element) else ("-DTILES",),
+            refuse_timing=refusal(self._element),
+        )
+
+    @cached_property
+    def _toolchain(self) -> Toolchain:
+        return find_toolchain()
+
+    def _peak(self, *, fresh: bool = False) -> float:
+        """Multiply-adds per second of one core's tiles."""
+        source = (FOLDER / "calibrate.c").read_text()
+        source = source.replace('#include "tiles.h"', (FOLDER / HEADER).read_text())
+        source = source.replace("PRODUCT", self._element.product)
+        source = source.replace("DEPTH", str(self._element.depth))
+        return calibrated(self._toolchain, source, (), ("products_per_s",), fresh=fresh)[
+            "products_per_s"
+        ]
+
+    def _floor(self, workload: Workload) -> tuple[float, str]:
+        """Exact products of int8 have no shortcut through sums; those of bfloat16 may have one."""
+        if self._element is not INT8:
+            return 0.0, "nothing"
+        return workload.operations / self._peak() / _UNDERESTIMATE * 1e9, "the tile multiplier"
+
+    def _describe(
+        self, workload: Workload, latency_s: float
+    ) -> tuple[float, Mapping[str, float], str]:
+        peak, vectors = self._peak(), peaks(self._toolchain)
+        rate = workload.operations / latency_s
+        feedback = (
+            f"{2e-12 * rate:.3f} TOPS, {rate / peak:.1%} of the tiles' measured peak of "
+            f"{2e-12 * peak:.2f}; the second-level cache delivers "
+            f"{1e-9 * vectors.l2_read_bytes_per_s:.0f} GB/s, memory "
+            f"{1e-9 * vectors.memory_read_bytes_per_s:.0f} GB/s."
+        )
+        return min(1.0, rate / peak), {}, feedback
+
+
+def missing_feature(element: Element) -> str | None:
+    """The CPU feature that running on hardware would need and that is not there."""
+    features = processor().features
+    return next((f for f in ("amx_tile", element.feature) if f not in features), None)
+
+
+def refusal(element: Element) -> str | None:
+    """Why kernels are not timed here, as a sentence, or None."""
+    lacking = missing_feature(element)
+    if lacking is None:
+        return None
+    return (
+        f"this CPU ({processor().name}) has no {lacking}: kernels for {element.target} are checked "
+        "here by an emulation of the tile instructions and cannot be timed; use a machine whose "
+        "/proc/cpuinfo lists it."
+    )
+
+
+def refused(source: str) -> Failed | None:
+    """What the rules say against a source, or None."""
+    return check_source(source, HEADERS, "use the intrinsics of tiles.h and immintrin.h")
+
+
+def words(element: Element) -> Mapping[str, object]:
+    """What the text files of this folder may refer to."""
+    core = processor()
+    return {
+        "element": "int8" if element is INT8 else "bfloat16",
+        "exact": element is INT8,
+        "group": element.group,
+        "depth": element.depth,
+        "product": element.product,
+        "sum_c": element.sum_c,
+        "l1_kib": core.l1_bytes >> 10,
+        "l2_kib": core.l2_bytes >> 10,
+        "l3_kib": core.l3_bytes >> 10,
+    }

@@ -1,0 +1,79 @@
+"""Names of tile workloads, bfloat16, and the reference of packed operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.core.errors import UnknownNameError, WorkloadError
+from tilewright.parts.float_error import Bounded
+from tilewright.targets.amx import create_bf16_target, create_int8_target
+from tilewright.targets.amx.elements import BF16, INT8, bf16_bits, bf16_values
+from tilewright.targets.amx.problems import TileProblem, unpacked
+from tilewright.targets.amx.shapes import REGISTERED, parse_shape, workload_of
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+@pytest.mark.parametrize("element", [INT8, BF16])
+def test_registered_names_are_shapes(name: str, element: object) -> None:
+    shape = parse_shape(name, element)  # type: ignore[arg-type]
+    assert shape.name == name
+    assert workload_of(shape, element).operations == shape.operations  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gemm-16x16", "gemm-16x16x63", "gemm-15x16x64", "gemm-0x16x64", "gemm-16x16x64-pack",
+     "conv-1x8x8x64x16-k5s1", "conv-1x8x8x32x16-k3s1", "gemm-999984x999984x64"],
+)  # fmt: skip
+def test_other_sizes_are_refused_with_one_sentence(name: str) -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse_shape(name, INT8)
+    assert str(error.value).count("\n") == 0
+
+
+def test_an_unknown_name_suggests_one() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        create_int8_target().open("gem-512x512x512", {})
+
+
+def test_bfloat16_rounds_to_nearest_even() -> None:
+    values = np.array([1.0, 1.00390625, 1.01171875, -2.5, 3.4e38, 0.0], np.float32)
+    back = bf16_values(bf16_bits(values))
+    assert back.tolist()[:4] == [1.0, 1.0, 1.015625, -2.5]
+    everything = np.arange(1 << 16, dtype=np.uint16)
+    finite = everything[everything & 0x7F80 != 0x7F80]
+    assert (bf16_bits(bf16_values(finite)) == finite).all()
+
+
+@pytest.mark.parametrize("element", [INT8, BF16])
+def test_packed_and_plain_operands_give_the_same(element: object) -> None:
+    plain = parse_shape("gemm-16x32x64", element)  # type: ignore[arg-type]
+    packed = parse_shape("gemm-16x32x64-packed", element)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    problem = TileProblem(packed, element)  # type: ignore[arg-type]
+    given = {
+        a.name: problem.draw(a, "small", rng)
+        for a in packed.arguments(element)  # type: ignore[arg-type]
+        if a.is_given
+    }
+    flat = {**given, "B": unpacked(given["B"])}
+    expected = TileProblem(plain, element).reference(flat)["C"]  # type: ignore[arg-type]
+    got = problem.reference(given)["C"]
+    if isinstance(got, Bounded):
+        assert isinstance(expected, Bounded)
+        assert (got.value == expected.value).all()
+        assert (got.error > 0).all()
+    else:
+        assert (got == expected).all()
+
+
+@pytest.mark.parametrize("target", [create_int8_target, create_bf16_target])
+def test_the_brief_describes_every_instruction_of_the_naive_kernels(target) -> None:  # type: ignore[no-untyped-def]
+    brief = target().brief()
+    start = target().open("gemm-16x16x64-packed", {}).start
+    for command in brief.commands:
+        assert command.name in brief.isa
+    used = {c.name for c in brief.commands if c.name in start}
+    assert len(used) == 6
+    assert all(role.count("_") >= 1 for c in brief.commands for role in c.operands)
