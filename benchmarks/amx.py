@@ -4,7 +4,7 @@
 
 For each product (packed weights): searches with seeds 1, 2, ..., the winner evaluated once more in
 new processes. Printed: median speedup over the naive tile kernel with least and largest, the share
-of the tiles' measured peak, and the ratio to PyTorch's product (oneDNN, one thread) where installed.
+of the tiles' measured peak, the ratio to PyTorch's product (oneDNN, one thread) where installed.
 Ends with the geometric means over all sizes.
 """
 
