@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 from kernel_model import gemm_is_right
 from test_block_rewrites import CASES as RECURRENCE
 
+from tilewright.proposers.rewriter import catalogue
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step
 from tilewright.proposers.rewriter.emit import emit
@@ -94,6 +96,20 @@ def test_every_technique_has_a_golden_case() -> None:
         if s
     }
     assert shown == set(CATALOGUE)
+
+
+def test_every_rewrite_shows_what_it_does() -> None:
+    rewrites = [
+        f
+        for f in vars(catalogue).values()
+        if inspect.isfunction(f)
+        and list(inspect.signature(f).parameters)[:2] == ["kernel", "machine"]
+        if f.__module__ != catalogue.__name__ and inspect.signature(f).return_annotation == "Kernel"
+    ]
+    assert len(rewrites) > 20
+    for rewrite in rewrites:
+        text = inspect.getdoc(rewrite) or ""
+        assert {"Before:", "After:"} <= set(text.split()), rewrite.__name__
 
 
 def test_the_technique_of_every_menu_option_exists(target) -> None:  # type: ignore[no-untyped-def]

@@ -58,3 +58,17 @@ def test_settings_and_what_does_not_repeat_stay(machine: Machine) -> None:
     rolled = Step("roll").apply(by_hand.read(source, machine), machine)
     assert sum(isinstance(s, Loop) for s in walk(rolled.body)) == 1
     assert sum(1 for c in commands(rolled.body) if c.name == "config_ld") == 2
+
+
+def test_neighbouring_moves_outside_loops_are_merged(machine: Machine) -> None:
+    moves = "".join(f"mvin(&A[0][{16 * n}], SPAD({16 * n}), 16, 16);" for n in range(5))
+    other = "mvin(&A[16][0], SPAD(512), 16, 16); mvin(&A[32][0], SPAD(900), 16, 16);"
+    source = f"void kernel(const int8_t A[64][96]) {{ config_ld(96, 1.0f, 16, 0); {moves}"
+    kernel = by_hand.read(f"{source} fence(); {other} }}", machine)
+    wide = Step("widen").apply(kernel, machine)
+    assert [o[2:] for name, o in trace(wide.body) if name == "mvin"] == [
+        (64, 16),
+        (16, 16),
+        (16, 16),
+        (16, 16),
+    ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from tilewright.proposers.rewriter.analysis import env_of, simplify, trips
 from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
@@ -12,6 +14,7 @@ from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
     Dram,
+    Guard,
     Kernel,
     Local,
     Loop,
@@ -21,6 +24,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.move_settings import block_stride, by_same_setting, settings_for
+from tilewright.proposers.rewriter.roll import roll
 
 
 def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
@@ -66,19 +70,48 @@ def _nest(loop: Loop) -> tuple[list[Loop], Command]:
 
 
 def widened_everywhere(kernel: Kernel, machine: Machine) -> Kernel:
-    """Every loop that can be widened, widened."""
-    changed = True
-    while changed:
-        changed = False
-        for stmt, _ in walk_paths(kernel.body):
-            if isinstance(stmt, Loop):
-                try:
-                    kernel = widen(kernel, machine, stmt)
-                except NotApplicable:
-                    continue
-                changed = True
-                break
-    return kernel
+    """Every loop of moves, and every run of neighbouring ones outside loops, widened where it can.
+
+    Before: `load(&A[i][0], SPAD(0), 16, 16); load(&A[i][16], SPAD(16), 16, 16);`
+    After:  `load(&A[i][0], SPAD(0), 32, 16);`
+    """
+    while True:
+        wider = _one_wider(kernel, machine)
+        if wider is None:
+            return kernel
+        kernel = wider
+
+
+def _one_wider(kernel: Kernel, machine: Machine) -> Kernel | None:
+    for stmt, _ in walk_paths(kernel.body):
+        if isinstance(stmt, Loop):
+            try:
+                return widen(kernel, machine, stmt)
+            except NotApplicable:
+                continue
+    for run in _runs(kernel.body, machine):
+        rolled = roll(kernel, run)
+        if len(rolled) == 1 and isinstance(rolled[0], Loop):
+            new: dict[Stmt, Body] = dict.fromkeys(run, ()) | {run[0]: rolled}
+            try:
+                return widen(kernel.with_body(rebuilt(kernel.body, new.get)), machine, rolled[0])
+            except NotApplicable:
+                continue
+    return None
+
+
+def _runs(body: Body, machine: Machine) -> Iterator[Body]:
+    """Moves by the same command that directly follow one another."""
+    for key, group in groupby(body, lambda s: s.name if isinstance(s, Command) else s):
+        run = tuple(group)
+        if isinstance(key, str):
+            if len(run) > 1 and machine.unit(key) in ("load", "store"):
+                yield run
+        elif isinstance(key, Loop):
+            yield from _runs(key.body, machine)
+        elif isinstance(key, Guard):
+            yield from _runs(key.body, machine)
+            yield from _runs(key.orelse, machine)
 
 
 def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[Loop, int | None]:
