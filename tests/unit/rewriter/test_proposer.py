@@ -66,7 +66,7 @@ def renamed(text: str) -> str:
 def steps(target: TargetBrief, source: str, seed: int) -> list[str]:
     """The steps of each plan and what they are expected to give, without names."""
     parent = trial(source)
-    plans = create_proposer().plan(brief(target), parent, History([parent]), 4, seed)
+    plans = create_proposer().plan(brief(target), parent, History([parent]), 2, seed)
     return [f"{_nameless(str(p.parameters['steps']))}: {p.expected}" for p in plans]
 
 
@@ -80,15 +80,14 @@ def _nameless(steps: str) -> str:
 def test_names_do_not_matter(target: TargetBrief, shape: tuple[int, int, int]) -> None:
     source = gemm(*shape)
     assert renamed(source) != source
-    for seed in range(3):
-        assert steps(target, renamed(source), seed) == steps(target, source, seed)
+    assert steps(target, renamed(source), 0) == steps(target, source, 0)
 
 
 def test_candidates_are_right(target: TargetBrief, machine: Machine) -> None:
-    shape = (40, 100, 72)
+    shape = (24, 100, 40)
     parent, proposer = trial(gemm(*shape)), create_proposer()
     seen = set()
-    for seed in range(3):
+    for seed in range(2):
         for plan in proposer.plan(brief(target), parent, History([parent]), 6, seed):
             for candidate in proposer.implement(brief(target), parent, plan, 2, seed):
                 seen.add(proposer.normalize(candidate.source))
@@ -115,7 +114,7 @@ def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
         "t = create_target().brief(); p = create_proposer()\n"
         "a = Trial(0, 0, Candidate(gemm(96, 128, 64)), Failed('check', 'crash', ''))\n"
         "b = Brief(Workload('w', 'gemmini', (), 1), t, t.menu, 1, 9)\n"
-        "for plan in p.plan(b, a, History([a]), 5, 7):\n"
+        "for plan in p.plan(b, a, History([a]), 2, 7):\n"
         "    print(plan.text, [c.id for c in p.implement(b, a, plan, 2, 3)])\n"
     )
     runs = {
@@ -224,15 +223,15 @@ def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
 
 
 def test_some_plans_go_back_to_an_ancestor(target: TargetBrief, machine: Machine) -> None:
-    shape = (96, 128, 128)
+    shape = (48, 128, 64)
     start, proposer = trial(gemm(*shape)), create_proposer()
     unroll = Plan(start.candidate.id, "unroll", "t", "builtin", {"steps": "unroll jj 0"})
     child = proposer.implement(brief(target), start, unroll, 1, 0)[0]
     parent = Trial(1, 1, child, start.outcome)
     history = History([start, parent])
     found = []
-    for seed in range(4):
-        for plan in proposer.plan(brief(target), parent, history, 6, seed):
+    for seed in range(2):
+        for plan in proposer.plan(brief(target), parent, history, 3, seed):
             if "base" in plan.parameters:
                 assert plan.parameters["base"] == start.candidate.id
                 assert plan.text.startswith("Go back to trial 0")
