@@ -23,7 +23,7 @@ STEPS: Mapping[str, int] = {
     "l2_permission_latency": 1,
     "l2_release_latency": 10,
     "l2_release_cycles": 1,
-    "l2_evict_cycles": 1,
+    "l2_store_miss_cycles": 1,
     "dram_latency": 1,
     "cpu_l1_refill": 4,
     "cpu_fetch_refill": 4,

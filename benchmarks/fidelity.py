@@ -24,11 +24,8 @@ ABLATIONS: Mapping[str, Mapping[str, int]] = {
     "DRAM half as fast": {"dram_line_cycles": 16},
     "DRAM answers at once": {"dram_latency": 1, "dram_line_cycles": 1},
     "100 instead of 10 requests handled by the L2": {"l2_mshrs": 100},
-    "evictions cost nothing": {
-        "l2_evict_cycles": 1,
-        "l2_release_latency": 1,
-        "l2_release_cycles": 1,
-    },
+    "evictions cost nothing": {"l2_release_latency": 1, "l2_release_cycles": 1},
+    "stores that miss hold up nothing": {"l2_store_miss_cycles": 0},
     "reservation station of 32 entries each": {
         "commands_load_entries": 32,
         "commands_execute_entries": 32,

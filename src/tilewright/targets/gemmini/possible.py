@@ -19,6 +19,7 @@ _MAY_BE_ZERO = {
     "array_output_delay",
     "array_flush_cycles",
     "l2_probe_latency",
+    "l2_store_miss_cycles",
     "dma_issue_latency",
     "cpu_branch_miss",
     "cpu_fence_latency",

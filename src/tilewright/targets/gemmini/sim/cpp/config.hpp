@@ -52,9 +52,9 @@ namespace cosim {
   FIELD(l2_hit_latency)                 \
   FIELD(l2_mshrs)                       \
   FIELD(l2_permission_latency)          \
+  FIELD(l2_store_miss_cycles)           \
   FIELD(l2_release_latency)             \
   FIELD(l2_release_cycles)              \
-  FIELD(l2_evict_cycles)                \
   FIELD(l2_probe_latency)               \
   FIELD(dram_latency)                   \
   FIELD(dram_line_cycles)               \

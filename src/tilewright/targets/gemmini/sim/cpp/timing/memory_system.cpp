@@ -52,6 +52,7 @@ MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
   const Cycle arrived = std::max(time, port_free_);
   answers_.forget(arrived);
   dram_requests_.forget(arrived);
+  dram_answers_.forget(arrived);
 
   bool has_waited = false;
   Handler& handler = handler_of(number, arrived, has_waited);
@@ -83,6 +84,9 @@ MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
   }
   line->dirty |= request.is_write;
   acts = answers_.reserve(acts, (beats - 1) * answer.beat_cycles + 1);
+  if (request.is_write && !answer.is_hit) {
+    port_free_ += static_cast<Cycle>(config_.l2_store_miss_cycles);
+  }
   answer.first_beat = acts + static_cast<Cycle>(config_.l2_hit_latency) - kDirectory;
   handler.done = std::max(handler.done, acts);
   return answer;
@@ -106,29 +110,35 @@ MemorySystem::Handler& MemorySystem::handler_of(u64 line, Cycle arrived, bool& h
 MemorySystem::Refill MemorySystem::refill(const Line& victim, Cycle time, bool fetches,
                                           bool is_saturated) {
   Refill refill;
+  const auto beats = static_cast<Cycle>(config_.dram_line_cycles);
   const bool has_victim = victim.tag != ~0ull;
-  if (has_victim && victim.dirty) {
-    // Reading the victim takes the banks that answers and stores use.
-    time = std::max(time, writeback_free_);
-    answers_.reserve(time, static_cast<Cycle>(config_.l2_evict_cycles));
-    writeback_free_ = time + static_cast<Cycle>(config_.dram_line_cycles);
-    dram_requests_.reserve(time + kEvict, static_cast<Cycle>(config_.dram_line_cycles));
-    refill.done = time + static_cast<Cycle>(config_.l2_release_latency);
+  const bool is_dirty = has_victim && victim.dirty;
+  if (is_dirty) {
+    time = std::max(time, eviction_free_);
+    eviction_free_ = time + beats;
   }
+  const Cycle evicted = time;
   if (has_victim) time++;
   if (fetches) {
-    const auto beats = static_cast<Cycle>(config_.dram_line_cycles);
     time = dram_requests_.reserve(time, 1);
-    refill.first = std::max(time + static_cast<Cycle>(config_.dram_latency), dram_free_);
+    // Answers to releases of clean lines come the same way. Lines go before them, so they cost
+    // nothing until the requests that wait for them hold up others.
+    const bool is_held_up = has_victim && is_saturated;
+    refill.first = dram_answers_.reserve(
+        time + static_cast<Cycle>(config_.dram_latency),
+        beats + (is_held_up ? static_cast<Cycle>(config_.l2_release_cycles) : 0));
     refill.last = refill.first + beats - 1;
-    dram_free_ = refill.last + 1;
-    // Answers to releases come the same way. Lines go before them, so they cost nothing until
-    // the requests that wait for them hold up others.
-    if (has_victim && is_saturated) dram_free_ += static_cast<Cycle>(config_.l2_release_cycles);
   } else {
     refill.first = refill.last = time + static_cast<Cycle>(config_.l2_permission_latency);
   }
-  refill.done = std::max(refill.done, refill.last + 1);
+  refill.done = refill.last + 1;
+  if (is_dirty) {
+    const Cycle written = dram_requests_.reserve(evicted + kEvict, beats) + beats;
+    const Cycle acknowledged =
+        dram_answers_.reserve(written + static_cast<Cycle>(config_.dram_latency), 1);
+    refill.done = std::max(refill.done,
+                           acknowledged + static_cast<Cycle>(config_.l2_release_latency));
+  }
   return refill;
 }
 

@@ -86,8 +86,8 @@ class MemorySystem {
   Cycle port_free_ = 0;          // requests come in one after the other
   Timeline answers_;             // beats on their way to whoever asked
   Timeline dram_requests_;       // beats to DRAM
-  Cycle dram_free_ = 0;          // lines from DRAM come in order
-  Cycle writeback_free_ = 0;
+  Timeline dram_answers_;        // beats from DRAM
+  Cycle eviction_free_ = 0;      // dirty victims are read one after the other
   u32 random_ = 2463534242u;     // victims; fixed, so that runs repeat exactly
 };
 
