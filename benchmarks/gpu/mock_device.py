@@ -1,0 +1,85 @@
+"""A GPU that is not there: made-up times for candidates, to test the machinery of a comparison.
+
+The times are an analytical model with noise. They say nothing about any device, and everything
+that is printed or written from them is labelled "mock".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.tvm.builder import Builder, Built
+from tilewright.tuner.tvm.cuda import CudaSpace
+from tilewright.tuner.tvm.runner import Measurement, Runner
+
+LABEL = "mock (analytical time model with noise, nothing was measured)"
+
+_QUIRK = 0.10
+_NOISE = 0.01
+_SHARED_BYTES_PER_CYCLE = 128.0
+
+
+def mock_seconds(space: CudaSpace, points: Candidates) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Made-up seconds of each candidate, (n,), the same every time.
+
+    The slowest of arithmetic (throttled by too few warps times accumulators to hide latency),
+    shared memory (with bank conflicts) and global memory, plus a part of the others, stretched by
+    the tail of the last wave and by a quirk of up to some tenths that no feature explains.
+    """
+    features, device = space.features, space.features.device
+    terms = features.terms(points)
+    values = dict(zip(features.names, features(points).T, strict=True))
+    peak_macs = device.peak_gflops * 1e9 / 2
+    macs = features.workload.macs
+    hidden = values["wlp"] / 4 * np.minimum(terms.reg, 32)
+    arithmetic = macs / peak_macs / (1 - np.exp(-hidden / 40.0))
+    bytes_per_s = peak_macs / 128 * _SHARED_BYTES_PER_CYCLE
+    shared = macs / values["oi_shared"] * 4 / bytes_per_s
+    memory = macs / values["oi_global"] * 4 / (device.bandwidth_gb_s * 1e9) / 4
+    parts = np.sort(np.stack([arithmetic, shared, memory]), axis=0)
+    seconds = (parts[2] + 0.3 * parts[1] + 0.1 * parts[0]) / np.maximum(values["wave"], 0.05)
+    quirks = [np.random.default_rng(_digest(key)).normal(0, _QUIRK) for key in points.row_keys()]
+    return np.asarray(seconds * np.exp(quirks) + 3e-6)
+
+
+class MockBuilder(Builder):
+    """Builds nothing: a candidate's made-up time travels in the name of its library."""
+
+    def __init__(self, target: Any, space: CudaSpace) -> None:
+        super().__init__(target)
+        self._space = space
+
+    def submit(self, schedule: Any) -> Future[Built]:
+        """The time of a schedule of the template's space; others fail to build."""
+        made: Future[Built] = Future()
+        try:
+            point = self._space.template.points([schedule.trace])
+            made.set_result(Built(Path(repr(float(mock_seconds(self._space, point)[0])))))
+        except Exception as error:  # a schedule of another rule than the template's
+            made.set_result(Built(None, f"not of the template: {error}"))
+        return made
+
+
+class MockRunner(Runner):
+    """Reads the made-up time back and adds noise, the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._noise = np.random.default_rng(seed)
+
+    def measure(self, library: Path, best_s: float | None) -> Measurement:
+        """Three made-up samples."""
+        samples = float(str(library)) * self._noise.normal(1.0, _NOISE, size=3)
+        return Measurement(tuple(float(s) for s in samples), calls=1)
+
+    def close(self) -> None:
+        """There is no process to end."""
+
+
+def _digest(key: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(key).digest()[:8], "little")

@@ -1,0 +1,112 @@
+"""The GPU comparison's own machinery: tables, packs and parts, without a GPU or TVM."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "gpu"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"gpu_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(table: ModuleType, arm: str, seed: int, seconds: list[float | None]) -> object:
+    return table.Run(
+        workload="M4",
+        arm=arm,
+        seed=seed,
+        trials=len(seconds),
+        flops=10**9,
+        seconds=seconds,
+        elapsed_s=[float(n + 1) for n in range(len(seconds))],
+        kind="measured",
+        device="test",
+    )
+
+
+def test_the_table_states_speedups_against_the_default_arm() -> None:
+    table = load("comparison_table")
+    slow: list[float | None] = [None] * 9 + [4.0] + [2.0] * 10
+    fast: list[float | None] = [2.0] * 10 + [1.0] * 10
+    runs = [run(table, "default", s, slow) for s in (0, 1)] + [
+        run(table, "af-ds", s, fast) for s in (0, 1)
+    ]
+    lines = table.table("title", runs, {"M4": 1.5}).splitlines()
+    default = next(line for line in lines if line.startswith("default")).split()
+    af_ds = next(line for line in lines if line.startswith("af-ds")).split()
+    # arm, runs, trials, at 10 % (two trials), at 100 %, to 95 %, seconds, spread, library, failed
+    assert default[1:5] == ["2", "20", "-", "1.000"]
+    assert af_ds[1:5] == ["2", "20", "1.000", "2.000"]
+    assert (default[5], af_ds[5]) == ("11", "11")
+    assert af_ds[7:10] == ["0.00", "1.500", "0%"]
+    assert default[9] == "45%"
+
+
+def test_a_run_in_which_everything_failed_is_no_number() -> None:
+    table = load("comparison_table")
+    failed = run(table, "af", 0, [None, None])
+    assert math.isinf(failed.best())  # type: ignore[attr-defined]
+    assert "failed" in failed.summary()  # type: ignore[attr-defined]
+    assert "af " not in table.table("title", [failed], {})
+
+
+def test_a_pack_travels_in_parts_and_the_last_one_starts_the_work(tmp_path: Path) -> None:
+    pack = load("pack")
+    content = tmp_path / "content"
+    (content / "gpu").mkdir(parents=True)
+    # Stands in for the comparison: shows what it was called with, and that mock is in it.
+    (content / "gpu" / "compare.py").write_text("import sys; print('called', *sys.argv[2:])")
+    (content / "noise.so").write_bytes(os.urandom(4096))
+    file = tmp_path / "site.tar.xz"
+    pack.compress(content, file, preset=0)
+    with tarfile.open(file) as archive:
+        assert archive.getnames()[0] == "noise.so"
+    parts = pack.split(file, 2048)
+    assert len(parts) > 1
+    environment = {
+        **os.environ,
+        "SITE": str(tmp_path / "site"),
+        "PYTHON": sys.executable,
+        "MOCK": "1",
+    }
+    said = [
+        subprocess.run(
+            ["bash", FOLDER / "run.sh", part, tmp_path / "out", "60", "--trials", "7"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for part in parts
+    ]
+    assert all("bring the next" in text for text in said[:-1])
+    assert "called --mock --target nvidia/h200" in said[-1]
+    assert said[-1].rstrip().endswith("--trials 7")
+
+
+def test_run_sh_without_arguments_says_how_to_call_it() -> None:
+    done = subprocess.run(["bash", FOLDER / "run.sh"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "run.sh PART OUT" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi", "xgboost-cpu"])
+def test_the_pack_has_each_package_once_at_a_pinned_version(name: str) -> None:
+    lines = [line for line in load("pack").requirements() if line.split("==")[0] == name]
+    assert len(lines) == 1
