@@ -27,6 +27,7 @@ from comparison_table import Run, table
 from library_reference import library_seconds
 from mock_device import LABEL, MockBuilder, MockRunner
 
+from tilewright.core.errors import TilewrightError
 from tilewright.tuner.tvm.builder import Builder, open_builder
 from tilewright.tuner.tvm.cuda import cuda_space
 from tilewright.tuner.tvm.programs import Program, benchmark_program
@@ -104,7 +105,10 @@ def main() -> None:
     parser.add_argument("--mock", action="store_true")
     arguments = parser.parse_args()
     started, longest = time.monotonic(), 0.0
-    target = parse_target(arguments.target)
+    try:
+        target = parse_target(arguments.target)
+    except TilewrightError as error:
+        parser.error(str(error))
     if not arguments.mock and not target.present:
         parser.error(f"{target.device.name} is not here: measure on it, or give --mock")
     arguments.folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewright.core.errors import TilewrightError
 from tilewright.tuner.benchmark_set import IDENTIFIERS
 from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.cuda import cuda_space
@@ -88,7 +89,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--target", default="cuda")
     arguments = parser.parse_args()
-    target = parse_target(arguments.target)
+    try:
+        target = parse_target(arguments.target)
+    except TilewrightError as error:
+        parser.error(str(error))
     found = (
         smoke(target)
         if arguments.step == "smoke"

@@ -33,7 +33,6 @@ UNUSED = (
     "tvm/cmake",
     "tvm_ffi/include",
     "tvm_ffi/3rdparty",
-    "tvm_ffi/lib/libtvm_ffi_testing.so",
     "xgboost/testing",
 )
 BEST = 9 | lzma.PRESET_EXTREME

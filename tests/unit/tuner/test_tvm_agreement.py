@@ -11,6 +11,7 @@ pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
 
 from tilewright.tuner.device import GpuDevice
 from tilewright.tuner.ptxas import KernelResources, compile_resources, misfit
+from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.cuda import cuda_source, cuda_space
 from tilewright.tuner.tvm.lowered import lowered_kernel
 from tilewright.tuner.tvm.programs import Program, conv2d, matmul
@@ -61,6 +62,23 @@ def test_a_generated_kernel_compiles_and_its_shared_memory_is_as_predicted() -> 
     assert isinstance(found, KernelResources)
     assert found.shared_bytes == drawn.features.shape(point).shared_bytes[0]
     assert misfit(source, target.device) is None
+
+
+@needs_nvcc
+def test_the_builder_of_a_gpu_writes_libraries_and_drops_misfits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = parse_target("nvidia/h100")
+    drawn = cuda_space(programs()[0], target, restricted=True)
+    schedule = drawn.template.schedule(drawn.space.random(1, np.random.default_rng(0)))
+    with open_builder(target) as builder:
+        (built,) = builder.build([schedule])
+        assert built.library is not None
+        assert built.library.stat().st_size > 0
+        monkeypatch.setattr(KernelResources, "fits", lambda self, device, threads: False)
+        (dropped,) = builder.build([schedule])
+        assert dropped.library is None
+        assert "registers" in dropped.log
 
 
 @needs_nvcc
