@@ -19,6 +19,9 @@ JUMP = 1.5
 SAME_LATENCY = 0.05
 """How much slower the second evaluation may be: other inputs take other branches."""
 
+MOST_NOISE = 0.15
+"""What noise may add to that: what varies more says too little to confirm anything."""
+
 Recheck = Callable[[Candidate], Outcome]
 """Rebuilds a candidate in a clean process and evaluates it on fresh private inputs."""
 
@@ -116,7 +119,7 @@ def below_floor(outcome: Outcome, floor: Floor | None) -> Outcome:
 
 def allowed_difference(first: Measured, again: Measured) -> float:
     """By how much two evaluations of a kernel may differ, relative to the latency, and agree."""
-    return SAME_LATENCY + first.noise + again.noise
+    return SAME_LATENCY + min(MOST_NOISE, first.noise + again.noise)
 
 
 def refutation(measured: Measured, again: Outcome) -> Failed | None:

@@ -15,7 +15,7 @@ from tilewright.core.records import (
     Trial,
     Workload,
 )
-from tilewright.proposers.rewriter.proposer import RewriterProposer
+from tilewright.proposers.builtin import BuiltinProposer
 
 _CODE = re.compile(r"# The kernel [\w ]+\n\n```c\n(.*?)\n```", re.DOTALL)
 _STEPS = re.compile(r"^STEPS: (.*)$", re.MULTILINE)
@@ -51,7 +51,7 @@ class RewriterModel:
             return f"```c\n{source}```"
         plan = Plan(parent.candidate.id, "", "", "builtin", {"steps": steps[1]})
         brief = self._brief((), 1, 1)
-        found = RewriterProposer().implement(brief, parent, plan, 2, seed)
+        found = BuiltinProposer().implement(brief, parent, plan, 2, seed)
         if not found:
             return "That cannot be done here."
         return f"Done:\n\n```c\n{found[seed % len(found)].source}```"
@@ -61,7 +61,7 @@ class RewriterModel:
         assert iteration is not None, "every plan prompt says which iteration it is"
         options = _OPTION.findall(prompt.partition("# Optimisations to choose from")[2])
         brief = self._brief(options, int(iteration[1]), int(iteration[2]))
-        plans = RewriterProposer().plan(brief, parent, History([parent]), 1, seed)
+        plans = BuiltinProposer().plan(brief, parent, History([parent]), 1, seed)
         if not plans:
             return "Nothing of this helps here."
         plan = plans[0]
