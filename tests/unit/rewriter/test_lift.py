@@ -62,6 +62,38 @@ def test_modelled(machine: Machine, body: str) -> None:
     assert any(isinstance(s, Command) for s in lifted(machine, body))
 
 
+TILE = "typedef struct { int row, rows; } tile;\n"
+STRUCTURES = [
+    "tile t = {3, 4}; mvin(A[t.row], SPAD(t.row), 16, t.rows);",
+    "tile t; t.row = 3; t.rows = t.row + 1; t.row += 2; mvin(A[t.row], SPAD(0), 16, t.rows);",
+    "for (int i = 0; i < 50; i += 16) { tile t = {.rows = i < 34 ? 16 : 50 - i, .row = i};"
+    " mvin(A[t.row], SPAD(i), 16, t.rows); }",
+    "const tile t = (tile){2}; mvin(A[t.row], SPAD(t.rows), 16, 1);",
+]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
+@pytest.mark.parametrize("body", STRUCTURES)
+def test_structures_are_folded(machine: Machine, tmp_path: Path, body: str) -> None:
+    source = TILE + HEAD + body + "\n}\n"
+    kernel = lift(source, machine)
+    assert not any(isinstance(s, Opaque) for s in walk(kernel.body))
+    assert issued(emit(kernel), tmp_path) == issued(source, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "tile t = {3, 4}; tile *p = &t; p->row = 1; mvin(A[t.row], SPAD(0), 16, 1);",
+        "tile t; mvin(A[t.row], SPAD(0), 16, 1);",
+        "tile t = {0}; for (int i = 0; i < 3; i++) { mvin(A[t.row], SPAD(0), 16, 1); t.row += 2; }",
+    ],
+)
+def test_structures_that_change_unseen_stay_text(machine: Machine, body: str) -> None:
+    stmts = list(walk(lift(TILE + HEAD + body + "\n}\n", machine).body))
+    assert any(isinstance(s, Opaque) and "mvin" in s.text for s in stmts)
+
+
 WHILE_SOMETHING_IS_LEFT = [
     "int left = 50; const int8_t *p = A[0]; while (left > 0) { int n = left < 16 ? left : 16;"
     " mvin(p, SPAD(0), n, 1); p += n; left -= n; } mvin(p, SPAD(left), 1, 1);",

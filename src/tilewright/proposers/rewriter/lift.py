@@ -16,7 +16,7 @@ from tilewright.core.errors import InputError
 from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
-from tilewright.proposers.rewriter.lift_constants import declare_constants
+from tilewright.proposers.rewriter.lift_constants import declare_constants, structures
 from tilewright.proposers.rewriter.lift_scope import NotModelled, Scope
 from tilewright.proposers.rewriter.lift_statements import Lifter
 from tilewright.proposers.rewriter.lift_syntax import (
@@ -69,7 +69,8 @@ def lift(source: str, machine: Machine) -> Kernel:
     pinned: frozenset[str] = frozenset()
     reasons: dict[tuple[int, int], str] = {}
     while True:
-        outermost = Scope({}, {n: f for n, f in functions.items() if not f.has_error})
+        plain_functions = {n: f for n, f in functions.items() if not f.has_error}
+        outermost = Scope({}, plain_functions, structures(root))
         declare_constants(root, Reader(machine, outermost))
         outermost.arrays = {a.name: a for a in _arrays(entry, Reader(machine, outermost))}
         lifter = Lifter(machine, pinned, outermost, reasons)

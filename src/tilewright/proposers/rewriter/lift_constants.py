@@ -29,6 +29,31 @@ def declare_constants(root: Node, reader: Reader) -> None:
                             continue
 
 
+def structures(root: Node) -> dict[str, tuple[str, ...]]:
+    """The fields of each structure type that the file declares, by the names of the type."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in root.named_children:
+        kind = node if node.type == "struct_specifier" else node.child_by_field_name("type")
+        body = kind.child_by_field_name("body") if kind is not None else None
+        if kind is None or kind.type != "struct_specifier" or body is None:
+            continue
+        items = [
+            i
+            for member in body.named_children
+            if member.type == "field_declaration"
+            for i in member.children_by_field_name("declarator")
+        ]
+        if any(i.type != "field_identifier" for i in items):
+            continue  # pointers and arrays in structures are not followed
+        names = tuple(text_of(i) for i in items)
+        tag = kind.child_by_field_name("name")
+        if tag is not None:
+            found[f"struct {text_of(tag)}"] = names
+        if node.type == "type_definition":
+            found |= {text_of(d): names for d in node.children_by_field_name("declarator")}
+    return found
+
+
 def declare_enumerators(node: Node, reader: Reader) -> None:
     """The constants of an `enum`."""
     body = node.child_by_field_name("body")

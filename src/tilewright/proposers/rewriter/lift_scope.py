@@ -53,7 +53,22 @@ class Table:
     values: tuple[Value, ...]
 
 
-Value: TypeAlias = "Expr | Local | Pointer | Flags | Truth | Table | Text"
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A structure held by value: what each of its fields holds, if that is known."""
+
+    fields: tuple[tuple[str, Value | None], ...]
+
+    def get(self, name: str) -> Value | None:
+        """What a field holds."""
+        return dict(self.fields).get(name)
+
+    def with_field(self, name: str, value: Value) -> Record:
+        """The structure after an assignment to a field."""
+        return Record(tuple((n, value if n == name else v) for n, v in self.fields))
+
+
+Value: TypeAlias = "Expr | Local | Pointer | Flags | Truth | Table | Record | Text"
 
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "<": int.__lt__,
@@ -76,6 +91,7 @@ class Scope:
 
     arrays: dict[str, Array]
     functions: Mapping[str, Node] = field(default_factory=dict)
+    records: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     slots: dict[str, int] = field(default_factory=dict)
     state: dict[int, Value] = field(default_factory=dict)
     loops: frozenset[str] = frozenset()

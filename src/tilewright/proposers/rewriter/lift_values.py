@@ -30,6 +30,7 @@ from tilewright.proposers.rewriter.lift_scope import (
     Flags,
     NotModelled,
     Pointer,
+    Record,
     Scope,
     Table,
     Truth,
@@ -105,6 +106,10 @@ class Reader:
                 return self._size(node)
             case "pointer_expression":
                 return self._addressed(node)
+            case "field_expression":
+                return self._field_of(node)
+            case "compound_literal_expression":
+                return self.record(text_of(_field(node, "type")), _field(node, "value"))
             case "subscript_expression":
                 return self._element(self._subscripted(node))
         raise NotModelled(node.type.replace("_", " "))
@@ -127,6 +132,31 @@ class Reader:
         if node.type == "binary_expression" and text_of(_field(node, "operator")) == "||":
             return self.opposite(_field(node, "left")) + self.opposite(_field(node, "right"))
         return negated(self.condition(node))
+
+    def record(self, kind: str, given: Node) -> Record:
+        """A structure from its braces; fields that are not named there are 0."""
+        names = self.scope.records.get(kind)
+        if names is None or given.type != "initializer_list":
+            raise NotModelled(f"value of type {kind}")
+        items = [e for e in given.named_children if e.type != "comment"]
+        if len(items) > len(names):
+            raise NotModelled(f"value of type {kind}")
+        values: dict[str, Value | None] = dict.fromkeys(names, Expr(0))
+        for name, item in zip(names, items, strict=False):
+            if item.type == "initializer_pair":
+                name = text_of(_field(item, "designator")).lstrip(".")
+                item = _field(item, "value")
+            values[name] = self.value(item)
+        if values.keys() != set(names):
+            raise NotModelled(f"value of type {kind}")
+        return Record(tuple(values.items()))
+
+    def _field_of(self, node: Node) -> Value:
+        base, name = self.value(_field(node, "argument")), text_of(_field(node, "field"))
+        value = base.get(name) if isinstance(base, Record) else None
+        if value is None:
+            raise NotModelled(f"field {name} of a structure")
+        return value
 
     def pointee(self, node: Node) -> Pointer:
         """A pointer."""

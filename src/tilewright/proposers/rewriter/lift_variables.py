@@ -8,7 +8,14 @@ from tilewright.proposers.rewriter.c_types import INTEGER_TYPES
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Text
 from tilewright.proposers.rewriter.lift_core import assignment, local_array
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Pointer, Scope, Table, Value
+from tilewright.proposers.rewriter.lift_scope import (
+    NotModelled,
+    Pointer,
+    Record,
+    Scope,
+    Table,
+    Value,
+)
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
 from tilewright.proposers.rewriter.lift_syntax import (
     comma_separated,
@@ -49,6 +56,15 @@ class Variables(Lifting):
         integer = bool(set(kind.split()) & INTEGER_TYPES)
         if given is None and not sizes and integer:
             scope.declare(name, None)
+            return
+        if kind in scope.records and not sizes and name not in self.pinned:
+            reader = self._reader(scope)
+            if given is None:
+                scope.declare(name, Record(tuple((n, None) for n in scope.records[kind])))
+            elif given.type == "initializer_list":
+                scope.declare(name, reader.record(kind, given))
+            else:
+                scope.declare(name, reader.value(given))
             return
         if given is None and target.type == "array_declarator" and name not in self.pinned:
             self._declare_array(name, sizes, kind, scope)
@@ -105,6 +121,8 @@ class Variables(Lifting):
         if node.type not in ("assignment_expression", "update_expression"):
             raise NotModelled(node.type.replace("_", " "))
         target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+        if target is not None and target.type == "field_expression":
+            return self._set_field(node, target, scope)
         if target is None or target.type != "identifier":
             return (assignment(node, self._reader(scope)),)
         name = text_of(target)
@@ -122,6 +140,20 @@ class Variables(Lifting):
             value = self._assigned_value(scope, target, operator, right)
         scope.assign(name, value)
         self._remember(name, value)
+        return ()
+
+    def _set_field(self, node: Node, target: Node, scope: Scope) -> Body:
+        """`t.row = value` for a structure in a local variable."""
+        base, field = target.child_by_field_name("argument"), target.child_by_field_name("field")
+        right = node.child_by_field_name("right")
+        held = scope.get(text_of(base)) if base is not None else None
+        if not isinstance(held, Record) or base is None or field is None or right is None:
+            raise NotModelled("field of a structure that is not local")
+        if text_of(base) in self._unmodelled and not self._calls:
+            raise NotModelled(f"variable {text_of(base)} that changes")
+        operator = text_of(node.child_by_field_name("operator") or node)
+        value = self._assigned_value(scope, target, operator, right)
+        scope.assign(text_of(base), held.with_field(text_of(field), value))
         return ()
 
     def _assigned_value(self, scope: Scope, target: Node, operator: str, right: Node) -> Value:
