@@ -43,7 +43,7 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
 DEEP = ("retile", "reuse", "unroll")
 """Techniques that pay within a long plan, beside those that complete a short one."""
 DEEPEST = 12
-"""Steps of a long plan; every draw makes half of its plans long."""
+"""Steps of a long plan; every draw makes half of its plans long, one where code is straight."""
 LONGEST = 3
 """Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
 POOL = 2
@@ -93,8 +93,11 @@ def draw(
             continue
         steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(longest))
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
-    known = {o.technique for o in menu if o.technique} | set(FOLLOW_UPS) | set(DEEP)
-    for start in rng.sample(list(pool.values()), min(len(pool), -(-count // 2))):
+    serial = passes_through_memory(kernel, machine)
+    known = {o.technique for o in menu if o.technique}
+    known |= set(SERIAL_FOLLOW_UPS) if serial else {*FOLLOW_UPS, *DEEP}
+    long_ones = 1 if serial else -(-count // 2)
+    for start in rng.sample(list(pool.values()), min(len(pool), long_ones)):
         steps, after = descended(start.steps, start.kernel, machine, sorted(known), rng, DEEPEST)
         pool.setdefault(steps, Draft(start.option, steps, after, estimate(after, machine)))
     ranked = sorted(pool.values(), key=lambda d: d.cost.total)
