@@ -3,7 +3,8 @@
 namespace cosim {
 namespace {
 
-constexpr u64 kPacketBytes = 4;
+// As every configuration of Rocket in the public generators has them (BHTParams' defaults).
+constexpr u64 kPacketBytes = 4;  // fetched at once
 constexpr u32 kHistoryBits = 8;
 constexpr u32 kHashedBits = 3;
 constexpr u32 kHashFactor = 221;  // sqrt(3) / 2 of 2^8: the RTL's hash of the history
