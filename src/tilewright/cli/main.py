@@ -25,6 +25,7 @@ from tilewright.cli import (
     runs,
     targets,
     tune,
+    tune_compare,
     workloads,
 )
 from tilewright.cli.options import show_help_without_command
@@ -52,6 +53,7 @@ for module in (
         demo,
         optimize,
         tune,
+        tune_compare,
         evaluate,
         preflight,
         bundle,

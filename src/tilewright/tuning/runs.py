@@ -109,7 +109,9 @@ def _tune(
     record = earlier or storage.start(
         new_record(program, target, settings, identity, search, starts)
     )
-    known = {trial.key: measurement_of(trial) for trial in storage.trials(record.id)}
+    kept = storage.trials(record.id)
+    known = {trial.key: measurement_of(trial) for trial in kept}
+    spent = Ledger(wall_s=max([record.wall_s, *(trial.elapsed_s for trial in kept)]))
     if on_start is not None:
         on_start(record, len(known))
 
@@ -126,11 +128,12 @@ def _tune(
         _interrupts() as interrupted,
     ):
         budget = Budget(settings.trials, settings.seconds)
-        tuning = Tuning(search, builder, runner, budget, known, keep, target.spare_cores > 0)
+        ahead = target.spare_cores > 0
+        tuning = Tuning(search, builder, runner, budget, known, keep, ahead, spent)
         while not interrupted() and tuning.step(interrupted):
             pass
         stopped = interrupted()
-        wall_s = record.wall_s + search.ledger.wall_s
+        wall_s = search.ledger.wall_s if tuning.measured else spent.wall_s
         storage.end(record.id, "interrupted" if stopped else "finished", wall_s)
         winner: Winner | None = None
         files: list[Path] = []

@@ -38,7 +38,7 @@ class Session:
         # A candidate far slower than the best is not worth more of the device's time.
         if first > float(request["slow_s"]):
             return {"samples": [first], "calls": 1}
-        calls = max(1, int(np.ceil(float(request["sample_s"]) / first)))
+        calls = _calls(kernel, float(request["sample_s"]), first)
         kernel.poison()
         samples = [kernel.time(calls) for _ in range(int(request["repeats"]))]
         if (wrong := kernel.verdict()) is not None:
@@ -53,11 +53,11 @@ class Session:
             contenders.append(Reference(self, request["reference"]))
         calls = []
         for contender in contenders:
-            contender.time(1)
+            first = contender.time(1)
             wrong = contender.verdict()
             if wrong is not None:
                 return {"failure": "wrong", "log": wrong}
-            calls.append(max(1, int(np.ceil(float(request["sample_s"]) / contender.time(1)))))
+            calls.append(_calls(contender, float(request["sample_s"]), first))
         samples: list[list[float]] = [[] for _ in contenders]
         for _ in range(int(request["rounds"])):
             for n in draw.permutation(len(contenders)):
@@ -118,6 +118,12 @@ class Reference:
         shape = self._session.expected.shape
         result = np.asarray(self._result).reshape(shape)
         return _difference(result, self._session.expected, self._session.bound)
+
+
+def _calls(contender: Any, sample_s: float, first_s: float) -> int:
+    """How many calls fill a sample; an interrupted call must not make samples short."""
+    shortest = min(first_s, contender.time(1))
+    return max(1, int(np.ceil(sample_s / max(shortest, 1e-9))))
 
 
 def _difference(found: np.ndarray, expected: np.ndarray, bound: float) -> str | None:

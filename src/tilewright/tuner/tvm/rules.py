@@ -35,6 +35,14 @@ def context(function: Any, target: TuningTarget, rules: list[Any], strategy: Any
         )
 
 
+def normalised(function: Any) -> Any:
+    """The module that MetaSchedule makes of a PrimFunc: what stored traces apply to."""
+    from tvm.s_tir import meta_schedule as ms
+
+    with without_intrinsics():
+        return ms.TuneContext(mod=function, num_threads=1).mod
+
+
 def full(target: TuningTarget) -> list[Any]:
     """MetaSchedule's default rules for this kind of device, tensor intrinsics aside."""
     from tvm.s_tir import meta_schedule as ms

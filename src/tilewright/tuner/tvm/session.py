@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tilewright.tuner.tvm.builder import Builder, Built
 from tilewright.tuner.tvm.runner import Measurement, Runner
 from tilewright.tuner.tvm.setup import Search
-from tilewright.tuner.tvm.trials import Proposal, Trial, trace_text
+from tilewright.tuner.tvm.trials import Ledger, Proposal, Trial, trace_text
 
 OnTrial = Callable[[Trial], None]
 
@@ -28,7 +28,8 @@ class Tuning:
 
     The trajectory depends only on the search's seed and on what was measured: building ahead does
     not change it, and a run resumes by being told the outcomes in `known`, by candidate key,
-    without measuring again.
+    without measuring again. `spent` is what the run had taken until then: the time of being told
+    again is not counted.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Tuning:
         known: Mapping[str, Measurement] | None = None,
         on_trial: OnTrial | None = None,
         build_ahead: bool = True,
+        spent: Ledger | None = None,
     ) -> None:
         self.search = search
         self.trials: list[Trial] = []
@@ -48,7 +50,9 @@ class Tuning:
         self._on_trial = on_trial
         self._build_ahead = build_ahead
         self._building: dict[str, Future[Built]] = {}
+        self._spent = spent if self._known else None
         self._spent_s = 0.0
+        self._started = 0.0
         self.measured = 0
 
     @property
@@ -67,21 +71,24 @@ class Tuning:
 
         A batch that is stopped half-way keeps its trials, but the search is not told of them.
         """
-        if self._exhausted(0.0):
+        self._started = time.perf_counter()
+        if self._exhausted():
             return False
-        started = time.perf_counter()
         try:
-            return self._batch(started, stop)
+            return self._batch(stop)
         finally:
-            self._spent_s += time.perf_counter() - started
+            self._spent_s = self._elapsed_s()
             self.search.ledger.wall_s = self._spent_s
 
-    def _exhausted(self, running_s: float) -> bool:
+    def _elapsed_s(self) -> float:
+        return self._spent_s + time.perf_counter() - self._started
+
+    def _exhausted(self) -> bool:
         seconds = self._budget.seconds
-        over = seconds is not None and self._spent_s + running_s >= seconds
+        over = seconds is not None and self._elapsed_s() >= seconds
         return over or len(self.trials) >= self._budget.trials
 
-    def _batch(self, started: float, stop: Callable[[], bool]) -> bool:
+    def _batch(self, stop: Callable[[], bool]) -> bool:
         proposals = self.search.strategy.ask()[: self._budget.trials - len(self.trials)]
         if not proposals:
             return False
@@ -91,10 +98,10 @@ class Tuning:
             self._building = {p.key: b for p in ahead if (b := self._build(p)) is not None}
         results: list[Measurement] = []
         for proposal, build in zip(proposals, builds, strict=True):
-            if stop() or (results and self._exhausted(time.perf_counter() - started)):
+            if stop() or (results and self._exhausted()):
                 return False
             results.append(self._measure(proposal, build))
-            self._record(proposal, results[-1], time.perf_counter() - started)
+            self._record(proposal, results[-1])
         self.search.strategy.tell(proposals, results)
         return True
 
@@ -109,6 +116,7 @@ class Tuning:
         if (known := self._known.get(proposal.key)) is not None:
             return known
         self.measured += 1
+        self._go_on()
         if build is None:
             return Measurement(failure="rejected", log="TVM rejects this schedule")
         ledger, started = self.search.ledger, time.perf_counter()
@@ -121,7 +129,16 @@ class Tuning:
         ledger.measure_s += time.perf_counter() - started
         return result
 
-    def _record(self, proposal: Proposal, result: Measurement, running_s: float) -> None:
+    def _go_on(self) -> None:
+        """Before the first new measurement of a resumed run: the clock goes on where it stopped."""
+        if self._spent is None:
+            return
+        for name, value in asdict(self._spent).items():
+            setattr(self.search.ledger, name, value)
+        self._spent_s, self._started = self._spent.wall_s, time.perf_counter()
+        self._spent = None
+
+    def _record(self, proposal: Proposal, result: Measurement) -> None:
         trial = Trial(
             index=len(self.trials),
             key=proposal.key,
@@ -129,7 +146,7 @@ class Tuning:
             measurement=result,
             point=proposal.point,
             predicted=proposal.predicted,
-            elapsed_s=self._spent_s + running_s,
+            elapsed_s=self._elapsed_s(),
         )
         self.trials.append(trial)
         if self._on_trial is not None:

@@ -1,0 +1,141 @@
+"""Numbers the tuner is held to on a CPU, measured on this machine; stop and go on at any time.
+
+Gradient descent on analytical features (af-ds) after 100 trials against MetaSchedule's default
+after 1000, with the bar, time per trial and overhead. Every finished run is one line of
+DIR/runs.jsonl and every measured candidate one line of DIR/measurements; killed at any moment, the
+same command goes on where it was. Leave the machine alone meanwhile.
+
+    uv run --extra tune python benchmarks/tune_cpu.py                   # M1 M4 R5 R11, 3 seeds
+    uv run --extra tune python benchmarks/tune_cpu.py --print           # what is there so far
+    uv run --extra tune python benchmarks/tune_cpu.py --seconds 3000    # about an hour, then stop
+    uv run --extra tune python benchmarks/tune_cpu.py --full            # all workloads, arms, seeds
+    uv run --extra tune python benchmarks/tune_cpu.py --short 200       # default after 200 trials
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tilewright.cli.tune_compare import show
+from tilewright.cli.tune_workloads import parse_identifiers
+from tilewright.tuner.tvm.loading import require_tvm
+from tilewright.tuner.tvm.programs import benchmark_program
+from tilewright.tuner.tvm.runner import MeasuringRules
+from tilewright.tuner.tvm.targets import TuningTarget, parse_target
+from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
+from tilewright.tuning.comparison_plots import render_plots
+from tilewright.tuning.comparison_table import Run, latest, speedups, table
+
+BAR_WORKLOADS = "M1,M4,R5,R11"
+FULL_WORKLOADS = "M0..M5,R0..R12,Y0..Y10"
+FEW, MANY = 100, 1000
+
+
+def groups(arguments: argparse.Namespace) -> Iterator[tuple[Group, TuningTarget]]:
+    """What is to be run, the same workloads of the next seed only after all of one."""
+    identifiers = parse_identifiers(
+        arguments.workloads or (FULL_WORKLOADS if arguments.full else BAR_WORKLOADS)
+    )
+    many = arguments.short or MANY
+    few = min(FEW, many)
+    budgets = {"default": many, "af-ds": few}
+    if arguments.full:
+        budgets = dict.fromkeys(("default", "restricted", "af", "ds", "af-ds"), many)
+    for threads in (1, 2) if arguments.full else (arguments.threads,):
+        target = parse_target("cpu", threads)
+        for seed in range(arguments.seeds or (5 if arguments.full else 3)):
+            for name in identifiers:
+                program = benchmark_program(name)
+                yield Group(program, seed, budgets, tuple(sorted({few, many}))), target
+
+
+def bars(runs: Sequence[Run]) -> list[str]:
+    """The numbers asked for, each with its bar."""
+    rows = {(row.arm, row.trials): row for row in table(runs)}
+    found = [row for (arm, trials), row in rows.items() if arm == "af-ds" and trials <= FEW]
+    if not found:
+        return ["af-ds: no finished runs yet"]
+    row = found[0]
+    each = speedups(latest(runs), "af-ds", row.trials, "default")
+    many = max((run["trials"] for run in runs if run["arm"] == "default"), default=0)
+    text = ", ".join(f"{name} {value:.3f}" for name, value in each.items())
+    lines = [
+        f"af-ds after {row.trials} trials over default after {many}: {row.speedup or 0:.3f} "
+        f"(bar 0.98; {text})",
+        f"time per trial: {row.seconds_per_trial:.2f} s (bar 0.60)",
+        f"predictions and replay: {row.overhead:.1%} of wall time (bar 10 %)",
+    ]
+    if row.against_reference is not None:
+        lines.append(f"over OpenBLAS where it applies: {row.against_reference:.3f} (bar 0.95)")
+    return lines
+
+
+class TimeOver(Exception):
+    """The time of `--seconds` is over; everything measured is on disk."""
+
+
+def clock(seconds: float | None) -> Callable[[str, int, float | None], None]:
+    """A callback of a group's steps that raises `TimeOver` after some seconds."""
+    end = time.monotonic() + (seconds or float("inf"))
+
+    def check(arm: str, trials: int, best_s: float | None) -> None:
+        if time.monotonic() > end:
+            raise TimeOver
+
+    return check
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    """Run every group that is not finished yet."""
+    on_step = clock(arguments.seconds)
+    for group, target in groups(arguments):
+        if is_finished(group, target, read_runs(arguments.folder)):
+            continue
+        for line in run_group(group, target, arguments.folder, MeasuringRules(), on_step):
+            name = f"{line['workload']} seed {line['seed']} {line['threads']} thread(s)"
+            print(
+                f"{name} {line['arm']}: {line['measured']} trials in "
+                f"{line['ledger']['wall_s']:.0f} s, load {line['load_average']:.1f}",
+                flush=True,
+            )
+        plots = render_plots(read_runs(arguments.folder))
+        (arguments.folder / "plots.html").write_text(plots, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=Path("tune-cpu"))
+    parser.add_argument("--workloads", help=f"default {BAR_WORKLOADS}")
+    parser.add_argument("--seeds", type=int, help="default 3, with --full 5")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--full", action="store_true", help="all arms, workloads, 1 and 2 threads")
+    parser.add_argument("--short", type=int, help="trials of default, instead of 1000")
+    parser.add_argument("--seconds", type=float, help="stop after this time")
+    parser.add_argument("--print", action="store_true", dest="only_print")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    require_tvm()
+    if not arguments.only_print:
+        try:
+            measure(arguments)
+        except (TimeOver, KeyboardInterrupt):
+            print("stopped; the same command goes on from here")
+    runs = read_runs(arguments.folder)
+    rows = []
+    for threads in sorted({run["threads"] for run in runs}):
+        of_threads = [run for run in runs if run["threads"] == threads]
+        print(f"{threads} thread(s)")
+        rows += table(of_threads)
+        show(table(of_threads))
+        print("\n".join(bars(of_threads)))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

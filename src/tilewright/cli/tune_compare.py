@@ -1,0 +1,179 @@
+"""`tilewright tune-compare`: ways of searching tile sizes, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.options import Json, NoColor
+from tilewright.cli.tune_workloads import WorkloadRequest, parse_identifiers
+from tilewright.core.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilewright.tuning.comparison import Group
+    from tilewright.tuning.comparison_table import Row
+
+EPILOG = """
+\b
+Arms: default (MetaSchedule: evolution, 164 features, its full space), restricted (the same on the
+tiling template), af (evolution on analytical features), ds (gradient descent on 164 features),
+af-ds (both), random.
+\b
+Example:
+  tilewright tune-compare --arms default,af-ds --workloads M0..M5 --trials 100,1000 --seeds 3
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("tune-compare", epilog=EPILOG)(tune_compare)
+
+
+def tune_compare(
+    arms: Annotated[str, typer.Option(help="Which arms, separated by commas.")] = (
+        "default,restricted,af,ds,af-ds"
+    ),
+    workloads: Annotated[
+        str, typer.Option(help="Identifiers and ranges of the benchmark set, such as M0..M5,R2.")
+    ] = "M0..M5",
+    trials: Annotated[
+        str, typer.Option(help="Trials of every arm, and before it where to look as well.")
+    ] = "100,1000",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 5,
+    target: Annotated[str, typer.Option("--target", metavar="TARGET", help="As for tune.")] = "cpu",
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the kernels.")] = 1,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="DIR", help="Keeps raw data, table and plots."),
+    ] = Path("tune-compare"),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Compare ways of searching: equal trials, interleaved arms, the best measured again together.
+
+    Every measurement is kept in the folder; stopped at any moment, the same command goes on, and
+    adding arms, workloads or seeds keeps what is there.
+    """
+    names, counts = _arms(arms), _trials(trials)
+    identifiers = parse_identifiers(workloads)
+
+    from tilewright.cli.console import notes
+    from tilewright.cli.output import check_outputs, write_json, write_text
+    from tilewright.tuner.tvm.loading import require_tvm
+
+    check_outputs(json=json)
+    require_tvm()
+    from tilewright.tuner.tvm.result import check_folder
+    from tilewright.tuner.tvm.runner import MeasuringRules
+    from tilewright.tuner.tvm.targets import parse_target
+    from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
+    from tilewright.tuning.comparison_plots import render_plots
+    from tilewright.tuning.comparison_table import table
+
+    check_folder(output)
+    opened = parse_target(target, threads)
+    if not opened.present:
+        raise InputError(
+            f"the device of --target {target} is not here, so nothing can be measured."
+        )
+    console = notes()
+    budgets = dict.fromkeys(names, counts[-1])
+    for seed in range(seeds):
+        for identifier in identifiers:
+            program = WorkloadRequest(identifier=identifier).program()
+            group = Group(program, seed, budgets, counts)
+            if is_finished(group, opened, read_runs(output)):
+                continue
+            run_group(group, opened, output, MeasuringRules(), _Steps(console, group).take)
+            runs = read_runs(output)
+            write_text(output / "plots.html", render_plots(runs))
+            write_json(output / "table.json", {"rows": [asdict(row) for row in table(runs)]})
+    rows = table(read_runs(output))
+    show(rows)
+    console.print(f"raw data, table.json and plots.html are in {output}/", markup=False)
+    if json is not None:
+        write_json(json, {"rows": [asdict(row) for row in rows]})
+
+
+class _Steps:
+    """A line whenever an arm has passed another tenth of its trials."""
+
+    def __init__(self, console: Any, group: Group) -> None:
+        self._console, self._group = console, group
+        self._said: dict[str, int] = {}
+
+    def take(self, arm: str, trials: int, best_s: float | None) -> None:
+        """Take a step of one arm in."""
+        tenth = 10 * trials // self._group.budgets[arm]
+        if tenth > self._said.get(arm, -1):
+            self._said[arm] = tenth
+            best = "none yet" if best_s is None else f"{best_s * 1e3:.4f} ms"
+            name = f"{self._group.program.name} seed {self._group.seed}"
+            self._console.print(
+                f"{name} {arm}: {trials} trials, best {best}", markup=False, soft_wrap=True
+            )
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the rows of a comparison."""
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+
+    head = ("arm", "trials", "speedup", "range", "library", "to 95 %", "after", "varies", "s/trial")
+    shown = Table(*head, "overhead", box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(
+            row.arm,
+            str(row.trials),
+            _number(row.speedup),
+            "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}",
+            _number(row.against_reference),
+            f"{row.reached} of {row.groups}",
+            "-"
+            if row.trials_to_near is None
+            else f"{row.trials_to_near:.0f} trials, {row.seconds_to_near:.0f} s",
+            "-" if row.variability is None else f"{row.variability:.1%}",
+            f"{row.seconds_per_trial:.2f}",
+            f"{row.overhead:.0%}",
+        )
+    results().print(shown)
+    most = max((row.workloads for row in rows), default=0)
+    seeds = max((row.seeds for row in rows), default=0)
+    results().print(
+        f"Measured. Speedup over default after all its trials: geometric mean over {most} "
+        f"workloads of medians over {seeds} seeds, kernels timed again side by side; library: over "
+        "BLAS where it does the same work. To 95 %: of the best any arm found.",
+        soft_wrap=True,
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _arms(text: str) -> list[str]:
+    known = ("default", "restricted", "af", "ds", "af-ds", "random")
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("arm", name, known)
+    return names
+
+
+def _trials(text: str) -> tuple[int, ...]:
+    """Checkpoints, ascending; a single number is looked at after a tenth as well."""
+    counts = []
+    for part in text.split(","):
+        word = part.strip()
+        if not (word.isascii() and word.isdigit() and int(word) > 0):
+            raise InputError(f"--trials {text}: {word!r} must be a positive whole number.")
+        counts.append(int(word))
+    if len(counts) == 1:
+        counts.append(max(1, counts[0] // 10))
+    return tuple(sorted(set(counts)))

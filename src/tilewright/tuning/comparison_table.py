@@ -1,0 +1,164 @@
+"""What a comparison's runs say: speedups, trials and seconds to near the best, variability.
+
+Pure arithmetic on the lines of `runs.jsonl`. Speedups are paired: both kernels were timed in the
+same rounds, after the search, so that the luck of a single fast sample is not in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+Run = Mapping[str, Any]
+NEAR = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One arm at one number of trials, over some workloads.
+
+    `speedup`: geometric mean over workloads of the median over seeds of default's time at its last
+    checkpoint over this arm's time; `low` and `high` the extremes of workloads.
+    `against_reference`: the same against a library, over the workloads that have one. `reached` of
+    `groups` runs came to within 95 % of the best throughput that any arm found for that workload
+    and seed; of those, median `trials_to_near` and `seconds_to_near`. `variability`: mean over
+    workloads of (max - min) / max of throughput over seeds. `seconds_per_trial` and `overhead`
+    (share of wall time for predictions and replay) are medians over runs, with the whole budget.
+    """
+
+    arm: str
+    trials: int
+    workloads: int
+    seeds: int
+    speedup: float | None
+    low: float | None
+    high: float | None
+    against_reference: float | None
+    reached: int
+    groups: int
+    trials_to_near: float | None
+    seconds_to_near: float | None
+    variability: float | None
+    seconds_per_trial: float
+    overhead: float
+
+
+def latest(runs: Sequence[Run]) -> list[Run]:
+    """The newest session of each group, with every arm that was confirmed in it."""
+    sessions: dict[tuple[Any, ...], str] = {}
+    for run in runs:
+        sessions[run["workload"], run["seed"], run["threads"], run["target"]] = run["session"]
+    return [
+        run
+        for run in runs
+        if sessions[run["workload"], run["seed"], run["threads"], run["target"]] == run["session"]
+    ]
+
+
+def table(runs: Sequence[Run], baseline: str = "default") -> list[Row]:
+    """One row for each arm and checkpoint, in the order of the runs."""
+    runs = latest(runs)
+    arms = list(dict.fromkeys(run["arm"] for run in runs))
+    checkpoints = sorted({int(c) for run in runs for c in run["confirmed"]})
+    base = baseline if baseline in arms else (arms[0] if arms else baseline)
+    return [
+        _row(arm, checkpoint, runs, base)
+        for arm in arms
+        for checkpoint in checkpoints
+        if any(run["arm"] == arm and str(checkpoint) in run["confirmed"] for run in runs)
+    ]
+
+
+def speedups(runs: Sequence[Run], arm: str, checkpoint: int, baseline: str) -> dict[str, float]:
+    """For each workload the median over seeds of the paired speedup over the baseline's final."""
+    finals = {
+        run["session"]: _confirmed(run, max(int(c) for c in run["confirmed"]))
+        for run in runs
+        if run["arm"] == baseline and run["confirmed"]
+    }
+    return _by_workload(
+        runs,
+        arm,
+        checkpoint,
+        lambda run: finals.get(run["session"]),
+    )
+
+
+def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
+    mine = [run for run in runs if run["arm"] == arm and str(checkpoint) in run["confirmed"]]
+    against = speedups(runs, arm, checkpoint, baseline)
+    library = _by_workload(
+        runs,
+        arm,
+        checkpoint,
+        lambda run: median(run["reference"]["samples"]) if run["reference"] else None,
+    )
+    near = [_to_near(run, runs, checkpoint) for run in mine]
+    reached = [found for found in near if found is not None]
+    return Row(
+        arm=arm,
+        trials=checkpoint,
+        workloads=len({run["workload"] for run in mine}),
+        seeds=len({run["seed"] for run in mine}),
+        speedup=_geomean(list(against.values())),
+        low=min(against.values(), default=None),
+        high=max(against.values(), default=None),
+        against_reference=_geomean(list(library.values())),
+        reached=len(reached),
+        groups=len(mine),
+        trials_to_near=median(t for t, _ in reached) if reached else None,
+        seconds_to_near=median(s for _, s in reached) if reached else None,
+        variability=_variability(mine, checkpoint),
+        seconds_per_trial=median(run["ledger"]["wall_s"] / run["measured"] for run in mine),
+        overhead=median(_overhead(run) for run in mine),
+    )
+
+
+def _by_workload(
+    runs: Sequence[Run], arm: str, checkpoint: int, other: Callable[[Run], float | None]
+) -> dict[str, float]:
+    """For each workload the median over seeds of other(run) / the arm's confirmed seconds."""
+    ratios: dict[str, list[float]] = {}
+    for run in runs:
+        if run["arm"] == arm and str(checkpoint) in run["confirmed"]:
+            theirs = other(run)
+            if theirs is not None:
+                ratio = theirs / _confirmed(run, checkpoint)
+                ratios.setdefault(run["workload"], []).append(ratio)
+    return {workload: median(values) for workload, values in ratios.items()}
+
+
+def _to_near(run: Run, runs: Sequence[Run], checkpoint: int) -> tuple[int, float] | None:
+    """Trials and seconds until 95 % of the group's best throughput, as the searches measured it."""
+    best = min(
+        (s for r in runs if r["session"] == run["session"] for _, s in r["curve"] if s is not None),
+        default=math.inf,
+    )
+    for count, (elapsed_s, seconds) in enumerate(run["curve"][:checkpoint], start=1):
+        if seconds is not None and best / seconds >= NEAR:
+            return count, elapsed_s
+    return None
+
+
+def _variability(runs: Sequence[Run], checkpoint: int) -> float | None:
+    by_workload: dict[str, list[float]] = {}
+    for run in runs:
+        by_workload.setdefault(run["workload"], []).append(1 / _confirmed(run, checkpoint))
+    spreads = [(max(v) - min(v)) / max(v) for v in by_workload.values() if len(v) > 1]
+    return sum(spreads) / len(spreads) if spreads else None
+
+
+def _overhead(run: Run) -> float:
+    ledger = run["ledger"]
+    return float((ledger["search_s"] + ledger["replay_s"]) / ledger["wall_s"])
+
+
+def _confirmed(run: Run, checkpoint: int) -> float:
+    return float(median(run["confirmed"][str(checkpoint)]))
+
+
+def _geomean(values: Sequence[float]) -> float | None:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
