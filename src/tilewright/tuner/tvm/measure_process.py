@@ -153,20 +153,25 @@ def answer(session: Session, request: dict[str, Any]) -> Answer:
 
 
 def contained(session: Session, request: dict[str, Any], out: int) -> None:
-    """Answer from a child process; a child that dies is answered for."""
+    """Answer from a child process; a child that ends without an answer is answered for."""
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        status = 1
+        os.close(reading)
         try:
-            send(out, answer(session, request))
-            status = 0
+            send(writing, answer(session, request))
         finally:
-            os._exit(status)
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:  # noqa: PTH123 (a descriptor, not a path)
+        reply = pipe.read()
     _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
+    if reply.endswith(b"\n"):
+        os.write(out, reply)
+    elif os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         send(out, {"failure": "crashed", "log": f"the candidate ended with {name}"})
-    elif status:
+    else:
         send(out, {"failure": "crashed", "log": "the candidate ended its process"})
 
 

@@ -14,15 +14,30 @@ from tilewright.tuner.tvm.loading import without_intrinsics
 from tilewright.tuner.tvm.targets import TuningTarget
 
 
-def context(function: Any, target: TuningTarget, rules: list[Any], strategy: Any, seed: int) -> Any:
-    """A MetaSchedule tune context of a PrimFunc; `seed` decides all its random choices."""
+def context(
+    function: Any,
+    target: TuningTarget,
+    rules: list[Any],
+    strategy: Any,
+    seed: int,
+    unrolls: bool = True,
+) -> Any:
+    """A MetaSchedule tune context of a PrimFunc; `seed` decides all its random choices.
+
+    `unrolls` tells whether the rules leave a choice of unrolling: without one, MetaSchedule's
+    mutator of it fails instead of doing nothing.
+    """
     from tvm.s_tir import meta_schedule as ms
 
     kind = "cuda" if target.is_gpu else "llvm"
     generator = ms.space_generator.PostOrderApply(
         sch_rules=rules,
         postprocs=ms.Postproc.create(kind),
-        mutator_probs=ms.Mutator.create(kind),
+        mutator_probs={
+            mutator: probability
+            for mutator, probability in ms.Mutator.create(kind).items()
+            if unrolls or "MutateUnroll" not in str(mutator)
+        },
     )
     with without_intrinsics():
         return ms.TuneContext(

@@ -111,9 +111,10 @@ def open_search(
             rules.full(target) if template is None else rules.template(target, structure),
             _evolution(),
             seed,
+            unrolls=template is None or len(structure.knobs[structure.knob("unroll")].choices) > 1,
         )
         model = _evolution_model(method, template, features, seed)
-        strategy: Strategy = EvolutionaryStrategy(context, model, trials, ledger, template)
+        strategy: Strategy = EvolutionaryStrategy(context, model, trials, ledger, template, seed)
         return Search(program, target, anatomy, structure, context.mod, strategy, ledger)
     space = TileSpace(anatomy.workload, structure, _validity(anatomy.workload, structure, target))
     scorer: CostModel | None = None

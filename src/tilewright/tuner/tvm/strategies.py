@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
+
+import numpy as np
 
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.cost_model import CostModel
@@ -80,16 +83,26 @@ class TileStrategy:
 
 
 class EvolutionaryStrategy:
-    """MetaSchedule's own evolutionary search, driven batch by batch."""
+    """MetaSchedule's own evolutionary search, driven batch by batch.
+
+    Its cost model guesses with numpy's global generator until it is trained. That is seeded while
+    the search is asked, so that the same seed gives the same run and a run can be resumed.
+    """
 
     def __init__(
-        self, context: Any, model: Any, trials: int, ledger: Ledger, template: Template | None
+        self,
+        context: Any,
+        model: Any,
+        trials: int,
+        ledger: Ledger,
+        template: Template | None,
+        seed: int,
     ) -> None:
         """`model` is a MetaSchedule cost model; `template` reads points where the space has any."""
         from tvm.s_tir import meta_schedule as ms
 
         self._context, self._model, self._ledger = context, model, ledger
-        self._template = template
+        self._template, self._seed = template, seed
         self._database = ms.database.MemoryDatabase()
         self._workload = self._database.commit_workload(context.mod)
         self._candidates: list[Any] = []
@@ -105,7 +118,8 @@ class EvolutionaryStrategy:
     def ask(self) -> list[Proposal]:
         """One generation's candidates."""
         started = time.perf_counter()
-        self._candidates = list(self._context.generate_measure_candidates() or [])
+        with _global_seed(self._seed, len(self._database)):
+            self._candidates = list(self._context.generate_measure_candidates() or [])
         scores: list[float | None] = [None] * len(self._candidates)
         if self._trained and self._candidates:
             scores = [float(s) for s in self._model.predict(self._context, self._candidates)]
@@ -145,3 +159,14 @@ class EvolutionaryStrategy:
 
     def _point(self, candidate: Any) -> Candidates | None:
         return self._template.points([candidate.sch.trace]) if self._template else None
+
+
+@contextmanager
+def _global_seed(*parts: int) -> Iterator[None]:
+    """numpy's global generator in a state that depends on `parts` only, restored afterwards."""
+    state = np.random.get_state()
+    np.random.seed(np.random.SeedSequence(parts).generate_state(1))
+    try:
+        yield
+    finally:
+        np.random.set_state(state)

@@ -1,0 +1,106 @@
+"""The arithmetic of a comparison, its page, and how its command is read. No TVM needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilewright.cli.tune_compare import _arms, _trials, show
+from tilewright.core.errors import InputError, UnknownNameError
+from tilewright.tuning.comparison_plots import best_so_far, render_plots
+from tilewright.tuning.comparison_table import latest, speedups, table
+
+
+def _run(arm: str, seconds: dict[int, float], **changed: Any) -> dict[str, Any]:
+    curve = [[float(n), s] for n, s in enumerate([8.0, None, 4.0, min(seconds.values())], 1)]
+    return {
+        "session": "s1",
+        "workload": "M0",
+        "seed": 0,
+        "threads": 1,
+        "target": "cpu",
+        "flops": 8e9,
+        "reference": {"name": "numpy (BLAS)", "samples": [1.0, 3.0, 2.0]},
+        "arm": arm,
+        "trials": 4,
+        "measured": 4,
+        "curve": curve,
+        "ledger": {"wall_s": 8.0, "search_s": 1.0, "replay_s": 1.0},
+        "confirmed": {str(c): [s, s, 9 * s] for c, s in seconds.items()},
+        **changed,
+    }
+
+
+def test_speedup_is_over_the_last_of_default_in_the_same_session() -> None:
+    runs = [_run("default", {1: 4.0, 4: 2.0}), _run("af-ds", {1: 2.0, 4: 1.0})]
+    rows = {(row.arm, row.trials): row for row in table(runs)}
+    assert rows["default", 1].speedup == pytest.approx(0.5)
+    assert rows["default", 4].speedup == pytest.approx(1.0)
+    assert rows["af-ds", 1].speedup == pytest.approx(1.0)
+    assert rows["af-ds", 4].speedup == pytest.approx(2.0)
+    assert rows["af-ds", 4].against_reference == pytest.approx(2.0)
+    assert rows["af-ds", 4].seconds_per_trial == pytest.approx(2.0)
+    assert rows["af-ds", 4].overhead == pytest.approx(0.25)
+
+
+def test_workloads_weigh_alike_and_seeds_by_their_median() -> None:
+    runs = []
+    for workload, ratios in (("M0", (1.0, 2.0, 9.0)), ("M1", (8.0,))):
+        for seed, ratio in enumerate(ratios):
+            where = {"workload": workload, "seed": seed, "session": f"{workload}{seed}"}
+            runs.append(_run("default", {4: 1.0}, **where))
+            runs.append(_run("af", {4: 1.0 / ratio}, **where))
+    assert speedups(runs, "af", 4, "default") == pytest.approx({"M0": 2.0, "M1": 8.0})
+    row = next(row for row in table(runs) if row.arm == "af")
+    assert row.speedup == pytest.approx(4.0)
+    assert (row.low, row.high) == pytest.approx((2.0, 8.0))
+    assert row.variability == pytest.approx((9.0 - 1.0) / 9.0)
+
+
+def test_trials_to_near_the_best_of_any_arm() -> None:
+    runs = [_run("default", {4: 2.0}), _run("af-ds", {4: 1.0})]
+    slow, fast = table(runs)
+    assert (slow.reached, slow.groups, slow.trials_to_near) == (0, 1, None)
+    assert (fast.reached, fast.trials_to_near, fast.seconds_to_near) == (1, 4, 4.0)
+
+
+def test_only_the_newest_session_of_a_group_counts() -> None:
+    old, new = _run("default", {4: 5.0}), _run("default", {4: 2.0}, session="s2")
+    assert latest([old, new]) == [new]
+
+
+def test_without_default_the_first_arm_is_the_baseline() -> None:
+    rows = table([_run("af", {4: 2.0}), _run("ds", {4: 1.0})])
+    assert [row.speedup for row in rows] == pytest.approx([1.0, 2.0])
+
+
+def test_best_so_far_ignores_failures() -> None:
+    run = _run("default", {4: 2.0})
+    assert best_so_far(run) == [1.0, 1.0, 2.0, 4.0]
+    assert best_so_far({**run, "curve": [[1.0, None]]}) == [0.0]
+
+
+def test_the_page_draws_every_arm_and_fetches_nothing() -> None:
+    runs = [_run("default", {4: 2.0}), _run("af<ds", {4: 1.0})]
+    page = render_plots(runs)
+    assert page.count("<polyline") == 2
+    assert page.count("<polygon") == 2
+    assert "af&lt;ds" in page
+    assert "http" not in page
+
+
+def test_the_table_shows_what_is_missing_as_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    show(table([_run("af", {4: 2.0}, reference=None)]))
+    assert "0 of 1" not in capsys.readouterr().out
+    show([])
+
+
+def test_checkpoints_and_arms_are_read_from_text() -> None:
+    assert _trials("1000,100") == (100, 1000)
+    assert _trials("50") == (5, 50)
+    assert _arms("af-ds, default,af-ds") == ["af-ds", "default"]
+    with pytest.raises(InputError, match="'x' must be a positive"):
+        _trials("100,x")
+    with pytest.raises(UnknownNameError, match="'af-ds'"):
+        _arms("afds")

@@ -1,0 +1,300 @@
+"""A tuning run from end to end on a tiny product. Needs the extra `tune` and a C compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if shutil.which("g++") is None and shutil.which("clang++") is None:
+    pytest.skip("needs a C++ compiler to link kernels", allow_module_level=True)
+
+from tilewright.core.errors import StorageError
+from tilewright.storage.project import open_tunings, run_lock
+from tilewright.tuner.tvm import setup
+from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.programs import Program, matmul
+from tilewright.tuner.tvm.runner import MeasuringRules, Runner, Task
+from tilewright.tuner.tvm.session import Budget, Tuning
+from tilewright.tuner.tvm.setup import Method, open_search
+from tilewright.tuner.tvm.targets import parse_target
+from tilewright.tuner.tvm.trials import Trial
+from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
+from tilewright.tuning.runs import task_files, tune
+from tilewright.tuning.stored import TuneSettings, identity_of
+
+QUICK = MeasuringRules(repeats=2, sample_s=0.0005, timeout_s=20.0)
+RANDOM = TuneSettings(Method("random"), trials=6, rules=QUICK)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return matmul(32, 16, 24)
+
+
+@pytest.fixture(scope="module")
+def task(program: Program) -> Iterator[Task]:
+    with task_files(program, seed=1) as files:
+        yield files
+
+
+@pytest.fixture(scope="module")
+def library(program: Program) -> Iterator[Path]:
+    """A correct kernel."""
+    target = parse_target("cpu")
+    search = open_search(program, target, Method("random"), 1, 0)
+    with Builder(target.target) as builder:
+        built = builder.build([search.strategy.ask()[0].schedule])[0]
+        assert built.library is not None, built.log
+        yield built.library
+
+
+def _c_kernel(folder: Path, body: str) -> Path:
+    """A library that a candidate might be: its `main` does what `body` says."""
+    source, made = folder / "bad.cc", folder / "bad.so"
+    source.write_text(
+        "#include <cstdlib>\n#include <unistd.h>\n"
+        'extern "C" int __tvm_ffi_main(void*, const void* args, int n, void* ret) '
+        f"{{ {body} return 0; }}\n"
+    )
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    assert compiler is not None
+    subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", str(made)], check=True)
+    return made
+
+
+def test_a_correct_candidate_has_samples(task: Task, library: Path) -> None:
+    with Runner(task, "cpu", 1, QUICK) as runner:
+        found = runner.measure(library, best_s=None)
+        slow = runner.measure(library, best_s=1e-12)
+        rounds = runner.interleave([library, library], rounds=3, seed=0)
+    assert found.failure is None
+    assert len(found.samples) == 2
+    assert found.seconds == pytest.approx(np.median(found.samples))
+    assert (len(slow.samples), slow.calls) == (1, 1)
+    assert [len(samples) for samples in rounds] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [("std::abort();", "crashed"), ("_exit(0);", "crashed"), ("", "wrong")],
+)
+def test_bad_candidates_are_typed_failures(
+    task: Task, library: Path, tmp_path: Path, body: str, kind: str
+) -> None:
+    bad = _c_kernel(tmp_path, body)
+    with Runner(task, "cpu", 1, QUICK) as runner:
+        assert runner.measure(bad, None).failure == kind
+        assert runner.measure(tmp_path / "absent.so", None).failure == "run"
+        assert runner.measure(library, None).failure is None
+
+
+def test_a_hanging_candidate_times_out_and_the_next_is_measured(
+    task: Task, library: Path, tmp_path: Path
+) -> None:
+    bad = _c_kernel(tmp_path, "for (;;) sleep(1);")
+    with Runner(task, "cpu", 1, replace(QUICK, timeout_s=2.0)) as runner:
+        found = runner.measure(bad, None)
+        assert (found.failure, found.samples) == ("timeout", ())
+    with Runner(task, "cpu", 1, QUICK) as runner:
+        assert runner.measure(library, None).failure is None
+
+
+@pytest.mark.parametrize(
+    "method",
+    [Method("gradient"), Method("evolutionary", "analytical"), Method("evolutionary", "tvm164")],
+)
+def test_told_the_same_a_search_asks_the_same(
+    program: Program, task: Task, method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
+
+    small = {"population_size": 16, "init_min_unmeasured": 8, "genetic_num_iters": 1}
+    monkeypatch.setattr(setup, "_evolution", lambda: EvolutionarySearch(**small))
+    target = parse_target("cpu")
+
+    def run(known: list[Trial]) -> Tuning:
+        search = open_search(program, target, method, 8, seed=3)
+        outcomes = {trial.key: trial.measurement for trial in known}
+        with Builder(target.target) as builder, Runner(task, "cpu", 1, QUICK) as runner:
+            tuning = Tuning(search, builder, runner, Budget(8), outcomes)
+            tuning.run()
+        return tuning
+
+    first = run([])
+    again = run(first.trials)
+    assert [t.key for t in again.trials] == [t.key for t in first.trials]
+    assert (first.measured, again.measured) == (8, 0)
+    assert all(trial.measurement.failure is None for trial in first.trials)
+    assert first.search.ledger.wall_s > 0
+
+
+def test_a_run_is_kept_and_its_results_work(program: Program, tmp_path: Path) -> None:
+    target, output = parse_target("cpu"), tmp_path / "out"
+    seen: list[Trial] = []
+    result = tune(program, target, RANDOM, project=tmp_path, output=output, on_trial=seen.append)
+    assert len(seen) == len(result.trials) == result.measured == 6
+    assert result.winner is not None
+    assert result.winner.reference_name == "numpy (BLAS)"
+    facts = json.loads((output / "result.json").read_text())
+    assert facts["kind"] == "measured"
+    assert facts["seconds"] == pytest.approx(result.winner.seconds)
+    assert "define" in (output / "kernel.ll").read_text()
+    assert json.loads((output / "trace.json").read_text())
+
+    again = tune(program, target, replace(RANDOM, trials=8), project=tmp_path, output=output)
+    assert (len(again.trials), again.measured) == (8, 2)
+    assert again.record.id == result.record.id
+    fresh = tune(
+        program, target, replace(RANDOM, fresh=True), project=tmp_path, output=tmp_path / "f"
+    )
+    assert fresh.measured == 6
+    assert fresh.record.id != result.record.id
+
+    _check_snippet(output)
+    _check_database(output / "database", program)
+
+
+def _check_snippet(folder: Path) -> None:
+    check = (
+        "import numpy as np; from run import kernel; r = np.random.default_rng(0);"
+        "a = r.random((32, 24), np.float32); b = r.random((24, 16), np.float32);"
+        "assert np.allclose(kernel(a, b), a @ b, atol=1e-4)"
+    )
+    environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
+    for command in (["-c", check], ["run.py"]):
+        subprocess.run([sys.executable, *command], cwd=folder, check=True, env=environment)
+
+
+def _check_database(folder: Path, program: Program) -> None:
+    """MetaSchedule itself loads the export and finds its best record."""
+    from tvm.s_tir import meta_schedule as ms
+
+    from tilewright.tuner.tvm.rules import normalised
+
+    database = ms.database.JSONDatabase(
+        str(folder / "database_workload.json"), str(folder / "database_tuning_record.json")
+    )
+    target = parse_target("cpu").target
+    module = normalised(program.function)
+    record = database.query_tuning_record(module, target, "main")
+    assert record is not None
+    times = [
+        float(np.median([float(s) for s in r.run_secs])) for r in database.get_all_tuning_records()
+    ]
+    assert len(times) == 8
+    assert database.query_schedule(module, target, "main") is not None
+
+
+def test_a_similar_workload_starts_from_known_tiles(tmp_path: Path) -> None:
+    target = parse_target("cpu")
+    gradient = TuneSettings(Method("gradient"), trials=4, rules=QUICK)
+    tune(matmul(32, 16, 24), target, gradient, project=tmp_path, output=tmp_path / "a")
+    result = tune(matmul(64, 16, 24), target, gradient, project=tmp_path, output=tmp_path / "b")
+    assert len(result.record.starts) == 2
+    known = {json.dumps(start["tiles"])[3:] for start in result.record.starts}
+    assert known
+    other = replace(gradient, fresh=True)
+    fresh = tune(matmul(64, 16, 24), target, other, project=tmp_path, output=tmp_path / "c")
+    assert fresh.record.starts == []
+
+
+def test_ctrl_c_keeps_the_best_and_the_run_goes_on(program: Program, tmp_path: Path) -> None:
+    target = parse_target("cpu")
+
+    def press(trial: Trial) -> None:
+        if trial.index == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    stopped = tune(program, target, RANDOM, project=tmp_path, output=tmp_path / "o", on_trial=press)
+    assert stopped.interrupted
+    assert len(stopped.trials) == 3
+    assert (tmp_path / "o" / "kernel.so").exists()
+    again = tune(program, target, RANDOM, project=tmp_path, output=tmp_path / "o")
+    assert (len(again.trials), again.measured, again.interrupted) == (6, 3, False)
+
+
+def test_a_run_that_is_worked_on_is_left_alone(program: Program, tmp_path: Path) -> None:
+    target = parse_target("cpu")
+    open_tunings(tmp_path).close()
+    with (
+        run_lock(tmp_path, f"tune-{identity_of(program, target, RANDOM)}"),
+        pytest.raises(StorageError, match="already working"),
+    ):
+        tune(program, target, RANDOM, project=tmp_path, output=tmp_path / "o")
+
+
+def test_a_comparison_is_resumed_and_confirmed_together(program: Program, tmp_path: Path) -> None:
+    target = parse_target("cpu")
+    group = Group(program, 0, {"random": 4, "af-ds": 4}, (2, 4))
+
+    class Stop(Exception):
+        pass
+
+    def stop(arm: str, trials: int, best: float | None) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        run_group(group, target, tmp_path, QUICK, stop)
+    assert not is_finished(group, target, read_runs(tmp_path))
+    kept = {f.name: f.read_text() for f in (tmp_path / "measurements").iterdir()}
+    assert sum(text.count("\n") for text in kept.values()) == 4
+    (tmp_path / "measurements" / next(iter(kept))).open("a").write('{"half": ')
+    lines = run_group(group, target, tmp_path, QUICK)
+    assert is_finished(group, target, read_runs(tmp_path))
+    assert {line["arm"] for line in lines} == {"random", "af-ds"}
+    assert {line["session"] for line in lines} == {lines[0]["session"]}
+    for line in lines:
+        assert len(line["curve"]) == 4
+        assert set(line["confirmed"]) == {"2", "4"}
+    name, text = next(iter(kept.items()))
+    assert (tmp_path / "measurements" / name).read_text().startswith(text)
+
+
+def test_the_plug_ins_work_in_stock_metaschedule(
+    program: Program, task: Task, tmp_path: Path
+) -> None:
+    from tvm.s_tir import meta_schedule as ms
+
+    from tilewright.tuner.search import RandomSearch
+    from tilewright.tuner.space import TileSpace
+    from tilewright.tuner.structure import cpu_structure
+    from tilewright.tuner.tvm import rules
+    from tilewright.tuner.tvm.analysis import analyse
+    from tilewright.tuner.tvm.plugins import IsolatedRunner, ThreadedBuilder, TileSearchStrategy
+    from tilewright.tuner.tvm.template import Template
+
+    target = parse_target("cpu")
+    anatomy = analyse(program.function, program.name)
+    structure = cpu_structure(anatomy.workload, restricted=True)
+    space_rules = rules.template(target, structure)
+    reader = rules.context(program.function, target, space_rules, "replay-trace", 0)
+    template = Template(reader, anatomy, structure)
+    search = RandomSearch(TileSpace(anatomy.workload, structure), 4, batch=2)
+    strategy = TileSearchStrategy(search, template)
+    context = rules.context(program.function, target, space_rules, strategy, 0)
+    with Runner(task, "cpu", 1, QUICK) as runner:
+        database = ms.tune.tune_tasks(
+            tasks=[context],
+            task_weights=[1.0],
+            work_dir=str(tmp_path),
+            max_trials_global=4,
+            num_trials_per_iter=2,
+            builder=ThreadedBuilder(tmp_path),
+            runner=IsolatedRunner(runner),
+            database="memory",
+            cost_model="random",
+            measure_callbacks=[ms.measure_callback.AddToDatabase()],
+            task_scheduler="round-robin",
+        )
+    assert len(database) == 4
