@@ -23,7 +23,7 @@ from tilewright.core.errors import InternalError
 from tilewright.core.tuning_records import TunedTrial
 from tilewright.tuner.tvm import rules as schedule_rules
 from tilewright.tuner.tvm.analysis import analyse
-from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.builder import Builder, open_builder
 from tilewright.tuner.tvm.loading import tvm_version
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.references import reference_kind, reference_name
@@ -32,8 +32,8 @@ from tilewright.tuner.tvm.runner import MeasuringRules, Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger
-from tilewright.tuning.runs import task_files
 from tilewright.tuning.stored import measurement_of, stored_trial
 
 ROUNDS = 30
@@ -159,7 +159,7 @@ class _Arm:
         search = open_search(
             self._group.program, self._target, ARMS[self.name], self._budget, self._group.seed
         )
-        self._builder = Builder(self._target.target)
+        self._builder = open_builder(self._target)
         self._tuning = Tuning(
             search,
             self._builder,

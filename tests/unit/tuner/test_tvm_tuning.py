@@ -28,9 +28,10 @@ from tilewright.tuner.tvm.runner import MeasuringRules, Runner, Task
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import Method, open_search
 from tilewright.tuner.tvm.targets import parse_target
+from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Trial
 from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
-from tilewright.tuning.runs import task_files, tune
+from tilewright.tuning.runs import tune
 from tilewright.tuning.stored import TuneSettings, identity_of
 
 QUICK = MeasuringRules(repeats=2, sample_s=0.0005, timeout_s=20.0)
