@@ -27,7 +27,7 @@ def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
 
     from tilewright.cli.console import results
 
-    findings = [_python(), _project_folder(project), _sandbox(), *_targets()]
+    findings = [_python(), _project_folder(project), _sandbox(), _tuner(), *_targets()]
     table = Table("", "part", "version, or how to get it", box=None, pad_edge=False)
     for name, usable, text in findings:
         mark = {True: "[green]ok[/]", False: "[red]missing[/]", None: "-"}[usable]
@@ -65,6 +65,21 @@ def _sandbox() -> Finding:
     weak = name.startswith("rlimits")
     text = f"{name}: resource limits only; install bubblewrap, or allow Landlock" if weak else name
     return "sandbox", None if weak else True, text
+
+
+def _tuner() -> Finding:
+    """Whether `tilewright tune` has what it needs, without importing any of it."""
+    import shutil
+    from importlib.util import find_spec
+
+    from tilewright.tuner.tvm.loading import INSTALL, tvm_version
+
+    missing = [module for module in ("tvm", "xgboost") if find_spec(module) is None]
+    if missing:
+        return "tuner", None, f"{' and '.join(missing)} missing; {INSTALL}"
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        return "tuner", None, "no C++ compiler to link kernels; install g++ or clang++"
+    return "tuner", True, f"TVM {tvm_version()}"
 
 
 def _targets() -> list[Finding]:

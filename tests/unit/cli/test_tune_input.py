@@ -83,3 +83,22 @@ def test_targets_that_cannot_be_tuned_for(cli: Cli, target: str, words: str) -> 
     result = cli("tune", "matmul", "8", "8", "8", "--target", target)
     assert result.code == 2
     assert words in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--arms afds", "did you mean 'af-ds'"),
+        ("--workloads M9", "did you mean 'M"),
+        ("--workloads M3..M1", "no range"),
+        ("--workloads M0..R2", "no range"),
+        ("--trials 0", "'0' must be a positive whole number"),
+        ("--trials 100,many", "'many' must be a positive whole number"),
+        ("--seeds 0", "--seeds"),
+    ],
+)
+def test_bad_comparisons_are_one_sentence_and_exit_2(cli: Cli, options: str, expected: str) -> None:
+    result = cli("tune-compare", *options.split())
+    assert result.code == 2
+    assert expected in result.err
+    assert len(result.err.strip().splitlines()) == 1
