@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 from pathlib import Path
 
-from tilewright.core.errors import UnknownNameError
-from tilewright.tuner.device import CpuDevice, GpuDevice, named_device
+from tilewright.tuner.device import CpuDevice, GpuDevice, device_names, named_device
 
 _SYSFS_CPU = Path("/sys/devices/system/cpu")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -85,12 +85,10 @@ def detect_gpu(ordinal: int = 0) -> GpuDevice | None:
     lanes = 64 if (major, minor) in ((7, 0), (7, 5), (8, 0)) else 128
     bandwidth = 2 * attribute(_MEMORY_CLOCK_KHZ) * attribute(_BUS_BITS) / 8 / 1e6
     peak = 2 * lanes * numbers["sms"] * attribute(_CLOCK_KHZ) / 1e6
-    try:
-        described = named_device(name.replace("NVIDIA ", "").split(" ")[-1])
-    except UnknownNameError:
-        described = None
-    if isinstance(described, GpuDevice) and described.sms == numbers["sms"]:
-        bandwidth, peak = described.bandwidth_gb_s, described.peak_gflops
+    for word in set(re.split(r"[\s-]+", name.lower())) & set(device_names()):
+        described = named_device(word)
+        if isinstance(described, GpuDevice) and described.sms == numbers["sms"]:
+            bandwidth, peak = described.bandwidth_gb_s, described.peak_gflops
     return GpuDevice(
         name=name,
         arch=f"sm_{major}{minor}",

@@ -1,10 +1,13 @@
 """Device files, names and detection."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.tuner import detect
 from tilewright.tuner.detect import detect_cpu
 from tilewright.tuner.device import GpuDevice, device_names, named_device, read_device
 
@@ -74,6 +77,73 @@ def test_a_processor_is_read_from_system_files(tmp_path: Path) -> None:
     assert (device.name, device.cores) == ("Some CPU", 4)
     assert (device.l1_bytes, device.l2_bytes, device.l3_bytes) == (48 << 10, 2 << 20, 1 << 20)
     assert (device.vector_bytes, device.vector_registers) == (32, 16)
+
+
+class FakeDriver:
+    """The four calls of a CUDA driver that detection makes, for one device."""
+
+    def __init__(self, name: str, attributes: dict[int, int]) -> None:
+        self._name, self._attributes = name, attributes
+
+    def cuInit(self, flags: int) -> int:
+        return 0
+
+    def cuDeviceGet(self, device: Any, ordinal: int) -> int:
+        return 0 if ordinal == 0 else 101
+
+    def cuDeviceGetName(self, text: Any, length: int, device: Any) -> int:
+        text.value = self._name.encode()
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, number: int, device: Any) -> int:
+        value._obj.value = self._attributes.get(number, 0)
+        return 0 if number in self._attributes else 1
+
+
+def attributes_of(device: GpuDevice) -> dict[int, int]:
+    fields = {field: getattr(device, field) for field in detect._ATTRIBUTES}
+    major, minor = divmod(device.compute_capability, 10)
+    clocks = {13: 1_000_000, 36: 2_000_000, 37: 1024, 75: major, 76: minor}
+    return {detect._ATTRIBUTES[field]: value for field, value in fields.items()} | clocks
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA GeForce RTX 4090", "4090"),
+    ],
+)
+def test_a_known_gpu_is_recognised_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, known: str
+) -> None:
+    described = named_device(known)
+    assert isinstance(described, GpuDevice)
+    driver = FakeDriver(name, attributes_of(described))
+    monkeypatch.setattr(detect.ctypes, "CDLL", lambda path: driver)
+    assert detect.detect_gpu() == replace(described, name=name)
+    assert detect.detect_gpu(ordinal=1) is None
+
+
+def test_an_unknown_gpu_gets_its_peak_from_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = named_device("h100")
+    assert isinstance(described, GpuDevice)
+    driver = FakeDriver("NVIDIA Something", attributes_of(replace(described, sms=10)))
+    monkeypatch.setattr(detect.ctypes, "CDLL", lambda path: driver)
+    found = detect.detect_gpu()
+    assert found is not None
+    assert found.peak_gflops == pytest.approx(2 * 128 * 10 * 1.0)  # lanes, SMs, 1 GHz
+    assert found.bandwidth_gb_s == pytest.approx(2 * 2.0 * 1024 / 8)
+
+
+def test_no_driver_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: str) -> None:
+        raise OSError(path)
+
+    monkeypatch.setattr(detect.ctypes, "CDLL", missing)
+    assert detect.detect_gpu() is None
 
 
 def test_a_processor_that_tells_nothing_falls_back(tmp_path: Path) -> None:
