@@ -93,7 +93,8 @@ def _identifier(text: str, kind: str | None = None) -> str:
         other = "conv2d" if kind == "matmul" else "matmul"
         raise InputError(f"{text} is a {other}: write tilewright tune {other} --from {text}.")
     choices = [*known] if kind else [*_SIZES, *IDENTIFIERS]
-    raise UnknownNameError("workload", text.upper() if kind else text, choices)
+    similar = [choice for choice in choices if choice[:1].lower() == text[:1].lower()]
+    raise UnknownNameError("workload", text.upper() if kind else text, similar or choices)
 
 
 def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
