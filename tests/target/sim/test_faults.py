@@ -274,3 +274,17 @@ def test_impossible_configurations(tmp_path: Path, old: str, new: str, text: str
         load_config(path)
     with pytest.raises(ConfigurationError, match="cannot read"):
         load_config(tmp_path / "none.toml")
+
+
+def test_cycles_lost_at_the_accumulator_are_at_no_bank_of_the_scratchpad(config: SimConfig) -> None:
+    """Operands in the accumulator wait for sums that are added to it, and for each other."""
+    operand = m.ACC | 64
+    commands = [*SETUP, m.mvin(0, INPUT, operand, 16, 16)]
+    for _ in range(40):
+        commands.append(m.preload(0, m.ACC | m.ADD, 16, 16, 16, 16))
+        commands.append(m.compute(operand, operand, 16, 16, 16, 16))
+    result = run_commands(config, commands, timing=True)
+    assert result.status == "ok"
+    assert result.breakdown["write_steal"] > 0
+    assert result.breakdown["bank_conflict"] > 0
+    assert result.bank_losses == ()

@@ -28,6 +28,7 @@ bool is_loss(Cause cause) {
 
 void Breakdown::add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc) {
   add(cause, pc);
+  if (bank == 0) return;
   const auto index = static_cast<std::size_t>(std::countr_zero(bank));
   AtBank& lost = at_banks_[static_cast<std::size_t>(users)][index];
   if (lost.cycles++ == 0) lost.first_pc = pc;

@@ -53,7 +53,8 @@ class Breakdown {
     *recent.count += times;
   }
 
-  // As `add`, for a cycle lost at a bank, of which one bit of `bank` is set.
+  // As `add`, for a cycle lost at a bank of the scratchpad, which has its bit set in `bank`; no bit
+  // is set for an operand in the accumulator.
   void add_at_bank(Cause cause, BankUsers users, u32 bank, u64 pc);
 
   // Most cycles first.
