@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.ir import (
+    Address,
     Assign,
     Binary,
     Call,
+    Command,
     Declare,
     Element,
     Expr,
@@ -83,7 +85,7 @@ def changed_by(loop: For) -> set[str]:
             found.add(statement.variable)
         elif isinstance(statement, Declare):
             found.add(statement.name)
-        elif isinstance(statement.target, Var):
+        elif isinstance(statement, Assign) and isinstance(statement.target, Var):
             found.add(statement.target.name)
     return found
 
@@ -143,27 +145,31 @@ def coefficient(expr: Expr, variable: str) -> int:
     raise NotApplicableError("a subscript is not linear")
 
 
-def require_independent(loop: For, lanes: int) -> None:
+Access = Element | Load | Address
+_ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
+
+
+def require_independent(loop: For, kernel: Kernel) -> None:
     """Raise unless no two iterations touch the same element of an array that the loop writes.
 
     Shown where one subscript of all accesses to the array is the same, grows with the loop's
     variable, and holds nothing else that the loop changes.
     """
     inside = changed_by(loop) - {loop.variable}
-    accesses = list(_accesses(loop.body))
+    accesses = list(_accesses(loop.body, kernel))
     written = {access.array for access, is_write in accesses if is_write}
     for array in written:
         here = [access for access, _ in accesses if access.array == array]
-        if not any(_separates(loop, here, d, inside, lanes) for d in range(_rank(here))):
+        if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
             raise NotApplicableError(f"iterations may touch the same elements of {array}")
 
 
-def _rank(accesses: list[Element | Load]) -> int:
+def _rank(accesses: list[Access]) -> int:
     return min(len(access.subscripts) for access in accesses)
 
 
 def _separates(
-    loop: For, accesses: list[Element | Load], dimension: int, inside: set[str], lanes: int
+    loop: For, accesses: list[Access], dimension: int, inside: set[str], kernel: Kernel
 ) -> bool:
     subscripts = {access.subscripts[dimension] for access in accesses}
     if len(subscripts) != 1:
@@ -175,15 +181,34 @@ def _separates(
         apart = abs(coefficient(subscript, loop.variable)) * loop.step
     except NotApplicableError:
         return False
-    is_last = all(dimension == len(access.subscripts) - 1 for access in accesses)
-    width = lanes if is_last and any(isinstance(a, Load) for a in accesses) else 1
-    return apart >= width
+    return apart >= max(_extent(access, dimension, kernel) for access in accesses)
 
 
-def _accesses(body: tuple[Statement, ...]) -> Iterator[tuple[Element | Load, bool]]:
+def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
+    """Elements that an access covers along a dimension.
+
+    A command covers rows that lie as far apart as those of the array: `_accesses` sees to it.
+    """
+    behind = len(access.subscripts) - 1 - dimension
+    if isinstance(access, Load):
+        return kernel.lanes if behind == 0 else 1
+    if isinstance(access, Element) or behind > 1:
+        return 1
+    rows, row_bytes = kernel.block
+    return rows if behind == 1 else -(-row_bytes // _element_bytes(access.array, kernel))
+
+
+def _element_bytes(array: str, kernel: Kernel) -> int:
+    types = {p.name: p.type for p in kernel.parameters}
+    return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
+
+
+def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Access, bool]]:
     for statement in statements(body):
         values: list[Expr] = []
-        if isinstance(statement, Declare) and statement.value is not None:
+        if isinstance(statement, Command):
+            yield from _touched(statement, kernel)
+        elif isinstance(statement, Declare) and statement.value is not None:
             values = [statement.value]
         elif isinstance(statement, Assign):
             values = [statement.value]
@@ -194,6 +219,26 @@ def _accesses(body: tuple[Statement, ...]) -> Iterator[tuple[Element | Load, boo
             for expr in walk(value):
                 if isinstance(expr, (Element, Load)):
                     yield expr, False
+
+
+def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
+    """What a command touches in memory; its rows must be rows of the array it writes."""
+    sizes = {p.name: p.sizes for p in kernel.parameters}
+    strides = [
+        argument
+        for argument, role in zip(command.arguments, command.roles, strict=True)
+        if role == "row_stride_bytes"
+    ]
+    for argument, role in zip(command.arguments, command.roles, strict=True):
+        if role not in ("dram_read", "dram_write"):
+            continue
+        if not isinstance(argument, Address):
+            raise NotApplicableError(f"{command.name} is given no element of an array")
+        if role == "dram_write":
+            row = sizes.get(argument.array, (0,))[-1] * _element_bytes(argument.array, kernel)
+            if strides != [Number(str(row))]:
+                raise NotApplicableError(f"{command.name} does not write rows of the array")
+        yield argument, role == "dram_write"
 
 
 def names_in(kernel: Kernel) -> set[str]:

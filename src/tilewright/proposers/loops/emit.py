@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tilewright.proposers.loops.functions import definitions, is_vector_function, vector_types
 from tilewright.proposers.loops.ir import (
+    Address,
     Assign,
     Binary,
     Call,
+    Command,
     Declare,
     Element,
     Expr,
@@ -27,14 +29,14 @@ _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
 def emit(kernel: Kernel) -> str:
     """A complete C source."""
     called = {e.function for e in expressions(kernel.body) if isinstance(e, Call)}
-    parts = []
+    parts = list(kernel.head)
     if any(not is_vector_function(name) for name in called):
         parts.append("#include <math.h>")
     if kernel.lanes:
         parts.append(vector_types(kernel.lanes))
     parts += definitions(sorted(filter(is_vector_function, called)), kernel.lanes)
     parameters = ", ".join(
-        f"{'const ' * p.constant}float {p.name}" + "".join(f"[{n}]" for n in p.sizes)
+        f"{'const ' * p.constant}{p.type} {p.name}" + "".join(f"[{n}]" for n in p.sizes)
         for p in kernel.parameters
     )
     body = "\n".join(_statement(s, "  ", kernel) for s in kernel.body)
@@ -54,6 +56,9 @@ def _statement(statement: Statement, indent: str, kernel: Kernel) -> str:
         else:
             left = text_of(target)
         return f"{indent}{left} = {text_of(statement.value)};"
+    if isinstance(statement, Command):
+        arguments = ", ".join(text_of(a) for a in statement.arguments)
+        return f"{indent}{statement.name}({arguments});"
     return _loop(statement, indent, kernel)
 
 
@@ -73,6 +78,8 @@ def text_of(expr: Expr, least: int = 0) -> str:
         return expr.name
     if isinstance(expr, Element):
         return expr.array + "".join(f"[{text_of(s)}]" for s in expr.subscripts)
+    if isinstance(expr, Address):
+        return f"&{text_of(Element(expr.array, expr.subscripts))}"
     if isinstance(expr, Load):
         return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"
     if isinstance(expr, Negative):

@@ -44,6 +44,14 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Where an element is, as an instruction on registers takes it."""
+
+    array: str
+    subscripts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Negative:
     """-value."""
 
@@ -67,7 +75,7 @@ class Call:
     arguments: tuple[Expr, ...]
 
 
-Expr: TypeAlias = Number | Var | Element | Load | Negative | Binary | Call
+Expr: TypeAlias = Number | Var | Element | Load | Address | Negative | Binary | Call
 Target: TypeAlias = Var | Element | Load
 
 
@@ -108,30 +116,47 @@ class For:
         return max(0, -(-(self.last - self.first) // self.step))
 
 
-Statement: TypeAlias = Declare | Assign | For
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An instruction on numbered registers; `roles` are those the target declares, in order."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+    roles: tuple[str, ...]
+
+
+Statement: TypeAlias = Declare | Assign | Command | For
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument of the kernel, with all its sizes."""
+    """An argument of the kernel, with all its sizes and the C type of its elements."""
 
     name: str
     sizes: tuple[int, ...]
     constant: bool
+    type: str = "float"
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A whole kernel; `lanes` is the length of its vectors, 0 before there are any."""
+    """A whole kernel; `lanes` is the length of its vectors, 0 before there are any.
+
+    `head` is text that stays in front of it. `registers` are those that it gives one shape, of at
+    most `block` rows and bytes per row; 0 where shapes differ or there are none.
+    """
 
     parameters: tuple[Parameter, ...]
     body: tuple[Statement, ...]
     lanes: int = 0
+    head: tuple[str, ...] = ()
+    registers: int = 0
+    block: tuple[int, int] = (1, 4)
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
     """What an expression is made of."""
-    if isinstance(expr, (Element, Load)):
+    if isinstance(expr, (Element, Load, Address)):
         return expr.subscripts
     if isinstance(expr, Negative):
         return (expr.value,)
@@ -149,7 +174,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to each of its parts, from the inside out."""
-    if isinstance(expr, (Element, Load)):
+    if isinstance(expr, (Element, Load, Address)):
         subscripts = tuple(changed(s, change) for s in expr.subscripts)
         expr = replace(expr, subscripts=subscripts)
     elif isinstance(expr, Negative):
@@ -170,6 +195,8 @@ def changed_in(statement: Statement, change: Callable[[Expr], Expr]) -> Statemen
         target = changed(statement.target, change)
         assert isinstance(target, (Var, Element, Load))
         return Assign(target, changed(statement.value, change))
+    if isinstance(statement, Command):
+        return replace(statement, arguments=tuple(changed(a, change) for a in statement.arguments))
     return replace(statement, body=tuple(changed_in(s, change) for s in statement.body))
 
 
@@ -189,6 +216,9 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
         elif isinstance(statement, Assign):
             yield from walk(statement.target)
             yield from walk(statement.value)
+        elif isinstance(statement, Command):
+            for argument in statement.arguments:
+                yield from walk(argument)
 
 
 def loops(kernel: Kernel) -> list[For]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 
 import tree_sitter_c
 from tree_sitter import Language, Node, Parser
 
 from tilewright.core.errors import InputError
+from tilewright.core.records import CommandEffect
 from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
 from tilewright.proposers.loops.ir import (
+    Address,
     Assign,
     Binary,
     Call,
+    Command,
     Declare,
     Element,
     Expr,
@@ -28,6 +33,7 @@ from tilewright.proposers.loops.ir import (
 )
 
 _TYPES: dict[str, Type] = {"int": "int", "float": "float", "vf": "vector"}
+_SIZES = ("float", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t")
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 
 
@@ -40,27 +46,93 @@ class UnsupportedError(InputError):
         super().__init__(f"line {self.line}: {what}.")
 
 
-@lru_cache(maxsize=128)
-def parse(source: str) -> Kernel:
-    """The kernel of a source. Raises `UnsupportedError`."""
-    root = _parser().parse(source.encode()).root_node
-    if root.has_error:
-        raise UnsupportedError(root, "this is not C that can be read")
-    lanes, found = 0, None
-    for node in root.named_children:
-        if node.type == "type_definition":
-            lanes = _lanes(node) or lanes
-        elif node.type == "function_definition":
-            name = _function_name(node)
-            if name == "kernel":
-                found = node
-            elif not is_vector_function(name):
-                raise UnsupportedError(node, f"the function {name} is not known")
-        elif node.type not in ("preproc_include", "comment"):
-            raise UnsupportedError(node, "only functions may stand here")
-    if found is None:
-        raise UnsupportedError(root, "there is no function named kernel")
-    return Kernel(_parameters(found), _body(_field(found, "body")), lanes)
+def parse(
+    source: str, commands: Sequence[CommandEffect] = (), block: tuple[int, int] = (1, 4)
+) -> Kernel:
+    """The kernel of a source, which may use `commands`. Raises `UnsupportedError`.
+
+    `block` are the most rows, and bytes per row, that one command touches in memory.
+    """
+    found = _Reader({c.name: c.operands for c in commands}).kernel(source)
+    return replace(found, block=block)
+
+
+class _Reader:
+    """Reads one source; `roles` are those of the operands of the commands it may use."""
+
+    def __init__(self, roles: Mapping[str, tuple[str, ...]]) -> None:
+        self._roles = roles
+
+    def kernel(self, source: str) -> Kernel:
+        """Raises `UnsupportedError`."""
+        root = _parser().parse(source.encode()).root_node
+        if root.has_error:
+            raise UnsupportedError(root, "this is not C that can be read")
+        lanes, registers, found = 0, 0, None
+        head: list[str] = []
+        for node in root.named_children:
+            if node.type == "type_definition":
+                lanes = _lanes(node) or lanes
+            elif node.type == "function_definition":
+                name = _function_name(node)
+                if name == "kernel":
+                    found = node
+                elif not is_vector_function(name):
+                    raise UnsupportedError(node, f"the function {name} is not known")
+            elif node.type == "declaration" and self._roles:
+                head.append(_text(node))
+                registers = _described_alike(node)
+            elif node.type == "preproc_include":
+                if "math.h" not in _text(node):
+                    head.insert(0, _text(node).strip())
+            elif node.type != "comment":
+                raise UnsupportedError(node, "only functions may stand here")
+        if found is None:
+            raise UnsupportedError(root, "there is no function named kernel")
+        body = self._body(_field(found, "body"))
+        return Kernel(_parameters(found), body, lanes, tuple(head), registers)
+
+    def _body(self, node: Node) -> tuple[Statement, ...]:
+        if node.type != "compound_statement":
+            return tuple(self._statement(node))
+        return tuple(s for child in node.named_children for s in self._statement(child))
+
+    def _statement(self, node: Node) -> list[Statement]:
+        if node.type == "comment":
+            return []
+        if node.type == "declaration":
+            return _declaration(node)
+        if node.type == "for_statement":
+            return [self._loop(node)]
+        if node.type == "expression_statement" and node.named_children:
+            inner = node.named_children[0]
+            if inner.type == "call_expression":
+                return [self._command(inner)]
+            return [_assignment(inner)]
+        raise UnsupportedError(
+            node, f"{_text(node).splitlines()[0]!r} is no loop and no assignment"
+        )
+
+    def _command(self, node: Node) -> Command:
+        name = _text(_field(node, "function"))
+        arguments = _field(node, "arguments").named_children
+        if name not in self._roles or len(arguments) != len(self._roles[name]):
+            raise UnsupportedError(node, f"the call of {name} is not known")
+        return Command(name, tuple(_argument(a) for a in arguments), self._roles[name])
+
+    def _loop(self, node: Node) -> For:
+        first = _field(node, "initializer")
+        if first.type != "declaration" or _text(_field(first, "type")) != "int":
+            raise UnsupportedError(node, "only loops that declare an int are known")
+        declared = _field(first, "declarator")
+        name = _text(_field(declared, "declarator"))
+        condition, update = _field(node, "condition"), _field(node, "update")
+        if _text(_field(condition, "operator")) != "<" or _text(_field(condition, "left")) != name:
+            raise UnsupportedError(node, f"only loops while {name} < a constant are known")
+        begin = _constant(_field(declared, "value"))
+        last, step = _constant(_field(condition, "right")), _step(update, name)
+        body = self._body(_field(node, "body"))
+        return For(name, begin, last, step, body)
 
 
 @cache
@@ -97,12 +169,13 @@ def _function_name(node: Node) -> str:
 def _parameters(function: Node) -> tuple[Parameter, ...]:
     found = []
     for node in _field(_field(function, "declarator"), "parameters").named_children:
-        if _text(_field(node, "type")) != "float":
-            raise UnsupportedError(node, "only arrays of floats are known")
+        kind = _text(_field(node, "type"))
+        if kind not in _SIZES:
+            raise UnsupportedError(node, f"arrays of {kind} are not known")
         name, sizes = _declarator(_field(node, "declarator"))
         if not sizes:
             raise UnsupportedError(node, f"the sizes of {name} are not given")
-        found.append(Parameter(name, sizes, _text(node).startswith("const ")))
+        found.append(Parameter(name, sizes, _text(node).startswith("const "), kind))
     return tuple(found)
 
 
@@ -115,24 +188,6 @@ def _declarator(node: Node) -> tuple[str, tuple[int, ...]]:
     if node.type != "identifier":
         raise UnsupportedError(node, f"{_text(node)!r} is no plain variable or array")
     return _text(node), tuple(sizes)
-
-
-def _body(node: Node) -> tuple[Statement, ...]:
-    if node.type != "compound_statement":
-        return tuple(_statement(node))
-    return tuple(s for child in node.named_children for s in _statement(child))
-
-
-def _statement(node: Node) -> list[Statement]:
-    if node.type == "comment":
-        return []
-    if node.type == "declaration":
-        return _declaration(node)
-    if node.type == "for_statement":
-        return [_loop(node)]
-    if node.type == "expression_statement" and node.named_children:
-        return [_assignment(node.named_children[0])]
-    raise UnsupportedError(node, f"{_text(node).splitlines()[0]!r} is no loop and no assignment")
 
 
 def _declaration(node: Node) -> list[Statement]:
@@ -166,21 +221,6 @@ def _assignment(node: Node) -> Assign:
     elif operator != "=":
         raise UnsupportedError(node, f"the operator {operator} is not known")
     return Assign(target, value)
-
-
-def _loop(node: Node) -> For:
-    first = _field(node, "initializer")
-    if first.type != "declaration" or _text(_field(first, "type")) != "int":
-        raise UnsupportedError(node, "only loops that declare an int are known")
-    declared = _field(first, "declarator")
-    name = _text(_field(declared, "declarator"))
-    condition, update = _field(node, "condition"), _field(node, "update")
-    if _text(_field(condition, "operator")) != "<" or _text(_field(condition, "left")) != name:
-        raise UnsupportedError(node, f"only loops while {name} < a constant are known")
-    begin = _constant(_field(declared, "value"))
-    last, step = _constant(_field(condition, "right")), _step(update, name)
-    body = _body(_field(node, "body"))
-    return For(name, begin, last, step, body)
 
 
 def _step(update: Node, name: str) -> int:
@@ -219,6 +259,32 @@ def _expression(node: Node) -> Expr:
     if node.type == "call_expression":
         return _call(node)
     raise UnsupportedError(node, f"the expression {_text(node)!r} is not known")
+
+
+def _argument(node: Node) -> Expr:
+    """Of a command: a number, an expression, or an address."""
+    if node.type == "pointer_expression" and _text(node).startswith("&"):
+        inner = node.named_children[0]
+        return Address(*_subscripts(inner))
+    return _expression(node)
+
+
+def _described_alike(node: Node) -> int:
+    """The length of a declaration's lists, if each holds one value only; 0 if not."""
+    lists = [
+        [_text(value) for value in inner.named_children]
+        for inner in _descendants(node)
+        if inner.type == "initializer_list"
+        and all(value.type == "number_literal" for value in inner.named_children)
+    ]
+    alike = all(len(set(values)) == 1 and len(values) == len(lists[0]) for values in lists)
+    return len(lists[0]) if lists and alike else 0
+
+
+def _descendants(node: Node) -> Iterator[Node]:
+    for child in node.named_children:
+        yield child
+        yield from _descendants(child)
 
 
 def _subscripts(node: Node) -> tuple[str, tuple[Expr, ...]]:

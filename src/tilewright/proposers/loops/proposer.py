@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
     Brief,
     Candidate,
+    CommandEffect,
     History,
     LeftAlone,
     MenuOption,
@@ -45,7 +47,7 @@ class LoopProposer:
     ) -> list[Plan]:
         """Up to `count` distinct plans, each beginning with an option of the menu."""
         try:
-            kernel = parse(parent.candidate.source)
+            kernel = _read(parent.candidate.source, brief.target)
         except InputError:
             return []
         rng, lanes = random.Random(f"plan {seed}"), _lanes(brief.target)
@@ -68,7 +70,7 @@ class LoopProposer:
     ) -> list[Candidate]:
         """The plan's steps, and variants that go one step further."""
         try:
-            kernel = parse(parent.candidate.source)
+            kernel = _read(parent.candidate.source, brief.target)
             for text in str(plan.parameters.get("steps", "")).split("; "):
                 kernel = Step.parse(text).apply(kernel)
         except (InputError, NotApplicableError, ValueError):
@@ -87,7 +89,7 @@ class LoopProposer:
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
         """The first line that is not understood: the kernel is then left alone as a whole."""
         try:
-            parse(source)
+            _read(source, target)
         except UnsupportedError as error:
             text = source.splitlines()[error.line - 1].strip() if source else ""
             return [LeftAlone(error.line, text, error.what)]
@@ -108,6 +110,27 @@ class LoopProposer:
             proposer=self.name,
             parameters={"steps": "; ".join(str(step) for step, _ in steps)},
         )
+
+
+def _read(source: str, target: TargetBrief) -> Kernel:
+    """A source, which may use the target's commands on registers."""
+    limits = target.limits
+    block = (limits.get("register_rows", 1), limits.get("register_row_bytes", 4))
+    return _parsed(source, target.name, _Commands(target.commands), block)
+
+
+class _Commands(tuple[CommandEffect, ...]):
+    """Commands of a target, told from others by their names and operands."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple((c.name, c.operands) for c in self))
+
+
+@lru_cache(maxsize=128)
+def _parsed(source: str, target: str, commands: _Commands, block: tuple[int, int]) -> Kernel:
+    return parse(source, commands, block)
 
 
 def _lanes(target: TargetBrief) -> int:

@@ -22,8 +22,8 @@ def naive_kernel(shape: Shape, element: Element) -> str:
 /* tile 0: sums, tile 1: rows of A, tile 2: packed rows of B */
 static const struct tile_config config = {{
   .palette = 1,
-  .row_bytes = {{{TILE_BYTES}, {TILE_BYTES}, {TILE_BYTES}}},
-  .rows = {{{rows}, {rows}, {TILE_ROWS}}},
+  .row_bytes = {{{", ".join([str(TILE_BYTES)] * 8)}}},
+  .rows = {{{rows}, {rows}, {", ".join([str(TILE_ROWS)] * 6)}}},
 }};
 
 void kernel({parameters}) {{

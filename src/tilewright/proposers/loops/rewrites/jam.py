@@ -34,6 +34,7 @@ from tilewright.proposers.loops.analysis import (
     visible_types,
 )
 from tilewright.proposers.loops.ir import For, Kernel, Statement, loops, with_loop
+from tilewright.proposers.loops.rewrites.registers import of_copy, require_private, shared
 from tilewright.proposers.loops.rewrites.unroll import copied
 
 
@@ -44,14 +45,18 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
         raise NotApplicableError("the loop has too few iterations, or no loop inside")
     if reductions(loop, visible_types(kernel, number)):
         raise NotApplicableError("the loop carries a reduction")
-    require_independent(loop, kernel.lanes)
+    require_independent(loop, kernel)
+    require_private(kernel, loop)
     taken = names_in(kernel)
-    bodies = [list(loop.body), *(copied(loop, copy, {}, taken) for copy in range(1, copies))]
+    bodies = [
+        list(loop.body),
+        *(of_copy(copied(loop, copy, {}, taken), copy) for copy in range(1, copies)),
+    ]
     main = loop.first + loop.trips // copies * copies * loop.step
     new: list[Statement] = [replace(loop, last=main, step=copies * loop.step, body=_jammed(bodies))]
     if loop.trips % copies:
         new.append(replace(loop, first=main))
-    return with_loop(kernel, number, tuple(new))
+    return shared(with_loop(kernel, number, tuple(new)))
 
 
 def _jammed(bodies: list[list[Statement]]) -> tuple[Statement, ...]:

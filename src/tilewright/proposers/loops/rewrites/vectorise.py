@@ -37,6 +37,7 @@ from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
     Call,
+    Command,
     Declare,
     Element,
     Expr,
@@ -50,6 +51,7 @@ from tilewright.proposers.loops.ir import (
     changed_in,
     expressions,
     loops,
+    statements,
     walk,
     with_loop,
 )
@@ -65,12 +67,15 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
         raise NotApplicableError("the loop has other steps, or too few")
     types = visible_types(kernel, number)
     own = declared_in(loop.body)
+    plain = all(p.type == "float" for p in kernel.parameters)
+    if not plain or any(isinstance(s, Command) for s in statements(loop.body)):
+        raise NotApplicableError("there is more in the loop than arithmetic on floats")
     if any(isinstance(e, Load) for e in expressions(loop.body)) or "vector" in own.values():
         raise NotApplicableError("there are vectors in the loop already")
     found = reductions(loop, types)
     if any(r.type != "float" for r in found):
         raise NotApplicableError("a vector is reduced")
-    require_independent(loop, 1)
+    require_independent(loop, kernel)
     taken = names_in(kernel)
     partial = {r.name: fresh(r.name, taken) for r in found}
     body = tuple(changed_in(s, lambda e: _renamed(e, partial)) for s in loop.body)
@@ -123,6 +128,7 @@ class _Converter:
             return replace(statement, body=tuple(self._statement(s) for s in statement.body))
         if isinstance(statement, Declare):
             return self._declaration(statement)
+        assert isinstance(statement, Assign)
         target, value = statement.target, self._value(statement.value)
         if isinstance(target, Var):
             if self._is_vector(value) and target.name in self._own:
