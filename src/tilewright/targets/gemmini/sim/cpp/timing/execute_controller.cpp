@@ -17,7 +17,7 @@ ExecuteController::ExecuteController(const Config& config, Clock& clock, Ports& 
 
 bool ExecuteController::tick() {
   if (is_draining_) {
-    if (clock_.now < drained_) {
+    if (clock_.now < drained_ || !mesh_.is_empty()) {
       breakdown_.add(Cause::drain, drain_pc_);
       return true;
     }
