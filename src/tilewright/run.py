@@ -46,6 +46,7 @@ from tilewright.core.roles import (
     Proposer,
     Storage,
     Surveyor,
+    TakesTurns,
 )
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.screening import ScreenedExecutor, refutation
@@ -268,10 +269,11 @@ def create_executor(
 
     recorded = settings.recorded()
     task = opened.task
+    wanted = workers or len(os.sched_getaffinity(0))
     executor = LocalExecutor(
         opened.name,
         recorded,
-        workers or len(os.sched_getaffinity(0)),
+        min(wanted, task.most_workers) if isinstance(task, TakesTurns) else wanted,
         lookup=storage.cached_outcome if storage else None,
         store=storage.store_outcome if storage else None,
     )

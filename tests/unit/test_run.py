@@ -26,6 +26,7 @@ from tilewright.core.records import (
     EvaluationRequest,
     Failed,
     History,
+    Measured,
     Outcome,
     Plan,
     Schedule,
@@ -381,6 +382,32 @@ def test_a_winner_that_fresh_inputs_refute_gives_way(
         kinds = [data["confirmed"] for _, kind, data in storage.events(summary.run_id)
                  if kind == run.RECHECKED_EVENT]  # fmt: skip
     assert kinds == [False, False, True]
+
+
+def test_of_latencies_that_vary_the_second_measurement_counts(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A winner that only was lucky is overtaken by the next one, which is measured again too."""
+    monkeypatch.setattr(run, "require_preflight", lambda *given: None)
+    monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
+    asked: list[str] = []
+
+    def recheck(task: str, settings: object, candidate: Candidate) -> Outcome:
+        asked.append(candidate.source)
+        found = toy_outcome(candidate.source)
+        assert isinstance(found, Measured)
+        slower = 1.2 if len(asked) == 1 else 1.0
+        return replace(found, latency=found.latency * slower, quantity="measured", noise=0.3)
+
+    monkeypatch.setattr(run, "recheck", recheck)
+    summary = run.optimize("toy:digits", QUICK, project=tmp_path)
+    assert summary.confirmed
+    with closing(run.open_project(tmp_path)) as storage:
+        history = storage.history(summary.run_id)
+    first = next(t for t in history if t.candidate.source == asked[0])
+    assert first.latency == pytest.approx(toy_outcome(asked[0]).latency * 1.2)
+    assert len(asked) == len(set(asked)) > 1
+    assert summary.best_latency == min(t.latency for t in history if t.latency is not None)
 
 
 def test_nothing_is_confirmed_where_nothing_was_found(

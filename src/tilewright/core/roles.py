@@ -349,6 +349,13 @@ class Containable(Protocol):
 
 
 @runtime_checkable
+class TakesTurns(Protocol):
+    """A task whose measurements wait for one another: further workers would only wait longer."""
+
+    most_workers: int
+
+
+@runtime_checkable
 class Floored(Protocol):
     """A task that knows how fast its kernels can be at best."""
 

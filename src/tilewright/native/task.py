@@ -25,6 +25,9 @@ class NativeTask:
     compiler, or calibrate the machine.
     """
 
+    most_workers = 4
+    """One measures, the others build and check; waiting counts towards a stage's time-out."""
+
     def __init__(
         self,
         workload: Workload,

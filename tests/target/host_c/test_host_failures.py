@@ -78,3 +78,23 @@ def test_the_run_goes_on(evaluator: Evaluator) -> None:
     assert measured.versions["machine"]
     assert measured.noise > 0
     assert measured.sandbox
+
+
+def test_more_workers_than_can_measure_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would wait for their turn longer than a stage may take."""
+    from tilewright import run
+    from tilewright.core.config import Settings
+    from tilewright.core.tasks import open_task
+    from tilewright.evaluation import local
+
+    asked: list[int] = []
+    make = local.LocalExecutor
+
+    def noticed(task: str, settings: dict[str, object], workers: int, **others: object) -> object:
+        asked.append(workers)
+        return make(task, settings, workers, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(local, "LocalExecutor", noticed)
+    for name in ("host-c:softmax-16x64", "gemmini:gemm-16x16x16"):
+        run.create_executor(open_task(name, {}), Settings(), 64, None).close()
+    assert asked == [4, 64]

@@ -17,7 +17,14 @@ from tilewright.core.records import (
     Verdict,
 )
 from tilewright.core.roles import OnOutcome
-from tilewright.evaluation.screening import JUMP, ScreenedExecutor, refutation
+from tilewright.evaluation.screening import (
+    JUMP,
+    MOST_NOISE,
+    SAME_LATENCY,
+    ScreenedExecutor,
+    allowed_difference,
+    refutation,
+)
 
 CHECKS = Verdict((Check(1, "small"),))
 
@@ -156,6 +163,17 @@ def test_what_refutes(again: Outcome, holds: bool) -> None:
     if found is not None:
         assert found.kind == "unconfirmed"
         assert "100 cycles" in found.log
+
+
+def noisy(latency: float, noise: float) -> Measured:
+    return Measured(latency, "ns", "measured", 0.5, CHECKS, noise=noise)
+
+
+def test_measured_latencies_may_differ_by_their_noise_but_not_by_any() -> None:
+    assert allowed_difference(measured(100), measured(100)) == SAME_LATENCY
+    assert refutation(noisy(100, 0.02), noisy(108.5, 0.02)) is None
+    assert refutation(noisy(100, 0.02), noisy(110, 0.02)) is not None
+    assert allowed_difference(noisy(100, 3.0), noisy(100, 3.0)) == SAME_LATENCY + MOST_NOISE
 
 
 def test_a_failed_outcome_is_passed_on() -> None:
