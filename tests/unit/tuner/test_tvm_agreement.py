@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
 
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.tuner.detect import detect_gpu
 from tilewright.tuner.device import GpuDevice
 from tilewright.tuner.ptxas import KernelResources, compile_resources, misfit
 from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.cuda import cuda_source, cuda_space
+from tilewright.tuner.tvm.loading import load_device_runtime
 from tilewright.tuner.tvm.lowered import lowered_kernel
 from tilewright.tuner.tvm.programs import Program, conv2d, matmul
 from tilewright.tuner.tvm.targets import parse_target
@@ -62,6 +65,13 @@ def test_a_generated_kernel_compiles_and_its_shared_memory_is_as_predicted() -> 
     assert isinstance(found, KernelResources)
     assert found.shared_bytes == drawn.features.shape(point).shared_bytes[0]
     assert misfit(source, target.device) is None
+
+
+@pytest.mark.skipif(detect_gpu() is not None, reason="a CUDA driver is here")
+def test_a_missing_cuda_runtime_is_named() -> None:
+    load_device_runtime("cpu")
+    with pytest.raises(ToolchainMissingError, match="LD_LIBRARY_PATH"):
+        load_device_runtime("cuda")
 
 
 @needs_nvcc

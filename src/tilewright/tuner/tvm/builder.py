@@ -89,7 +89,9 @@ def compile_module(module: Any, target: Any, path: Path, fits: Fits | None = Non
     import tvm
 
     try:
-        compiled = tvm.compile(module, target=target)
+        # Where a CUDA runtime is loaded, TVM compiles for the architecture of the current target.
+        with target:
+            compiled = tvm.compile(module, target=target)
         if fits is not None and (reason := fits(compiled)) is not None:
             return Built(None, reason)
         compiled.export_library(str(path))

@@ -71,6 +71,9 @@ class Kernel:
     def __init__(self, session: Session, library: str) -> None:
         import tvm
 
+        from tilewright.tuner.tvm.loading import load_device_runtime
+
+        load_device_runtime(session.device)
         self._session = session
         self._device = tvm.runtime.device(session.device, 0)
         module = tvm.runtime.load_module(library)
