@@ -36,7 +36,12 @@ class TuneProgress:
         self._last: Trial | None = None
         self._said = time.monotonic()
         self._live = (
-            Live(get_renderable=self.panel, refresh_per_second=4, transient=True, console=console)
+            Live(
+                get_renderable=self.panel,
+                refresh_per_second=4,
+                transient=True,
+                console=self._console,
+            )
             if self._console.is_terminal
             else None
         )
