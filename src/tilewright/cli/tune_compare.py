@@ -22,7 +22,7 @@ EPILOG = """
 \b
 Arms: default (MetaSchedule: evolution, 164 features, its full space), restricted (the same on the
 tiling template), af (evolution on analytical features), ds (gradient descent on 164 features),
-af-ds (both), random.
+af-ds (both), af-ds-knobs (the same on all knobs of the template), random.
 \b
 Example:
   tilewright tune-compare --arms default,af-ds --workloads M0..M5 --trials 100,1000 --seeds 3
@@ -143,10 +143,12 @@ def show(rows: Sequence[Row]) -> None:
             f"{row.overhead:.0%}",
         )
     results().print(shown)
+    arms = [row.arm for row in rows]
+    baseline = "default" if "default" in arms or not arms else arms[0]
     most = max((row.workloads for row in rows), default=0)
     seeds = max((row.seeds for row in rows), default=0)
     results().print(
-        f"Measured. Speedup over default after all its trials: geometric mean over {most} "
+        f"Measured. Speedup over {baseline} after all its trials: geometric mean over {most} "
         f"workloads of medians over {seeds} seeds, kernels timed again side by side; library: over "
         "BLAS where it does the same work. To 95 %: of the best any arm found.",
         soft_wrap=True,
@@ -158,7 +160,7 @@ def _number(value: float | None) -> str:
 
 
 def _arms(text: str) -> list[str]:
-    known = ("default", "restricted", "af", "ds", "af-ds", "random")
+    known = ("default", "restricted", "af", "ds", "af-ds", "af-ds-knobs", "random")
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in known:
