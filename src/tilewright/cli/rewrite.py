@@ -11,6 +11,7 @@ from tilewright.cli.options import NoColor, TargetName
 from tilewright.cli.output import check_outputs, write_text
 
 if TYPE_CHECKING:
+    from tilewright.core.records import TargetBrief
     from tilewright.proposers.rewriter.ir import Kernel
     from tilewright.proposers.rewriter.machine import Machine
 
@@ -20,6 +21,7 @@ Examples:
   tilewright rewrite kernel.c --workload gemmini:gemm-512x512x512 --list
   tilewright rewrite kernel.c --workload gemmini:gemm-512x512x512 \\
       --apply "double-buffer A; hoist B" -o faster.c
+  tilewright rewrite kernel.c --workload host-c:softmax-256x1024 --apply "vectorise 3 16"
 """
 
 
@@ -58,13 +60,19 @@ def rewrite(
     `tilewright evaluate` checks and measures the result.
     """
     from tilewright.core.errors import InputError
+    from tilewright.proposers.builtin import has_local_memories
     from tilewright.proposers.rewriter import by_hand
     from tilewright.proposers.rewriter.emit import emit
+    from tilewright.proposers.rewriter.machine import Machine
 
     if (apply is not None) == list_:
         raise InputError('give either --list or --apply "STEPS", so that there is one thing to do.')
     check_outputs(output=output)
-    source, machine = _source(file), _machine(workload, target)
+    source, brief = _source(file), _brief(workload, target)
+    if not has_local_memories(brief):
+        _rewrite_loops(source, brief, apply, output)
+        return
+    machine = Machine.of(brief)
     kernel = by_hand.read(source, machine)
     if apply is None:
         _list(source, kernel, machine)
@@ -98,20 +106,33 @@ def _list(source: str, kernel: Kernel, machine: Machine) -> None:
         console.print("left alone: nothing, the whole kernel is understood")
 
 
-def _machine(workload: str, target: str | None) -> Machine:
+def _brief(workload: str, target: str | None) -> TargetBrief:
     from tilewright.core.config import Settings
-    from tilewright.core.errors import InputError
     from tilewright.core.tasks import open_task
-    from tilewright.proposers.rewriter.machine import Machine
 
-    opened = open_task(workload, Settings(target=target).recorded())
-    brief = opened.target.brief()
-    if not brief.commands:
-        raise InputError(
-            f"target {opened.target.name} does not declare what its commands do: the rewriter "
-            "needs a target with a commands.toml."
-        )
-    return Machine.of(brief)
+    return open_task(workload, Settings(target=target).recorded()).target.brief()
+
+
+def _rewrite_loops(source: str, brief: TargetBrief, apply: str | None, output: Path | None) -> None:
+    """The same for kernels of plain loops."""
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+    from tilewright.proposers.loops import by_hand
+
+    if apply is None:
+        table = Table("rewrite", "what it does", box=None, pad_edge=False)
+        for step, sentence in by_hand.applicable(source, brief):
+            table.add_row(str(step), sentence)
+        results().print(table if table.row_count else "no rewrite applies to this kernel")
+        return
+    text, done = by_hand.carried_out(source, brief, apply)
+    for line in done:
+        typer.echo(line, err=True)
+    if output:
+        write_text(output, text)
+    else:
+        typer.echo(text, nl=False)
 
 
 def _source(file: Path) -> str:

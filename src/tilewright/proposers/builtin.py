@@ -56,8 +56,7 @@ class BuiltinProposer:
         return self._asked.normalize(source) if self._asked is not None else normal_form(source)
 
     def _for(self, target: TargetBrief) -> RewriterProposer | LoopProposer:
-        has_memories = any(command.unit == "space" for command in target.commands)
-        self._asked = self._of_commands if has_memories else self._of_loops
+        self._asked = self._of_commands if has_local_memories(target) else self._of_loops
         return self._asked
 
     @cached_property
@@ -71,6 +70,11 @@ class BuiltinProposer:
         from tilewright.proposers.loops.proposer import LoopProposer
 
         return LoopProposer(NAME)
+
+
+def has_local_memories(target: TargetBrief) -> bool:
+    """Whether kernels of a target move data through memories that commands address."""
+    return any(command.unit == "space" for command in target.commands)
 
 
 def create_proposer() -> BuiltinProposer:

@@ -96,7 +96,7 @@ def test_timing_is_refused_with_a_sentence() -> None:
     assert isinstance(verdict, Verdict)
     with pytest.raises(ToolchainMissingError, match=r"right in 3 .* no amx_tile: .* emulation"):
         runner.measure(built, verdict, None)
-    assert create_int8_target().versions()["tiles"] == "emulated"
+    assert create_int8_target().versions()["tiles"].startswith("emulated")
     _, usable, text = create_int8_target().doctor()[0]
     assert usable is None
     assert "amx_tile" in text

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
     Brief,
     Candidate,
-    CommandEffect,
     History,
     LeftAlone,
     MenuOption,
@@ -22,7 +20,8 @@ from tilewright.core.records import (
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel, loops
-from tilewright.proposers.loops.parse import UnsupportedError, parse
+from tilewright.proposers.loops.parse import UnsupportedError
+from tilewright.proposers.loops.reading import lanes_of, read_kernel
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.normal_form import normal_form
 
@@ -47,10 +46,10 @@ class LoopProposer:
     ) -> list[Plan]:
         """Up to `count` distinct plans, each beginning with an option of the menu."""
         try:
-            kernel = _read(parent.candidate.source, brief.target)
+            kernel = read_kernel(parent.candidate.source, brief.target)
         except InputError:
             return []
-        rng, lanes = random.Random(f"plan {seed}"), _lanes(brief.target)
+        rng, lanes = random.Random(f"plan {seed}"), lanes_of(brief.target)
         found: dict[str, Plan] = {}
         for attempt in range(4 * count):
             option_and_step = _first(kernel, brief.menu, lanes, rng)
@@ -70,12 +69,12 @@ class LoopProposer:
     ) -> list[Candidate]:
         """The plan's steps, and variants that go one step further."""
         try:
-            kernel = _read(parent.candidate.source, brief.target)
+            kernel = read_kernel(parent.candidate.source, brief.target)
             for text in str(plan.parameters.get("steps", "")).split("; "):
                 kernel = Step.parse(text).apply(kernel)
         except (InputError, NotApplicableError, ValueError):
             return []
-        rng, lanes = random.Random(f"implement {seed}"), _lanes(brief.target)
+        rng, lanes = random.Random(f"implement {seed}"), lanes_of(brief.target)
         made = {emit(kernel): plan}
         for _ in range(2 * (count - 1)):
             more: list[tuple[Step, Kernel]] = []
@@ -89,7 +88,7 @@ class LoopProposer:
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
         """The first line that is not understood: the kernel is then left alone as a whole."""
         try:
-            _read(source, target)
+            read_kernel(source, target)
         except UnsupportedError as error:
             text = source.splitlines()[error.line - 1].strip() if source else ""
             return [LeftAlone(error.line, text, error.what)]
@@ -110,32 +109,6 @@ class LoopProposer:
             proposer=self.name,
             parameters={"steps": "; ".join(str(step) for step, _ in steps)},
         )
-
-
-def _read(source: str, target: TargetBrief) -> Kernel:
-    """A source, which may use the target's commands on registers."""
-    limits = target.limits
-    block = (limits.get("register_rows", 1), limits.get("register_row_bytes", 4))
-    return _parsed(source, target.name, _Commands(target.commands), block)
-
-
-class _Commands(tuple[CommandEffect, ...]):
-    """Commands of a target, told from others by their names and operands."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(tuple((c.name, c.operands) for c in self))
-
-
-@lru_cache(maxsize=128)
-def _parsed(source: str, target: str, commands: _Commands, block: tuple[int, int]) -> Kernel:
-    return parse(source, commands, block)
-
-
-def _lanes(target: TargetBrief) -> int:
-    """Floats in a vector register."""
-    return max(4, target.limits.get("vector_bytes", 16) // 4)
 
 
 def _first(

@@ -44,9 +44,14 @@ class Step:
     def parse(cls, text: str) -> Self:
         """Inverse of `str`. Raises `ValueError`."""
         technique, loop, factor = text.split()
-        if technique not in _APPLY:
-            raise ValueError(f"unknown technique {technique}")
-        return cls(technique, int(loop), int(factor))
+        step = cls(technique, int(loop), int(factor))
+        if (
+            technique not in _APPLY
+            or step.loop < 0
+            or step.factor < 2 * (technique != "reciprocal")
+        ):
+            raise ValueError(f"{text!r} is no step")
+        return step
 
     def apply(self, kernel: Kernel) -> Kernel:
         """The kernel after the step. Raises `NotApplicableError`."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Failed, TargetBrief, Workload
+from tilewright.core.records import Failed, TargetBrief, Workload, content_id
 from tilewright.core.roles import Task
 from tilewright.native.calibration import calibrated, peaks
 from tilewright.native.evaluator import NativeEvaluation
@@ -85,7 +85,8 @@ class AmxTarget:
     def versions(self) -> Mapping[str, str]:
         """Compiler, how it is used, the processor, and whether tiles are emulated."""
         toolchain = find_toolchain()
-        tiles = "emulated" if missing_feature(self._element) else "hardware"
+        text = content_id((FOLDER / HEADER).read_text(encoding="utf-8"))[:8]
+        tiles = f"emulated {text}" if missing_feature(self._element) else "hardware"
         return {
             "compiler": toolchain.id,
             "build": toolchain.build,

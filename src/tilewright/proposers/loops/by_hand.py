@@ -1,0 +1,40 @@
+"""Rewrites chosen by hand: which apply to a kernel, and carrying some of them out."""
+
+from __future__ import annotations
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import TargetBrief
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.reading import lanes_of, read_kernel
+from tilewright.proposers.loops.steps import TECHNIQUES, Step, steps_of
+
+
+def applicable(source: str, target: TargetBrief) -> list[tuple[Step, str]]:
+    """Each step that applies, with what it does in words. Raises `InputError`."""
+    kernel, lanes = read_kernel(source, target), lanes_of(target)
+    return [
+        (step, step.sentence(kernel))
+        for technique in TECHNIQUES
+        for step, _ in steps_of(kernel, technique, lanes)
+    ]
+
+
+def carried_out(source: str, target: TargetBrief, steps: str) -> tuple[str, list[str]]:
+    """The source after steps separated by `;`, and what each did. Raises `InputError`."""
+    kernel = read_kernel(source, target)
+    done = []
+    for text in filter(None, (part.strip() for part in steps.split(";"))):
+        try:
+            step = Step.parse(text)
+            after = step.apply(kernel)
+        except ValueError:
+            raise InputError(
+                f"step {text!r} is not known: give a technique ({', '.join(TECHNIQUES)}), the "
+                'number of a loop and a factor, like "vectorise 2 16"; --list shows them.'
+            ) from None
+        except NotApplicableError as error:
+            raise InputError(f"step {text!r} does not apply: {error}.") from error
+        done.append(f"{step}: {step.sentence(kernel)}")
+        kernel = after
+    return emit(kernel), done

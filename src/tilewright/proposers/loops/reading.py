@@ -1,0 +1,38 @@
+"""Kernels as a target's brief lets them be read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core.records import CommandEffect, TargetBrief
+from tilewright.proposers.loops.ir import Kernel
+from tilewright.proposers.loops.parse import parse
+
+
+def read_kernel(source: str, target: TargetBrief) -> Kernel:
+    """A source, which may use the target's commands on registers.
+
+    Raises `UnsupportedError`.
+    """
+    limits = target.limits
+    block = (limits.get("register_rows", 1), limits.get("register_row_bytes", 4))
+    return _parsed(source, target.name, _Commands(target.commands), block)
+
+
+class _Commands(tuple[CommandEffect, ...]):
+    """Commands of a target, told from others by their names and operands."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple((c.name, c.operands) for c in self))
+
+
+@lru_cache(maxsize=128)
+def _parsed(source: str, target: str, commands: _Commands, block: tuple[int, int]) -> Kernel:
+    return parse(source, commands, block)
+
+
+def lanes_of(target: TargetBrief) -> int:
+    """Floats in a vector register."""
+    return max(4, target.limits.get("vector_bytes", 16) // 4)
