@@ -128,7 +128,7 @@ def test_told_the_same_a_search_asks_the_same(
         search = open_search(program, target, method, 8, seed=3)
         outcomes = {trial.key: trial.measurement for trial in known}
         with Builder(target.target) as builder, Runner(task, "cpu", 1, QUICK) as runner:
-            tuning = Tuning(search, builder, runner, Budget(8), outcomes)
+            tuning = Tuning(search, builder, runner, Budget(8), outcomes, build_ahead=not known)
             tuning.run()
         return tuning
 

@@ -1,0 +1,44 @@
+"""The command from words to a folder. Needs the extra `tune` and a C compiler."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from toy_cli import Cli
+
+pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if shutil.which("g++") is None and shutil.which("clang++") is None:
+    pytest.skip("needs a C++ compiler to link kernels", allow_module_level=True)
+
+
+def test_a_run_is_shown_and_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = "tune matmul 16 16 16 --trials 3 --search random --json out.json --no-color"
+    result = cli(*words.split())
+    assert result.code == 0, result.err
+    assert "3, of which 3 measured now" in result.out
+    assert "numpy (BLAS)" in result.out
+    assert "1/3 trials: best" in result.err
+    facts = json.loads(Path("out.json").read_text())
+    assert facts == json.loads(Path("tuned-matmul-16x16x16/result.json").read_text())
+    assert facts["trials"] == 3
+
+
+def test_a_function_that_cannot_be_tiled_is_refused(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from tvm import te, topi\n"
+        "def make():\n"
+        "    x = te.placeholder((8, 8), name='x')\n"
+        "    return te.create_prim_func([x, topi.nn.softmax(x)])\n"
+    )
+    result = cli("tune", f"{file}:make", "--project", str(tmp_path))
+    assert result.code == 2
+    assert "cannot be tiled" in result.err
+    assert len(result.err.strip().splitlines()) == 1
+    assert not (tmp_path / ".tilewright").exists()
