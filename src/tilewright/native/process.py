@@ -7,9 +7,10 @@ import secrets
 import select
 import signal
 import struct
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -163,10 +164,9 @@ class KernelProcess:
 
     def _ended(self, stage: Stage) -> Failed:
         """The process is gone, without a word."""
-        try:
+        status: int | None = None
+        with suppress(subprocess.TimeoutExpired):
             status = self._process.wait(1.0)
-        except Exception:
-            status = None
         if status is not None and status < 0 and -status in _KINDS:
             kind, log = _KINDS[-status]
             return Failed(stage, kind, f"{log}.")
