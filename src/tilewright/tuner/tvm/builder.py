@@ -68,18 +68,19 @@ class Builder:
 def open_builder(target: TuningTarget) -> Builder:
     """The builder of a target: for a GPU on all cores, and with what ptxas says as a check.
 
-    Without nvcc there is no such check. For a CPU one core builds: the others measure.
+    Without nvcc there is no such check. For a CPU the cores build that measuring leaves free; if
+    there are none, all of them before it.
     """
-    device = target.device
+    device, cores = target.device, len(os.sched_getaffinity(0))
     if not isinstance(device, GpuDevice):
-        return Builder(target.target)
+        return Builder(target.target, workers=target.spare_cores or cores)
 
     def fits(compiled: Any) -> str | None:
         return misfit(str(compiled.mod.imports[0].inspect_source()), device)
 
     return Builder(
         target.target,
-        workers=len(os.sched_getaffinity(0)),
+        workers=cores,
         fits=fits if shutil.which("nvcc") else None,
     )
 

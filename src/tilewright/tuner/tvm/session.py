@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 
 from tilewright.tuner.tvm.builder import Builder, Built
@@ -96,6 +96,8 @@ class Tuning:
         if self._build_ahead:
             ahead = [p for p in self.search.strategy.upcoming() if p.key not in self._building]
             self._building = {p.key: b for p in ahead if (b := self._build(p)) is not None}
+        else:  # the compiler would disturb what is measured beside it
+            self._wait_for(builds)
         results: list[Measurement] = []
         for proposal, build in zip(proposals, builds, strict=True):
             if stop() or (results and self._exhausted()):
@@ -104,6 +106,11 @@ class Tuning:
             self._record(proposal, results[-1])
         self.search.strategy.tell(proposals, results)
         return True
+
+    def _wait_for(self, builds: Sequence[Future[Built] | None]) -> None:
+        started = time.perf_counter()
+        wait([build for build in builds if build is not None])
+        self.search.ledger.build_s += time.perf_counter() - started
 
     def _build(self, proposal: Proposal) -> Future[Built] | None:
         """Its build under way; None for what needs none."""
