@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from comparison_table import Run, table
 from library_reference import library_seconds
@@ -136,11 +135,13 @@ def main() -> None:
 
 def report(folder: Path, done: list[Run], target: TuningTarget, mock: bool) -> None:
     """The table, printed and written, with what the library takes beside it."""
-    library: dict[str, Any] = {}
+    title = f"{target.device.name}: {LABEL if mock else 'measured'}"
+    # Written before the library is asked, in case the time ends meanwhile.
+    (folder / "table.txt").write_text(table(title, done, {}))
+    library: dict[str, float] = {}
     if not mock:
         workloads = sorted({run.workload for run in done})
         library = {name: seconds for name in workloads if (seconds := library_seconds(name))}
-    title = f"{target.device.name}: {LABEL if mock else 'measured'}"
     text = table(title, done, library)
     (folder / "table.txt").write_text(text)
     (folder / "library.json").write_text(json.dumps(library))

@@ -71,4 +71,4 @@ if [ ! -e "$out/correctness.json" ]; then
 fi
 echo "comparison begins after $SECONDS s"
 limit=$(left)
-timeout "$limit" "$python" compare.py "$out" --seconds "$((limit - 30))" "$@"
+timeout "$limit" "$python" compare.py "$out" --seconds "$((limit - 60))" "$@"
