@@ -131,10 +131,11 @@ def _calls(contender: Any, sample_s: float, first_s: float) -> int:
 
 def _difference(found: np.ndarray, expected: np.ndarray, bound: float) -> str | None:
     """Compare with a bound on the error that does not depend on the values' own scale."""
-    error = np.abs(found.astype(np.float64) - expected)
-    worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
-    if error.flat[worst] <= bound:
+    error = np.subtract(found, expected, dtype=np.float64)
+    np.abs(error, out=error)
+    if error.max() <= bound:  # false for NaN
         return None
+    worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
     place = ", ".join(str(int(i)) for i in np.unravel_index(worst, expected.shape))
     return (
         f"output[{place}] = {found.flat[worst]:.6g}, expected {expected.flat[worst]:.6g}, "
