@@ -57,7 +57,39 @@ def env_of(above: Body) -> Env:
     for stmt in above:
         if isinstance(stmt, Loop):
             env = entered(env, stmt)
+        elif isinstance(stmt, Guard) and not stmt.orelse:
+            for compare in stmt.condition:
+                env = _where(compare, env, above)
     return env
+
+
+def _where(compare: Compare, env: Env, above: Body) -> Env:
+    """The ranges where a comparison of one loop's variable with a number holds.
+
+    `if (k + 16 < 64)` in a loop over 0, 16, 32, 48 leaves 0 to 32: what is loaded ahead stays
+    within the rows of the whole loop.
+    """
+    difference = compare.left - compare.right
+    match difference.terms:
+        case ((Var(name), (1 | -1) as sign),) if name in env:
+            low, high = env[name]
+        case _:
+            return env
+    loop = next(s for s in reversed(above) if isinstance(s, Loop) and s.var == name)
+    if not loop.lower.is_const:
+        return env
+    op = compare.op if sign > 0 else _MIRRORED[compare.op]
+    limit, first = -difference.const * sign, loop.lower.const
+    if op in ("<", "<=", "=="):
+        last = limit - 1 if op == "<" else limit
+        high = min(high, first + (last - first) // loop.step * loop.step)
+    if op in (">", ">=", "=="):
+        least = limit + 1 if op == ">" else limit
+        low = max(low, first - (first - least) // loop.step * loop.step)
+    return {**env, name: (low, high)} if low <= high else env
+
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def trips(loop: Loop, env: Env) -> tuple[float, float]:

@@ -276,12 +276,9 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
     }
     if len(slots) == 1:
         count, stride = slots.pop()
-        rows = end - base - (count - 1) * stride
-        if stride >= rows > 0 and all(
-            (low - base) // stride == (high - 1 - base) // stride
-            for m in members
-            for low, high in _intervals(m)
-        ):
+        # Not the last slot's rows: others that share rows with a slot may reach further in it.
+        rows = max((low - base) % stride + high - low for low, high in touched)
+        if rows <= stride and (end - 1 - base) // stride < count:
             return Buffer(label, space, base, rows, tuple(members), count, stride)
     return Buffer(label, space, base, end - base, tuple(members))
 

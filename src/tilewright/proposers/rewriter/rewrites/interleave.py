@@ -18,7 +18,8 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.dependence import check_settings
+from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
+from tilewright.proposers.rewriter.rewrites.ordering import check_fences, check_free_rows
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
@@ -40,7 +41,11 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         work = _work(loop, load, machine)
         if burst is None or work is None:
             continue
-        check_settings(kernel, machine, commands(burst.body), loop)
+        loads = set(commands(burst.body))
+        check_settings(kernel, machine, loads, loop)
+        check_constant(kernel, machine, loads, loop)
+        check_fences(kernel, machine, loads, loop)
+        check_free_rows(kernel, machine, loads, loop)
         fused = (
             _fused(kernel, load, burst, work)
             if _matches(burst, work)

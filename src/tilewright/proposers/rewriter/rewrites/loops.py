@@ -20,6 +20,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import check_independent
+from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 MAX_UNROLLED = 96
 """Commands that an unrolled body may hold; longer code no longer fits the instruction cache."""
@@ -45,6 +46,7 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
     check_independent(kernel, machine, loop)
     check_independent(kernel, machine, inner[0])
+    check_fences(kernel, machine, set(commands(loop.body)), loop)
     swapped = replace(
         inner[0],
         notes=loop.notes,
@@ -93,6 +95,7 @@ def tail_first(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     """
     split = _split(kernel, loop, first=True)
     check_independent(kernel, machine, loop)
+    check_fences(kernel, machine, set(commands(loop.body)), loop)
     return split
 
 

@@ -22,6 +22,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import check_settings
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
+from tilewright.proposers.rewriter.rewrites.ordering import check_loads_ahead, check_stores_behind
 from tilewright.proposers.rewriter.rewrites.undo import plain
 
 
@@ -32,7 +33,8 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
     After:  `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], slot(i + 16)); use(..) }`
 
     Gives the buffer its slots first if it has one. Legal when the loads stand directly in the
-    loop, apart from the uses, and before them: products may add to what was loaded.
+    loop, apart from the uses, and before them: products may add to what was loaded. The loop must
+    not store what they fetch in another iteration.
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -41,8 +43,10 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
         raise NotApplicable(f"{buffer_name} is not loaded before everything else")
     if reused(buffer):
         raise NotApplicable(f"{buffer_name} is filled again after it was used")
-    check_settings(kernel, machine, (a.command for a in loads), loop)
-    ahead, rest = _split(loop, {a.command for a in loads}, buffer)
+    moved = {a.command for a in loads}
+    check_settings(kernel, machine, moved, loop)
+    check_loads_ahead(kernel, machine, moved, loop)
+    ahead, rest = _split(loop, moved, buffer)
     first = at_value(ahead, loop.var, loop.lower)
     next_value = var(loop.var) + loop.step
     guarded = Guard(
@@ -63,7 +67,7 @@ def delay_stores(
     After:  `for i { product(slot(i)); if (i > 0) store(C[i - 16], slot(i - 16)); }  store(last)`
 
     Gives the buffer its slots first if it has one. Legal when the stores stand directly in the
-    loop and its number of iterations is known.
+    loop, its number of iterations is known, and it touches what they store nowhere else.
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -74,6 +78,7 @@ def delay_stores(
     if any(a.command in stores for a in buffer.accesses[:last_write]):
         raise NotApplicable(f"{buffer_name} is filled again after it was stored")
     check_settings(kernel, machine, stores, loop)
+    check_stores_behind(kernel, machine, stores, loop)
     behind, rest = _split(loop, stores, buffer)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:

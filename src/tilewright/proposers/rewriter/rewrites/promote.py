@@ -28,6 +28,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
+from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 from tilewright.proposers.rewriter.rewrites.undo import plain
 from tilewright.proposers.rewriter.rewrites.window import find_box
 
@@ -104,6 +105,7 @@ def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None
         if machine.unit(access.command.name) != "load" or source is None:
             raise NotApplicable(f"{buffer.name} is not only written by loads")
     check_constant(kernel, machine, {a.command for a in buffer.writers}, loop)
+    check_fences(kernel, machine, {a.command for a in buffer.writers}, loop)
 
 
 def _chain(access: Access, loop: Loop) -> list[Loop]:

@@ -25,7 +25,8 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
-from tilewright.proposers.rewriter.rewrites.dependence import check_private
+from tilewright.proposers.rewriter.rewrites.dependence import check_private, check_stores
+from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 
 def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
@@ -36,12 +37,14 @@ def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     for ii store(C[i + ii]); }`
 
     Buffers that differ between the tiles grow; the others are loaded once for all of them. Legal
-    when no buffer carries values over the loop.
+    when no buffer carries values over the loop, and no iteration stores what another one touches.
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     count = trip_count(loop, env_of(above))
     if count is None or count < factor or has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} has no {factor} tiles to work on at once")
+    check_stores(kernel, machine, loop)
+    check_fences(kernel, machine, set(commands(loop.body)), loop)
     inner = fresh_name(kernel, loop.var)
     rows: dict[tuple[Command, int], Expr] = {}
     for number, buffer in enumerate(_differing(kernel, machine, loop), start=1):
