@@ -21,6 +21,8 @@ from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.roll import roll
 from tilewright.targets.gemmini import create_fp32_target
+from tilewright.targets.gemmini.tinympc import Direction, TinyMpc
+from tilewright.targets.gemmini.tinympc_naive import naive_tinympc
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewriter"
 SOURCE = (GOLDEN / "recurrence.c").read_text()
@@ -101,6 +103,46 @@ def test_any_sequence_keeps_the_results(
     assert emit(again) == emit(kernel), done
     for array, values in results(kernel, given).items():
         np.testing.assert_allclose(values, expected[array], rtol=1e-8, atol=1e-8, err_msg=str(done))
+
+
+# Sequences that once went wrong: rows that reach further than a slot, wide loads whose blocks lie
+# apart, memory that hands values from one iteration to the next.
+@pytest.mark.parametrize(
+    ("direction", "steps"),
+    [
+        ("forward", "hoist-loads i; pipeline x b#3 4; retile b#5 3"),
+        ("forward", "offload i; offload i; retile i 2"),
+        ("forward", "offload i; offload i; share i; double-accumulator x2 i 2 delayed"),
+        ("backward", "offload i; block-load AmBKt b#2; block-load AmBKt2 b#3; hoist-loads i"),
+        ("backward", "offload i; share i; offload i; carry i; pipeline Bp i 3"),
+    ],
+)
+def test_known_hard_sequences_of_a_controller(
+    floats: Machine, direction: Direction, steps: str
+) -> None:
+    source = naive_tinympc(TinyMpc(direction, 12, 4, 4), 4)
+    kernel = simplify(lift(source, floats))
+    given = arrays(kernel)
+    expected, applied = results(kernel, given), 0
+    for step in steps.split("; "):
+        try:
+            kernel = Step.parse(step).apply(kernel, floats)
+        except NotApplicable:
+            continue
+        applied += 1
+        for array, values in results(kernel, given).items():
+            np.testing.assert_allclose(values, expected[array], rtol=1e-8, err_msg=step)
+    assert applied > 1
+
+
+def test_loads_with_settings_of_their_own_are_not_rolled_into_one_loop(floats: Machine) -> None:
+    source = recurrence(8, 8, 3, random.Random(1))
+    kernel = simplify(lift(source, floats))
+    given = arrays(kernel)
+    expected = results(kernel, given)["h"]
+    for step in ("share t", "block-load W2 b2#2", "hoist-loads t"):
+        kernel = Step.parse(step).apply(kernel, floats)
+    np.testing.assert_allclose(results(kernel, given)["h"], expected)
 
 
 def recurrence(states: int, inputs: int, steps: int, rng: random.Random) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
-from dataclasses import replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis import at_value
@@ -32,62 +32,85 @@ LONGEST = 12
 Shape: TypeAlias = tuple[object, ...]
 
 
-def roll(kernel: Kernel, body: Body, alone: Set[str] = frozenset()) -> Body:
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Commands that are never repeated, and how many operands of the others may grow."""
+
+    alone: Set[str]
+    growing: Mapping[str, int] = field(default_factory=dict)
+
+    def same(self, before: Body, now: Body) -> bool:
+        """Whether the operands that may not grow are the same."""
+        return all(
+            a.operands[self.growing.get(a.name, len(a.operands)) :]
+            == b.operands[self.growing.get(b.name, len(b.operands)) :]
+            for a, b in zip(commands(before), commands(now), strict=False)
+        )
+
+
+def roll(
+    kernel: Kernel,
+    body: Body,
+    alone: Set[str] = frozenset(),
+    growing: Mapping[str, int] | None = None,
+) -> Body:
     """Every run of commands that repeats with constant increments as a loop; loops inside too.
 
     Before: `load(&A[0][0], SPAD(0)); load(&A[0][4], SPAD(4)); load(&A[0][8], SPAD(8));`
     After:  `for (b = 0; b < 12; b += 4) load(&A[0][b], SPAD(b));`
 
-    Commands named in `alone` stay as they are. The first of the repetitions may lack the flag by
-    which the later ones add to it. The result issues the same commands in the same order.
+    Commands named in `alone` stay as they are; of those in `growing`, so many operands may grow and
+    the rest, the settings they carry, are the same in every repetition. The first of the
+    repetitions may lack the flag by which the later ones add to it. The result issues the same
+    commands in the same order.
     """
     taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
     taken |= {a.name for a in kernel.arrays} | set(kernel.names.values())
     taken |= {n for s in walk(kernel.body) if isinstance(s, Opaque) for n in s.names}
-    return _rolled(body, taken, alone, 0)
+    return _rolled(body, taken, _Kept(alone, growing or {}), 0)
 
 
-def _rolled(body: Body, taken: set[str], alone: Set[str], depth: int) -> Body:
+def _rolled(body: Body, taken: set[str], kept: _Kept, depth: int) -> Body:
     result: list[Stmt] = []
     position = 0
     while position < len(body):
-        length, times = _best_run(body, position, alone)
+        length, times = _best_run(body, position, kept)
         if times > 1:
             result.append(
-                _loop(body[position : position + length * times], length, taken, alone, depth)
+                _loop(body[position : position + length * times], length, taken, kept, depth)
             )
             position += length * times
             continue
-        result.append(_inside(body[position], taken, alone, depth))
+        result.append(_inside(body[position], taken, kept, depth))
         position += 1
     return tuple(result)
 
 
-def _inside(stmt: Stmt, taken: set[str], alone: Set[str], depth: int) -> Stmt:
+def _inside(stmt: Stmt, taken: set[str], kept: _Kept, depth: int) -> Stmt:
     if isinstance(stmt, Loop):
-        return replace(stmt, body=_rolled(stmt.body, taken, alone, depth))
+        return replace(stmt, body=_rolled(stmt.body, taken, kept, depth))
     if isinstance(stmt, Guard):
-        yes, no = (_rolled(b, taken, alone, depth) for b in (stmt.body, stmt.orelse))
+        yes, no = (_rolled(b, taken, kept, depth) for b in (stmt.body, stmt.orelse))
         return replace(stmt, body=yes, orelse=no)
     return stmt
 
 
-def _best_run(body: Body, start: int, alone: Set[str]) -> tuple[int, int]:
+def _best_run(body: Body, start: int, kept: _Kept) -> tuple[int, int]:
     """Length and repetitions of the pattern at a place that makes the code shortest."""
     best, saved = (1, 1), 0
     for length in range(1, min(LONGEST, (len(body) - start) // 2) + 1):
-        times = _repetitions(body, start, length, alone)
+        times = _repetitions(body, start, length, kept)
         if length * (times - 1) > saved:
             best, saved = (length, times), length * (times - 1)
     return best
 
 
-def _repetitions(body: Body, start: int, length: int, alone: Set[str]) -> int:
+def _repetitions(body: Body, start: int, length: int, kept: _Kept) -> int:
     """How often the statements at a place repeat with constant increments."""
     pattern = body[start : start + length]
     if not all(isinstance(s, Command | Loop) for s in pattern):
         return 1
-    if alone and any(c.name in alone for c in commands(pattern)):
+    if kept.alone and any(c.name in kept.alone for c in commands(pattern)):
         return 1
     increments: list[tuple[int, ...]] = []
     times = 1
@@ -95,7 +118,7 @@ def _repetitions(body: Body, start: int, length: int, alone: Set[str]) -> int:
         now = body[start + times * length : start + (times + 1) * length]
         before = body[start + (times - 1) * length : start + times * length]
         steps = [_increments(a, b, first=times == 1) for a, b in zip(before, now, strict=True)]
-        if any(s is None for s in steps):
+        if any(s is None for s in steps) or not kept.same(before, now):
             break
         known = [s for s in steps if s is not None]
         if times > 1 and known != increments:
@@ -153,7 +176,7 @@ def _shape(operand: Operand) -> tuple[Shape, frozenset[Flag], tuple[int, ...]]:
     return ("text", operand), frozenset(), ()
 
 
-def _loop(run: Body, length: int, taken: set[str], alone: Set[str], depth: int) -> Loop:
+def _loop(run: Body, length: int, taken: set[str], kept: _Kept, depth: int) -> Loop:
     name = _fresh(taken, depth)
     first, second = run[:length], run[length : 2 * length]
     steps = [_increments(a, b, first=True) or () for a, b in zip(first, second, strict=True)]
@@ -170,7 +193,7 @@ def _loop(run: Body, length: int, taken: set[str], alone: Set[str], depth: int) 
         Expr(0),
         Expr(times * unit),
         unit,
-        _rolled(body, {*taken, name}, alone, depth + 1),
+        _rolled(body, {*taken, name}, kept, depth + 1),
         notes,
     )
 

@@ -192,5 +192,7 @@ def rolled_up(block: Block) -> Kernel:
     """An ordinary kernel again: repeated commands as loops, settings where they are needed."""
     from tilewright.proposers.rewriter.roll import roll
 
-    kernel = block.kernel.with_body(roll(block.kernel, block.kernel.body))
+    # A setting is made once for a loop: moves that carry different ones are not repetitions.
+    growing = {name: len(effect.operands) for name, effect in block.machine.effects.items()}
+    kernel = block.kernel.with_body(roll(block.kernel, block.kernel.body, growing=growing))
     return simplify(settled(kernel, block.machine))

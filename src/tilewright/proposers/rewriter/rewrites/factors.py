@@ -45,6 +45,10 @@ def put_operand(
     versions[-1] = replace(latest, operands=operands)
 
 
+_APART = 1 << 14
+"""Rows between copies that wait for their place; no memory holds a value that reaches further."""
+
+
 def scale_product(block: Block, member: Command, factor: float, edits: Edits) -> None:
     """The factor of a product applied by a further load of the operand it streams."""
     machine = block.machine
@@ -57,7 +61,7 @@ def scale_product(block: Block, member: Command, factor: float, edits: Edits) ->
         return
     if load is None or machine.unit(load.name) != "load" or block.section(load) is None:
         raise NotApplicable("the operand of a product is computed, not loaded")
-    position = ELSEWHERE + (1 << 16) + 64 * block.body.index(use)
+    position = ELSEWHERE + (1 << 16) + _APART * block.body.index(use)
     copy = scaled(load, machine, factor)
     at = machine.operands(load.name, "local_write")[0]
     target = Local(streamed.local.space, Expr(position))
