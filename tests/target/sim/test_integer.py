@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from target.sim import assembler as asm
@@ -56,7 +56,9 @@ def divide(a: int, b: int, least: int) -> int:
 
 
 def remainder(a: int, b: int, least: int) -> int:
-    return a if b == 0 else a - divide(a, b, least) * b
+    if b == 0:
+        return a
+    return 0 if a == least and b == -1 else a - divide(a, b, least) * b
 
 
 L64, L32 = -(1 << 63), -(1 << 31)
@@ -95,6 +97,8 @@ REGISTER: dict[str, tuple[int, int, int, Callable[[int, int], int]]] = {
 @pytest.mark.parametrize("name", REGISTER)
 @settings(max_examples=60, deadline=None)
 @given(a=WORDS, b=WORDS)
+@example(a=1 << 63, b=MASK)  # division overflows
+@example(a=1 << 31, b=(1 << 32) - 1)
 def test_register_instructions(config: SimConfig, name: str, a: int, b: int) -> None:
     opcode, f3, f7, expected = REGISTER[name]
     assert binary(config, asm.r_type(opcode, f3, f7, 7, 5, 6), a, b) == expected(a, b) & MASK
