@@ -89,6 +89,17 @@ class NativeEvaluation:
         """Builder, Checker and Runner."""
         return NativeBuilder(self), NativeChecker(self), NativeRunner(self)
 
+    def compiled(self, source: str) -> bytes | Failed:
+        """A kernel's shared object, or why there is none."""
+        with off_measuring_core():
+            return compile_kernel(
+                self.toolchain,
+                source,
+                self.settings.compile_timeout_s,
+                self.headers,
+                threads=self.threads > 1,
+            )
+
     def started(self, image: bytes, rng: np.random.Generator) -> KernelProcess:
         """A kernel's process, to be entered."""
         return KernelProcess(
@@ -118,14 +129,7 @@ class NativeBuilder:
         refused = evaluation.check_source(candidate.source)
         if refused is not None:
             return refused
-        with off_measuring_core():
-            built = compile_kernel(
-                evaluation.toolchain,
-                candidate.source,
-                evaluation.settings.compile_timeout_s,
-                evaluation.headers,
-                threads=evaluation.threads > 1,
-            )
+        built = evaluation.compiled(candidate.source)
         if isinstance(built, Failed):
             return built
         return Artifact(candidate.id, built, evaluation.toolchain.id)
@@ -160,17 +164,17 @@ class NativeRunner:
 
     def __init__(self, evaluation: NativeEvaluation) -> None:
         self._evaluation = evaluation
+        self._built: bytes | None = None
 
-    @cached_property
-    def _baseline(self) -> bytes:
-        built = compile_kernel(
-            self._evaluation.toolchain,
-            self._evaluation.start,
-            self._evaluation.settings.compile_timeout_s,
-            self._evaluation.headers,
-            threads=self._evaluation.threads > 1,
-        )
-        return b"" if isinstance(built, Failed) else built
+    def _baseline(self) -> bytes | Failed:
+        """The starting kernel's shared object, kept once it is built."""
+        if self._built is None:
+            built = self._evaluation.compiled(self._evaluation.start)
+            if isinstance(built, Failed):
+                log = f"the starting kernel, which others are timed against, fails: {built.log}"
+                return Failed("measure", built.kind, log)
+            self._built = built
+        return self._built
 
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
@@ -185,14 +189,17 @@ class NativeRunner:
                 f"the kernel is right in {len(verdict.checks)} comparisons, but "
                 f"{evaluation.refuse_timing}"
             )
+        baseline = self._baseline()
+        if isinstance(baseline, Failed):
+            return baseline
         case = timed_case(evaluation.cases, evaluation.settings.checks)
         with ExitStack() as stack:
             stack.enter_context(on_measuring_core())
             rng = np.random.default_rng(case.check.seed)
             timeout_s = evaluation.settings.simulation_timeout_s
             images = [artifact.binary]
-            if artifact.binary != self._baseline and self._baseline:
-                images.append(self._baseline)
+            if artifact.binary != baseline:
+                images.append(baseline)
             kernels = [
                 TimedKernel(
                     stack.enter_context(evaluation.started(image, rng)), case, rng, timeout_s
@@ -232,8 +239,7 @@ def checked_call(
 ) -> Failed | None:
     """Call the kernel on a case and compare everything it may and may not have written."""
     process.arrays.place(case.initial, at_end=at_end)
-    called = process.call(stage, timeout_s)
-    return called if isinstance(called, Failed) else compared(process, case, stage)
+    return process.call(stage, timeout_s) or compared(process, case, stage)
 
 
 def timed_case(cases: Cases, index: int) -> Case:

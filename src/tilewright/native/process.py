@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,13 +36,6 @@ _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGFPE: ("illegal_instruction", "the kernel divided whole numbers by zero"),
     signal.SIGSYS: ("forbidden_call", "the kernel asked the operating system for something"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """One call: seconds of the wall clock until it was answered."""
-
-    wall_s: float
 
 
 class KernelProcess:
@@ -123,14 +115,13 @@ class KernelProcess:
         """CPU seconds of all of its threads so far, as the operating system counts them."""
         return time.clock_gettime_ns(self._clock) * 1e-9
 
-    def call(self, stage: Stage, timeout_s: float) -> Called | Failed:
-        """Call the kernel once on the arrays as they are placed."""
+    def call(self, stage: Stage, timeout_s: float) -> Failed | None:
+        """Call the kernel once on the arrays as they are placed; None once it has returned."""
         nonce = secrets.randbits(64)
         slots, shifts = [0] * MAX_ARGUMENTS, [0] * MAX_ARGUMENTS
         for i, place in enumerate(self.arrays.places):
             slots[i], shifts[i] = place.slot, place.shift
         message = _COMMAND.pack(nonce, *slots, *shifts)
-        started = time.perf_counter()
         try:
             os.write(self._commands, message)
         except BrokenPipeError:
@@ -138,14 +129,11 @@ class KernelProcess:
         if not self._poll.poll(timeout_s * 1000):
             return Failed(stage, "timeout", f"the kernel was stopped after {timeout_s:g} s.")
         reply = os.read(self._replies, _REPLY.size)
-        wall_s = time.perf_counter() - started
         if not reply:
             return self._ended(stage)
         if len(reply) != _REPLY.size or _REPLY.unpack(reply)[0] != nonce:
             return Failed(stage, "no_result", "the kernel wrote into its evaluator's pipe.")
-        if _REPLY.unpack(reply)[1]:
-            return self._fault(stage, reply)
-        return Called(wall_s)
+        return self._fault(stage, reply) if _REPLY.unpack(reply)[1] else None
 
     def _fault(self, stage: Stage, reply: bytes) -> Failed:
         _, number, call, pc, argument, offset = _REPLY.unpack(reply)

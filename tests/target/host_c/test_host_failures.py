@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
+from tilewright.core.records import (
+    Artifact,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+    Verdict,
+)
 from tilewright.core.roles import Builder, Checker, Runner
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.native.evaluator import NativeRunner
 from tilewright.targets.host_c import create_target
 
 pytestmark = pytest.mark.skipif(
@@ -68,6 +78,24 @@ def test_nothing_may_run_before_the_kernel_is_called(evaluator: Evaluator) -> No
     assert isinstance(outcome, Failed)
     assert (outcome.stage, outcome.kind) == ("build", "link_error")
     assert "before it is called" in outcome.log
+
+
+def test_without_its_baseline_nothing_is_measured(evaluator: Evaluator) -> None:
+    """Else a kernel would be timed against itself, and said to be as fast as the start."""
+    builder, _, runner = evaluator
+    assert isinstance(runner, NativeRunner)
+    alone = NativeRunner(replace(runner._evaluation, start="void kernel"))
+    built = builder.build(Candidate(KERNEL.format("")))
+    assert isinstance(built, Artifact)
+    failed = alone.measure(built, Verdict(()), None)
+    assert isinstance(failed, Failed)
+    assert (failed.stage, failed.kind) == ("measure", "compile_error")
+    assert "the starting kernel" in failed.log
+
+
+def test_a_row_of_one_element_builds() -> None:
+    task = create_target().open("attention-8x1", {})
+    assert isinstance(task.evaluator[0].build(Candidate(task.start)), Artifact)
 
 
 def test_the_run_goes_on(evaluator: Evaluator) -> None:

@@ -10,6 +10,7 @@ from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Command, Kernel, statements
 from tilewright.proposers.loops.parse import UnsupportedError, parse
 from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.registers import shared
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 COMMANDS = (
@@ -75,6 +76,7 @@ def test_copies_have_registers_of_their_own_and_share_equal_loads() -> None:
         ("j += 4", "j += 2", "same elements"),
         ("  setup(&s);\n", "  setup(&s);\n  clear(2);\n", "used elsewhere"),
         ("int32_t C", "int8_t C", "does not write rows"),
+        ("      clear(0);\n", "      setup(&s);\n      clear(0);\n", "setup in the loop"),
     ],
 )
 def test_what_cannot_be_shown_is_not_jammed(old: str, new: str, why: str) -> None:
@@ -107,6 +109,23 @@ void kernel(const int32_t C[16][16], int32_t D[16][16], int32_t E[16][16]) {
         *("fetch", "put", "put"),
         *("fetch", "put", "put"),
     ]
+
+
+@pytest.mark.parametrize("between", ["at = at + 4;", "setup(&s);"])
+def test_a_load_is_not_shared_when_its_place_or_the_setup_may_have_changed(between: str) -> None:
+    body = f"""\
+void kernel(const int32_t C[16][16], int32_t D[16][16], int32_t E[16][16]) {{
+  int at = 0;
+  fetch(0, &C[at][0], 64);
+  {between}
+  fetch(1, &C[at][0], 64);
+  put(0, &D[0][0], 64);
+  put(1, &E[0][0], 64);
+}}
+"""
+    assert len(commands(shared(read(body)), "fetch")) == 2
+    without = body.replace(f"  {between}\n", "")
+    assert len(commands(shared(read(without)), "fetch")) == 1
 
 
 def test_commands_are_not_vectorised_and_unknown_ones_refused() -> None:

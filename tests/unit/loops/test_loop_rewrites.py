@@ -160,6 +160,10 @@ def test_a_loop_without_constant_quotients_has_no_reciprocal() -> None:
         ("void kernel(float X[4]) {\n\n  X[0] = sinf(X[1]);\n}", 3),
         ("static float f(float x) { return x; }\nvoid kernel(float X[4]) {}", 1),
         ("void kernel(float X[4]) { static int n; }", 1),
+        ("void kernel(float X[010]) {}", 1),
+        ("void kernel(float X[4]) {\n  X[0x2] = 0.0f;\n}", 2),
+        ("void kernel(float X[4]) {\n  for (int i = 0, j = 1; i < 4; i++) X[i] = j;\n}", 2),
+        ("typedef float vf __attribute__((vector_size(4 * 8)));\nvoid kernel(float X[4]) {}", 1),
         ("", 1),
         ("int x = {", 1),
     ],
@@ -177,6 +181,18 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse(text)
     except UnsupportedError:
         return
+
+
+def test_a_negated_negative_is_no_decrement() -> None:
+    source = "void kernel(float X[4]) { for (int i = 0; i < 4; i++) X[i] = -(-X[i]); }"
+    kernel = parse(source)
+    assert "--" not in emit(kernel)
+    assert parse(emit(kernel)) == kernel
+
+
+def test_vectors_have_a_power_of_two_of_lanes() -> None:
+    with pytest.raises(NotApplicableError, match="power of two"):
+        vectorise(parse(SOFTMAX), 1, 3)
 
 
 def test_steps_are_texts() -> None:

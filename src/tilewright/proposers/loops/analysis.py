@@ -140,7 +140,7 @@ def coefficient(expr: Expr, variable: str) -> int:
         return 0
     if isinstance(expr, Binary) and expr.operator == "*":
         for number, other in ((expr.left, expr.right), (expr.right, expr.left)):
-            if isinstance(number, Number):
+            if isinstance(number, Number) and number.text.isdigit():
                 return int(number.text) * coefficient(other, variable)
     raise NotApplicableError("a subscript is not linear")
 

@@ -83,7 +83,8 @@ def text_of(expr: Expr, least: int = 0) -> str:
     if isinstance(expr, Load):
         return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"
     if isinstance(expr, Negative):
-        return f"-{text_of(expr.value, 3)}"
+        text = text_of(expr.value, 3)
+        return f"-({text})" if text.startswith("-") else f"-{text}"  # -- would be a decrement
     if isinstance(expr, Call):
         return f"{expr.function}({', '.join(text_of(a) for a in expr.arguments)})"
     assert isinstance(expr, Binary)

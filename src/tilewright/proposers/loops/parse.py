@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -34,6 +35,11 @@ from tilewright.proposers.loops.ir import (
 
 _TYPES: dict[str, Type] = {"int": "int", "float": "float", "vf": "vector"}
 _SIZES = ("float", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t")
+_NUMBER = re.compile(
+    r"0|[1-9]\d*"  # not octal, hexadecimal or with a suffix: whole numbers mean what they say
+    r"|(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?"
+)
+_VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 
 
@@ -124,6 +130,8 @@ class _Reader:
         first = _field(node, "initializer")
         if first.type != "declaration" or _text(_field(first, "type")) != "int":
             raise UnsupportedError(node, "only loops that declare an int are known")
+        if len(first.children_by_field_name("declarator")) != 1:
+            raise UnsupportedError(node, "only loops that declare one variable are known")
         declared = _field(first, "declarator")
         name = _text(_field(declared, "declarator"))
         condition, update = _field(node, "condition"), _field(node, "update")
@@ -154,9 +162,12 @@ def _field(node: Node, name: str) -> Node:
 def _lanes(node: Node) -> int:
     """Of the type of float vectors, as this package writes it."""
     text = _text(node)
-    if "vector_size(" not in text or " vf " not in text:
+    if "vector_size" not in text or " vf " not in text:
         return 0
-    return int(text.partition("vector_size(")[2].partition(")")[0]) // 4
+    size = _VECTOR_SIZE.search(text)
+    if size is None:
+        raise UnsupportedError(node, "the size of the vector type vf is no whole number")
+    return int(size.group(1)) // 4
 
 
 def _function_name(node: Node) -> str:
@@ -234,10 +245,10 @@ def _step(update: Node, name: str) -> int:
 
 
 def _constant(node: Node) -> int:
-    try:
-        return int(_text(node))
-    except ValueError:
-        raise UnsupportedError(node, f"{_text(node)!r} is no whole number") from None
+    number = re.fullmatch(r"-?(?:0|[1-9]\d*)", _text(node))
+    if number is None:
+        raise UnsupportedError(node, f"{_text(node)!r} is no whole decimal number")
+    return int(number.group())
 
 
 def _expression(node: Node) -> Expr:
@@ -245,7 +256,7 @@ def _expression(node: Node) -> Expr:
         return _expression(node.named_children[0])
     if node.type == "identifier":
         return Var(_text(node))
-    if node.type == "number_literal":
+    if node.type == "number_literal" and _NUMBER.fullmatch(_text(node)):
         return Number(_text(node))
     if node.type == "subscript_expression":
         return Element(*_subscripts(node))

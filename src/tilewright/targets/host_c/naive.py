@@ -67,13 +67,14 @@ def _rmsnorm(rows: int, columns: int) -> str:
 
 
 def _attention(rows: int, columns: int) -> str:
+    scale = f"{1 / math.sqrt(columns):.9g}" if columns > 1 else "1.0"
     return f"""\
   float scores[{rows}];
   for (int i = 0; i < {rows}; i++) {{
     for (int j = 0; j < {rows}; j++) {{
       float dot = 0.0f;
       for (int d = 0; d < {columns}; d++) dot += Q[i][d] * K[j][d];
-      scores[j] = dot * {1 / math.sqrt(columns):.9g}f;
+      scores[j] = dot * {scale}f;
     }}
     float most = scores[0];
     for (int j = 0; j < {rows}; j++) most = fmaxf(most, scores[j]);

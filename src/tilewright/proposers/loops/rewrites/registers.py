@@ -25,7 +25,6 @@ from tilewright.proposers.loops.ir import (
     Kernel,
     Number,
     Statement,
-    Var,
     statements,
 )
 
@@ -35,12 +34,18 @@ _WRITES = ("register_write", "register_update")
 
 
 def require_private(kernel: Kernel, loop: For) -> None:
-    """Raise unless each register of the loop is written first in its body, and unused elsewhere."""
+    """Raise unless each register of the loop is written first in its body, and unused elsewhere.
+
+    A command that names no register may concern them all, as a configuration does.
+    """
     inside = [*_used(loop.body)]
     if not inside:
         return
     if not kernel.registers:
         raise NotApplicableError("registers have different shapes")
+    for statement in statements(loop.body):
+        if isinstance(statement, Command) and not _names_registers(statement):
+            raise NotApplicableError(f"{statement.name} in the loop may concern all registers")
     seen: set[int] = set()
     for number, role in inside:
         if number not in seen and role != "register_write":
@@ -93,9 +98,9 @@ def _without_repeats(
                 loaded = {k: n for k, n in loaded.items() if n != number}
                 if writers[number] == 1:
                     loaded[key] = number
-            elif "dram_write" in statement.roles:
+            elif "dram_write" in statement.roles or not _names_registers(statement):
                 loaded.clear()
-        elif isinstance(statement, Assign) and not isinstance(statement.target, Var):
+        elif isinstance(statement, Assign):  # of what is loaded, or of where
             loaded.clear()
         kept.append(statement)
     return tuple(kept)
@@ -105,6 +110,10 @@ def _is_load(command: Command) -> bool:
     """Whether all it does is to fill one register from memory."""
     registers = [role for role in command.roles if role.startswith("register")]
     return registers == ["register_write"] == [command.roles[0]] and "dram_read" in command.roles
+
+
+def _names_registers(command: Command) -> bool:
+    return any(role.startswith("register") for role in command.roles)
 
 
 def _used(body: tuple[Statement, ...]) -> Iterator[tuple[int, str]]:

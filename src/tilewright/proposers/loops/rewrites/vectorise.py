@@ -65,6 +65,8 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     loop = loops(kernel)[number]
     if loop.step != 1 or loop.trips < lanes or kernel.lanes not in (0, lanes):
         raise NotApplicableError("the loop has other steps, or too few")
+    if lanes & (lanes - 1):
+        raise NotApplicableError(f"{lanes} lanes are no power of two")
     types = visible_types(kernel, number)
     own = declared_in(loop.body)
     plain = all(p.type == "float" for p in kernel.parameters)
