@@ -62,7 +62,8 @@ def bars(runs: Sequence[Run]) -> list[str]:
         return ["af-ds: no finished runs yet"]
     row = found[0]
     each = speedups(latest(runs), "af-ds", row.trials, "default")
-    many = max((run["trials"] for run in runs if run["arm"] == "default"), default=0)
+    finals = {run["trials"] for run in latest(runs) if run["arm"] == "default"}
+    many = " or ".join(map(str, sorted(finals)))
     text = ", ".join(f"{name} {value:.3f}" for name, value in each.items())
     lines = [
         f"af-ds after {row.trials} trials over default after {many}: {row.speedup or 0:.3f} "

@@ -19,7 +19,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from comparison_table import Run, table
@@ -86,10 +86,17 @@ def one_run(
 
 
 def read_runs(file: Path) -> list[Run]:
-    """All finished runs of a folder."""
-    if not file.exists():
-        return []
-    return [Run(**json.loads(line)) for line in file.read_text().splitlines() if line]
+    """All finished runs of a folder; a line that a killed call left half written is none."""
+    runs = []
+    for line in file.read_text().splitlines() if file.exists() else []:
+        with suppress(json.JSONDecodeError):
+            runs.append(Run(**json.loads(line)))
+    return runs
+
+
+def _ends_half_way(file: Path) -> bool:
+    data = file.read_bytes()
+    return bool(data) and not data.endswith(b"\n")
 
 
 def main() -> None:
@@ -127,7 +134,7 @@ def main() -> None:
                 run = one_run(workload, target, arm, arguments.trials, seed, arguments.mock)
                 longest = max(longest, time.monotonic() - begun)
                 with file.open("a") as lines:
-                    lines.write(json.dumps(vars(run)) + "\n")
+                    lines.write("\n" * _ends_half_way(file) + json.dumps(vars(run)) + "\n")
                 done.append(run)
                 print(f"{workload} {arm} seed {seed}: {run.summary()}", flush=True)
     report(arguments.folder, done, target, arguments.mock)

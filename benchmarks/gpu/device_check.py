@@ -78,7 +78,14 @@ def correctness(target: TuningTarget, workloads: list[str], seconds: float) -> d
         wrong += found.failure is not None
         rows[identifier] = {"failure": found.failure, "seconds": found.seconds, "log": found.log}
         print(f"{identifier:<4} {found.failure or 'correct'} {found.log[-200:]}", flush=True)
-    return {"device": target.device.name, "ok": wrong == 0, "checked": len(rows), "rows": rows}
+    return {
+        "device": target.device.name,
+        "ok": wrong == 0,
+        "checked": len(rows),
+        "asked": len(workloads),
+        "log": f"{wrong} of {len(rows)} checked",
+        "rows": rows,
+    }
 
 
 def main() -> int:
@@ -100,7 +107,9 @@ def main() -> int:
     )
     arguments.folder.mkdir(parents=True, exist_ok=True)
     (arguments.folder / f"{arguments.step}.json").write_text(json.dumps(found, indent=1))
-    print(arguments.step, "ok" if found["ok"] else f"FAILED: {found.get('log', '')}")
+    amount = f" on {found['checked']} of {found['asked']} workloads" if "checked" in found else ""
+    verdict = "ok" if found["ok"] else f"FAILED: {found['log']}"
+    print(f"{arguments.step} {verdict}{amount}")
     return 0 if found["ok"] else 1
 
 

@@ -19,10 +19,15 @@ out=$(realpath "$2")
 shift $(($# < 3 ? $# : 3))
 site=${SITE:-/tmp/tilewright-site} python=${PYTHON:-python3}
 exec > >(tee -a "$out/log.txt") 2>&1
-left() { echo $((seconds - SECONDS)); }
+# At least one second: to timeout, 0 means for ever.
+left() { local n=$((seconds - SECONDS)); echo $((n > 0 ? n : 1)); }
 SECONDS=0
 
 if [ ! -e "$site/.complete" ]; then
+  case "$part" in
+    *.[0-9]of[0-9] | *.[0-9]of[0-9][0-9] | *.[0-9][0-9]of[0-9][0-9]) ;;
+    *) echo "$part is no part of a pack: expected a name like site.tar.xz.1of2"; exit 2 ;;
+  esac
   mkdir -p "$site.parts" "$site"
   cp "$part" "$site.parts/" || exit 1
   count=${part##*of}

@@ -171,7 +171,9 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
     table.add_row("trials", f"{count}, of which {result.measured} measured now")
     if failed:
         table.add_row("failed", failed)
-    if result.winner is None:
+    if not result.trials:
+        table.add_row("best", "none: no candidate was measured yet")
+    elif result.winner is None:
         table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
     else:
         winner = result.winner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -173,8 +174,10 @@ def _trials(text: str) -> tuple[int, ...]:
     counts = []
     for part in text.split(","):
         word = part.strip()
-        if not (word.isascii() and word.isdigit() and int(word) > 0):
-            raise InputError(f"--trials {text}: {word!r} must be a positive whole number.")
+        if not re.fullmatch(r"0*[1-9][0-9]{0,8}", word):
+            raise InputError(
+                f"--trials {text}: {word!r} must be a positive whole number below a billion."
+            )
         counts.append(int(word))
     if len(counts) == 1:
         counts.append(max(1, counts[0] // 10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
     sizes = []
     for name, word in zip(names, words, strict=False):
         least = 0 if name == "PADDING" else 1
-        value = int(word) if word.lstrip("-").isascii() and word.lstrip("-").isdigit() else None
+        value = int(word) if re.fullmatch(r"-?[0-9]{1,18}", word) else None
         if value is None or value < least:
             expected = "a whole number of 0 or more" if least == 0 else "a positive whole number"
             raise InputError(f"{kind}: {name} = {word!r} must be {expected}.")

@@ -65,6 +65,7 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
 def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, Any]]) -> bool:
     """Whether every arm of the group was confirmed beside all the others."""
     sessions: dict[str, set[str]] = {}
+    looked_at = {str(checkpoint) for checkpoint in group.checkpoints}
     for run in runs:
         same = (run["workload"], run["seed"], run["threads"], run["target"]) == (
             group.program.name,
@@ -72,7 +73,9 @@ def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, 
             target.threads,
             target.text,
         )
-        if same and run["trials"] >= group.budgets.get(run["arm"], 0):
+        budget = group.budgets.get(run["arm"], 0)
+        missing = {c for c in looked_at - {*run["confirmed"]} if int(c) <= budget}
+        if same and run["trials"] >= budget and not (missing and run["confirmed"]):
             sessions.setdefault(run["session"], set()).add(run["arm"])
     return any(set(group.budgets) <= arms for arms in sessions.values())
 
@@ -193,8 +196,11 @@ def _confirm(
         for n, trial in enumerate(wanted.values()):
             libraries.append(Path(name) / f"{n}.so")
             build_trace(module, trial.trace, target.target, libraries[-1])
-        samples = runner.interleave(libraries, ROUNDS, group.seed + 1, kind) if wanted else []
-    if not samples:
+        slowest_s = max(map(_seconds, wanted.values()), default=0.0)
+        samples = (
+            runner.interleave(libraries, ROUNDS, group.seed + 1, kind, slowest_s) if wanted else []
+        )
+    if wanted and not samples:
         raise InternalError(f"{group.name(target)}: the best kernels fail when measured again.")
     by_key = dict(zip(wanted, samples, strict=False))
     session = uuid.uuid4().hex[:8]
@@ -209,7 +215,7 @@ def _confirm(
         "flops": workload.flops,
         "load_average": os.getloadavg()[0],
         "reference": None
-        if kind is None
+        if kind is None or len(samples) <= len(wanted)
         else {"name": reference_name(kind), "samples": samples[len(wanted)]},
     }
     return [

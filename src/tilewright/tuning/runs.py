@@ -37,11 +37,13 @@ from tilewright.tuning.winner import Winner, finish
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found. `winner` is None if every candidate failed."""
+    """What a run found. `winner` is None if every candidate failed.
+
+    `ledger` says what the time of this session went into.
+    """
 
     record: TuningRecord
     trials: list[Trial]
-    flops: int
     ledger: Ledger
     measured: int
     winner: Winner | None
@@ -135,6 +137,8 @@ def _tune(
         stopped = interrupted()
         wall_s = search.ledger.wall_s if tuning.measured else spent.wall_s
         storage.end(record.id, "interrupted" if stopped else "finished", wall_s)
+        if tuning.measured:  # its other entries are of this session as well
+            search.ledger.wall_s -= spent.wall_s
         winner: Winner | None = None
         files: list[Path] = []
         about: dict[str, object] = {
@@ -143,13 +147,13 @@ def _tune(
             "method": dict(record.settings),
             "versions": dict(record.versions),
             "trials": len(tuning.trials),
+            "wall_s": wall_s,
         }
         if tuning.best is not None:
             winner, files, about = finish(search, tuning.trials, runner, output, about)
     return TuneResult(
         record=record,
         trials=tuning.trials,
-        flops=search.anatomy.workload.flops,
         ledger=search.ledger,
         measured=tuning.measured,
         winner=winner,

@@ -64,12 +64,13 @@ def finish(
                 build_trace(search.module, trial.trace, search.target.target, libraries[-1])
             )
         kind = None if search.target.is_gpu else reference_kind(search.anatomy.workload)
-        samples = runner.interleave(libraries, ROUNDS, seed=1, reference=kind)
+        slowest_s = max(trial.seconds or 0.0 for trial in finalists)
+        samples = runner.interleave(libraries, ROUNDS, 1, kind, slowest_s)
         if not samples:
             raise InternalError("the best candidates fail when they are measured again.")
         best = min(range(len(finalists)), key=lambda n: float(np.median(samples[n])))
         winner = Winner(finalists[best], samples[best])
-        if kind is not None:
+        if kind is not None and len(samples) > len(finalists):
             winner = Winner(
                 finalists[best],
                 samples[best],

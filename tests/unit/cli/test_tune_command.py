@@ -13,6 +13,12 @@ pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
 if shutil.which("g++") is None and shutil.which("clang++") is None:
     pytest.skip("needs a C++ compiler to link kernels", allow_module_level=True)
 
+from tilewright.cli.tune import _show
+from tilewright.cli.tune_progress import TuneProgress
+from tilewright.core.tuning_records import TuningRecord
+from tilewright.tuner.tvm.trials import Ledger
+from tilewright.tuning.runs import TuneResult
+
 
 def test_a_run_is_shown_and_written(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -27,6 +33,15 @@ def test_a_run_is_shown_and_written(
     facts = json.loads(Path("out.json").read_text())
     assert facts == json.loads(Path("tuned-matmul-16x16x16/result.json").read_text())
     assert facts["trials"] == 3
+
+
+def test_a_run_stopped_before_its_first_candidate_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = TuningRecord("abc", "same", "M0", "family", (2, 2), "cpu", {}, {})
+    result = TuneResult(record, [], Ledger(), 0, None, [], {}, interrupted=True)
+    _show(result, TuneProgress(1, 1, 0.0), Path("out"))
+    assert "no candidate was measured yet" in capsys.readouterr().out
 
 
 def test_a_function_that_cannot_be_tiled_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -106,6 +106,15 @@ def test_run_sh_without_arguments_says_how_to_call_it() -> None:
     assert "run.sh PART OUT" in done.stdout
 
 
+def test_a_file_that_is_no_part_of_a_pack_is_refused(tmp_path: Path) -> None:
+    command = ["bash", FOLDER / "run.sh", tmp_path / "site.tar.xz", tmp_path / "out"]
+    environment = {**os.environ, "SITE": str(tmp_path / "site")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is no part of a pack" in done.stdout
+    assert not (tmp_path / "site").exists()
+
+
 @pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi", "xgboost-cpu"])
 def test_the_pack_has_each_package_once_at_a_pinned_version(name: str) -> None:
     lines = [line for line in load("pack").requirements() if line.split("==")[0] == name]

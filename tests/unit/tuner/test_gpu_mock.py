@@ -31,9 +31,13 @@ def test_a_mock_comparison_says_so_everywhere_and_goes_on_where_it_stopped(
     assert len(run["seconds"]) == 8
     assert all(seconds > 0 for seconds in run["seconds"])
     assert "(mock)" in capsys.readouterr().out
+    half = '{"workload": "M0", "arm'
+    with (tmp_path / "runs.jsonl").open("a") as lines:
+        lines.write(half)
     compare(monkeypatch, tmp_path, *options[:-1], "af-ds", "random")
-    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert [again["arm"] for again in runs] == ["af-ds", "random"]
+    first, killed, second = (tmp_path / "runs.jsonl").read_text().splitlines()
+    assert killed == half
+    assert [json.loads(line)["arm"] for line in (first, second)] == ["af-ds", "random"]
     table = (tmp_path / "table.txt").read_text()
     assert "mock (analytical time model with noise, nothing was measured)" in table
 

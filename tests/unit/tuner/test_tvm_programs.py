@@ -158,6 +158,16 @@ def test_the_oracle_agrees_with_numpy() -> None:
     assert wanted.output == 2
 
 
+def test_the_oracle_follows_an_output_written_in_another_order() -> None:
+    import tvm
+
+    text = matmul(8, 6, 5).function.script().replace("C[v_i, v_j]", "C[v_j, v_i]")
+    turned = tvm.script.from_source(text.replace("C: T.Buffer((8, 6)", "C: T.Buffer((6, 8)"))
+    wanted = expectation(turned, seed=0)
+    a, b, _ = wanted.arguments
+    assert np.allclose(wanted.expected, (a.astype(np.float64) @ b.astype(np.float64)).T)
+
+
 def test_the_oracle_pads_with_zeros() -> None:
     wanted = expectation(conv2d(1, 1, 3, 3, 1, 3, 1, 1).function, seed=0)
     image, kernel, _ = (np.asarray(a, np.float64)[0, 0] for a in wanted.arguments)

@@ -136,7 +136,10 @@ def _run(block: Any, buffers: dict[Any, Array], kind: type) -> None:
         assign(store, grid)
         return
     assign(block.init, grid)
-    if (operands := _product(store)) is not None:
+    # The contraction is in the order of the axes: it must fill the whole buffer in that order.
+    in_order = all(i.same_as(v) for i, v in zip(store.indices, spatial, strict=False))
+    whole = buffers[out].shape == shape and in_order
+    if whole and (operands := _product(store)) is not None:
         summed = _contract(operands, spatial, reduced, domain, buffers)
         if summed is not None:
             buffers[out] += summed.reshape(buffers[out].shape)

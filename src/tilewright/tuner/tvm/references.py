@@ -21,8 +21,9 @@ Arrays = list[np.ndarray[Any, Any]]
 def reference_kind(workload: TensorWorkload) -> str | None:
     """Which library call computes this workload, as text for `reference_call`; None if none does.
 
-    Recognised by accesses, not by name: a matrix product over the last two loops, a pointwise or a
-    general NCHW convolution.
+    Recognised by the reduction's accesses, not by name: a matrix product over the last two loops, a
+    pointwise or a general NCHW convolution. Other stages are not looked at: whether the call gives
+    the task's result is seen when it is measured.
     """
     if len(workload.inputs) != 2 or workload.spatial not in (2, 4):
         return None
@@ -63,7 +64,6 @@ def reference_call(kind: str, arrays: Arrays) -> Callable[[], Any]:
         return lambda: np.matmul(weights, image, out=result)
     import torch
 
-    torch.set_num_threads(max(torch.get_num_threads(), 1))
     image, weights = torch.from_numpy(first), torch.from_numpy(second)
     stride, height, kernel = settings["stride"], first.shape[2], second.shape[2]
     padding = ((settings["rows"] - 1) * stride + kernel - height + 1) // 2

@@ -21,7 +21,11 @@ _SNIPPET = '''"""Runs the tuned kernel {name} on arrays of your own. Needs apach
 {note}
 """
 
+import os
 from pathlib import Path
+
+# As many threads as it was measured with, unless told otherwise; TVM reads it when it is loaded.
+os.environ.setdefault("TVM_NUM_THREADS", "{threads}")
 
 import numpy as np
 import tvm
@@ -167,6 +171,7 @@ def _snippet(function: Any, name: str, gpu: bool, facts: Mapping[str, object]) -
     inputs = [shape[0] for n, shape in enumerate(shapes) if n != position]
     return _SNIPPET.format(
         name=name,
+        threads=facts.get("threads", 1),
         output=shapes[position][0],
         inputs=", ".join(inputs),
         note=str(facts.get("sentence", "")),

@@ -103,19 +103,31 @@ class Runner:
             },
             self.rules.timeout_s,
         )
+        if answer.get("failure") == "run" and self._device != "cpu":
+            # An illegal access spoils the CUDA context: all that follow would fail in it.
+            self.close()
         if "failure" in answer:
             return Measurement(failure=answer["failure"], log=answer["log"])
         return Measurement(tuple(answer["samples"]), int(answer["calls"]))
 
     def interleave(
-        self, libraries: Sequence[Path], rounds: int, seed: int, reference: str | None = None
+        self,
+        libraries: Sequence[Path],
+        rounds: int,
+        seed: int,
+        reference: str | None = None,
+        slowest_s: float = 0.0,
     ) -> list[tuple[float, ...]]:
         """Samples of each candidate (and last of the reference) from interleaved rounds.
 
-        A process of its own measures them, with fresh arguments. Empty if any of them failed.
+        A process of its own measures them, with fresh arguments. `slowest_s`, the longest of the
+        candidates' times, gives slow ones the time that their rounds need. Empty if any candidate
+        failed; without samples of the reference if it does not give the task's result.
         """
         self.close()
         count = len(libraries) + (reference is not None)
+        # A sample is at least one call, and may take twice as long as it was to last.
+        rounds_s = 2 * rounds * count * max(self.rules.sample_s, slowest_s)
         answer = self._ask(
             {
                 "kind": "interleave",
@@ -125,7 +137,7 @@ class Runner:
                 "seed": seed,
                 "sample_s": self.rules.sample_s,
             },
-            self.rules.timeout_s * count,
+            self.rules.timeout_s * count + rounds_s,
         )
         return [tuple(samples) for samples in answer.get("samples", [])]
 

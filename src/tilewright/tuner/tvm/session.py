@@ -84,7 +84,8 @@ class Tuning:
         return self._spent_s + time.perf_counter() - self._started
 
     def _exhausted(self) -> bool:
-        seconds = self._budget.seconds
+        # Being told again what is known must not end a run before it has its best again.
+        seconds = self._budget.seconds if self._spent is None else None
         over = seconds is not None and self._elapsed_s() >= seconds
         return over or len(self.trials) >= self._budget.trials
 
@@ -92,6 +93,8 @@ class Tuning:
         proposals = self.search.strategy.ask()[: self._budget.trials - len(self.trials)]
         if not proposals:
             return False
+        if any(proposal.key not in self._known for proposal in proposals):
+            self._go_on()
         builds = [self._build(proposal) for proposal in proposals]
         if self._build_ahead:
             ahead = [p for p in self.search.strategy.upcoming() if p.key not in self._building]
@@ -100,10 +103,15 @@ class Tuning:
             self._wait_for(builds)
         results: list[Measurement] = []
         for proposal, build in zip(proposals, builds, strict=True):
-            if stop() or (results and self._exhausted()):
+            if stop() or (self.trials and self._exhausted()):
                 return False
-            results.append(self._measure(proposal, build))
-            self._record(proposal, results[-1])
+            result = self._measure(proposal, build)
+            new = proposal.key not in self._known
+            if new and result.failure == "build" and stop():
+                return False  # Ctrl-C reaches the compiler too: this says nothing of the candidate
+            self.measured += new
+            results.append(result)
+            self._record(proposal, result)
         self.search.strategy.tell(proposals, results)
         return True
 
@@ -122,8 +130,6 @@ class Tuning:
     def _measure(self, proposal: Proposal, build: Future[Built] | None) -> Measurement:
         if (known := self._known.get(proposal.key)) is not None:
             return known
-        self.measured += 1
-        self._go_on()
         if build is None:
             return Measurement(failure="rejected", log="TVM rejects this schedule")
         ledger, started = self.search.ledger, time.perf_counter()
