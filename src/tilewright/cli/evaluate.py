@@ -198,7 +198,7 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     table.add_column(justify="right")
     table.add_column(justify="right", style="dim")
     table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency), "")
-    table.add_row("array utilisation", percent(outcome.utilization), "")
+    table.add_row("utilisation", percent(outcome.utilization), "")
     for name, value in outcome.details.items():
         table.add_row(words(name), number(value), "")
     table.add_section()

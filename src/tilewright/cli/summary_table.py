@@ -107,7 +107,7 @@ def comparison(baselines: Sequence[Baseline], outcome: Measured) -> Table:
 def _comparison(measure: str, *ratios: str) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for heading in (measure, "array utilisation", *ratios):
+    for heading in (measure, "utilisation", *ratios):
         table.add_column(heading, justify="right")
     return table
 

@@ -36,6 +36,8 @@ REGISTERED = {
 """Names shown by `tilewright workloads`; any other positive sizes of the patterns work too."""
 
 MAX_ARRAY_BYTES = 256 << 20
+MAX_TERMS = 1 << 20
+"""Of a sum: behind it, errors of float32 that no kernel could avoid are over 6 %."""
 EPSILON = 1e-5
 """Added to a variance or mean square before its root, as usual for normalisations."""
 
@@ -112,13 +114,25 @@ def parse_shape(spec: str) -> Shape:
             f"numbers, for example {next(n for n in REGISTERED if n.startswith(kind))}."
         )
     shape = Shape(kind, tuple(int(size) for size in match.groups()))
-    array_bytes = 4 * sum(math.prod(a.shape) for a in shape.arguments)
-    if array_bytes > MAX_ARRAY_BYTES:
-        raise WorkloadError(
-            f"workload {spec!r} needs {array_bytes >> 20} MiB of arrays: at most "
-            f"{MAX_ARRAY_BYTES >> 20} MiB are mapped for a kernel, so choose smaller sizes."
-        )
+    _check_size(spec, shape)
     return shape
+
+
+def _check_size(spec: str, shape: Shape) -> None:
+    attention = shape.kind == "attention"
+    elements = sum(math.prod(a.shape) for a in shape.arguments)
+    elements += shape.sizes[0] ** 2 if attention else 0  # the scores, which the reference holds
+    if 4 * elements > MAX_ARRAY_BYTES:
+        raise WorkloadError(
+            f"workload {spec!r} needs {elements >> 18} MiB of arrays{' and scores' * attention}: "
+            f"at most {MAX_ARRAY_BYTES >> 20} MiB are there for them, so choose smaller sizes."
+        )
+    terms = max(shape.sizes) if attention else shape.reduction
+    if terms > MAX_TERMS:
+        raise WorkloadError(
+            f"workload {spec!r} has sums of {terms} terms: of more than {MAX_TERMS}, float32 "
+            "results cannot be told from wrong ones, so choose smaller sizes."
+        )
 
 
 def output_bytes(workload: Workload) -> int:
