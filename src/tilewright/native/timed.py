@@ -1,4 +1,4 @@
-"""Timed calls: a candidate against the baseline, on fresh values and addresses each time.
+"""Timed calls: a candidate against the baseline, on values and addresses that change each time.
 
 The clock is the operating system's count of CPU time of the kernel's process, read outside it. All
 that the process uses between two calls is part of the call before: work that is put off until after
@@ -73,7 +73,7 @@ class TimedKernel:
         return self._clock_s - before
 
     def _fresh(self) -> Case:
-        """The case's values at other positions: no call sees an array that another one saw.
+        """The case's values, each array rotated by a distance of its own.
 
         They are written by this core just before the call: warm, as a producer would leave them.
         """
