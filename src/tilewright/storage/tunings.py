@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import Row, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from tilewright.core.errors import UnknownNameError
 from tilewright.core.tuning_records import KnownTile, TunedTrial, TuningRecord, TuningStatus
 from tilewright.storage.database import Database
 from tilewright.storage.schema import tuning_trials, tunings
@@ -41,22 +40,6 @@ class SqlTunings:
         with self._database.read() as connection:
             row = connection.execute(wanted.order_by(tunings.c.number.desc()).limit(1)).first()
         return _record(row) if row is not None else None
-
-    def find(self, name: str) -> TuningRecord:
-        """The run with this id or its first characters; `UnknownNameError` if there is none."""
-        wanted = select(tunings).where(tunings.c.id.startswith(name, autoescape=True))
-        with self._database.read() as connection:
-            rows = connection.execute(wanted).all()
-            if len(rows) != 1:
-                known = [row.id for row in connection.execute(select(tunings.c.id))]
-                raise UnknownNameError("tuning run", name, known)
-        return _record(rows[0])
-
-    def runs(self) -> list[TuningRecord]:
-        """All runs, oldest first."""
-        with self._database.read() as connection:
-            rows = connection.execute(select(tunings).order_by(tunings.c.number)).all()
-        return [_record(row) for row in rows]
 
     def add(self, run_id: str, trials: Sequence[TunedTrial]) -> None:
         """Append trials; one whose key is there already is left as it was."""

@@ -194,6 +194,25 @@ def test_functions_that_cannot_be_tiled_are_refused(
         read()
 
 
+def test_arguments_that_numpy_cannot_stand_for_are_refused() -> None:
+    import tvm
+
+    text = matmul(8, 6, 5).function.script()
+    number = tvm.script.from_source(text.replace('"float32")):', '"float32"), n: T.int32):'))
+    with pytest.raises(WorkloadError, match="takes the number n besides buffers"):
+        analyse(number, "mine")
+    brain = tvm.script.from_source(
+        text.replace('"float32"', '"bfloat16"').replace("T.float32", "T.bfloat16")
+    )
+    with pytest.raises(WorkloadError, match="A as bfloat16, which numpy does not have"):
+        analyse(brain, "mine")
+
+
+def test_sizes_beyond_the_memory_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="this machine has"):
+        expectation(matmul(1 << 20, 1 << 20, 1 << 20).function, seed=0)
+
+
 def test_a_kernel_larger_than_its_input_is_refused() -> None:
     with pytest.raises(WorkloadError, match="does not fit"):
         conv2d(1, 1, 4, 4, 1, 7)

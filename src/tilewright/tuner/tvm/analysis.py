@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilewright.core.errors import WorkloadError
 from tilewright.tuner.workload import Access, Loop, LoopKind, TensorWorkload
 
@@ -29,6 +31,7 @@ class Anatomy:
 
 def analyse(function: Any, name: str) -> Anatomy:
     """The anatomy of an unscheduled PrimFunc; `WorkloadError` where the rules cannot tile it."""
+    _check_parameters(function, name)
     blocks = list(_blocks(function.body))
     reductions = [found for found in blocks if found.reduces]
     if len(reductions) != 1:
@@ -58,6 +61,24 @@ def analyse(function: Any, name: str) -> Anatomy:
         padded=padded,
     )
     return Anatomy(workload, str(anchor.block.name_hint), tuple(order))
+
+
+def _check_parameters(function: Any, name: str) -> None:
+    for parameter in function.params:
+        if not hasattr(parameter, "shape"):
+            raise WorkloadError(
+                f"{name} takes the number {parameter.name} besides buffers: write it into the "
+                "function as a constant."
+            )
+        try:
+            plain = np.dtype(dtype_of(parameter)).kind in "biuf"
+        except TypeError:
+            plain = False
+        if not plain:
+            raise WorkloadError(
+                f"{name} takes {parameter.name} as {dtype_of(parameter)}, which numpy does not "
+                "have, so results cannot be checked: take a plain float or integer type."
+            )
 
 
 def blocks_of(function: Any) -> list[Any]:

@@ -8,6 +8,7 @@ their definitions, element-wise ones over their whole domain at once, sums of pr
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +20,8 @@ from tilewright.core.errors import WorkloadError
 from tilewright.tuner.tvm.analysis import blocks_of, dtype_of, output_position
 
 Array = np.ndarray[Any, Any]
+# Each argument as it is, in single and in double precision.
+_BYTES_OF_ELEMENT = 4 + 4 + 8
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": np.add,
@@ -70,8 +73,10 @@ class Expectation:
 def expectation(function: Any, seed: int) -> Expectation:
     """Random arguments, uniform in (-1, 1), and the result that they must give.
 
-    `WorkloadError` names an operation that has no numpy counterpart here.
+    `WorkloadError` names an operation that has no numpy counterpart here, or says that this
+    machine's memory cannot hold the buffers.
     """
+    _check_memory(function)
     rng = np.random.default_rng(seed)
     arguments = [_random(parameter, rng) for parameter in function.params]
     output = output_position(function)
@@ -88,6 +93,17 @@ def expectation(function: Any, seed: int) -> Expectation:
     if kind == np.float16:
         bound += 64 * step * scale
     return Expectation(arguments, output, exact, bound)
+
+
+def _check_memory(function: Any) -> None:
+    elements = sum(math.prod(int(d) for d in buffer.shape) for buffer in function.params)
+    needed = elements * _BYTES_OF_ELEMENT
+    present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > present:
+        raise WorkloadError(
+            f"checking results needs about {needed / 1e9:,.0f} GB and this machine has "
+            f"{present / 1e9:,.0f} GB: give smaller sizes."
+        )
 
 
 def evaluate(function: Any, arguments: list[Array], kind: type) -> list[Array]:
