@@ -23,7 +23,7 @@ from tilewright.core.records import (
 from tilewright.native.machine import off_measuring_core, on_measuring_core
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
-from tilewright.native.timed import Timed, TimedKernel, compared, time_against
+from tilewright.native.timed import FreshValues, Timed, TimedKernel, compared, time_against
 from tilewright.native.toolchain import (
     HARNESS,
     Toolchain,
@@ -200,10 +200,9 @@ class NativeRunner:
             images = [artifact.binary]
             if artifact.binary != baseline:
                 images.append(baseline)
+            values = FreshValues(evaluation.cases, case, rng)
             kernels = [
-                TimedKernel(
-                    stack.enter_context(evaluation.started(image, rng)), case, rng, timeout_s
-                )
+                TimedKernel(stack.enter_context(evaluation.started(image, rng)), values, timeout_s)
                 for image in images
             ]
             limit_s = None if limit_latency is None else limit_latency * 1e-9

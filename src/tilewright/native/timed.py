@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.core.records import Failed, Stage
 from tilewright.native.machine import measuring_core
 from tilewright.native.process import KernelProcess
-from tilewright.parts.cases import Case
-from tilewright.parts.inputs import Array
+from tilewright.parts.cases import Case, Cases
 from tilewright.timing import Comparison, TimingPlan, Variant, compare, exclusive, measure_pairs
 
 PROBES = 5
@@ -49,21 +48,43 @@ class CallFailedError(Exception):
         self.failed = failed
 
 
+class FreshValues:
+    """New values for every timed call.
+
+    What a process saw in one call tells it nothing about the values of another: none are a
+    permutation or a multiple of earlier ones. The two processes of a pair cannot talk to each
+    other and may be given the same, which halves what drawing costs.
+    """
+
+    def __init__(self, cases: Cases, case: Case, rng: np.random.Generator) -> None:
+        self._cases = cases
+        self._case = case
+        self._rng = rng
+        self._seen_by: set[KernelProcess] = set()
+
+    def for_call_of(self, process: KernelProcess) -> Case:
+        """A case that this process has not seen."""
+        if not self._seen_by or process in self._seen_by:
+            self._case = self._cases.redrawn(self._case, self._rng)
+            self._seen_by.clear()
+        self._seen_by.add(process)
+        return self._case
+
+
 class TimedKernel:
     """A kernel's process and what its calls are timed on."""
 
-    def __init__(
-        self, process: KernelProcess, case: Case, rng: np.random.Generator, timeout_s: float
-    ) -> None:
+    def __init__(self, process: KernelProcess, values: FreshValues, timeout_s: float) -> None:
         self._process = process
-        self._case = case
-        self._rng = rng
+        self._values = values
         self._timeout_s = timeout_s
         self._clock_s = process.cpu_s()
 
     def call(self, *, check: bool) -> float:
         """Seconds of one call. Raises `CallFailedError`."""
-        case = self._fresh()
+        case = self._values.for_call_of(self._process)
+        # Written by this core just before the call: warm, as a producer would leave them.
+        self._process.arrays.place(case.initial)
         failed = self._process.call("measure", self._timeout_s)
         if failed is None and check:
             failed = compared(self._process, case, "measure")
@@ -71,21 +92,6 @@ class TimedKernel:
             raise CallFailedError(failed)
         before, self._clock_s = self._clock_s, self._process.cpu_s()
         return self._clock_s - before
-
-    def _fresh(self) -> Case:
-        """The case's values, each array rotated by a distance of its own.
-
-        They are written by this core just before the call: warm, as a producer would leave them.
-        """
-        initial = {
-            a.name: self._rolled(self._case.initial[a.name]) for a in self._case.workload.arguments
-        }
-        self._process.arrays.place(initial)
-        return replace(self._case, initial=initial)
-
-    def _rolled(self, array: Array) -> Array:
-        flat = array.reshape(-1)
-        return np.roll(flat, int(self._rng.integers(flat.size))).reshape(array.shape)
 
 
 def time_against(

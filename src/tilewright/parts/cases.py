@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -74,6 +74,15 @@ class Cases:
         rng = np.random.default_rng(seed)
         initial = {a.name: self._initial(a, distribution, rng) for a in self._workload.arguments}
         return Case(Check(seed, distribution), self._workload, initial, self._problem)
+
+    def redrawn(self, case: Case, rng: np.random.Generator) -> Case:
+        """The case with values of its distribution newly drawn for every argument that is given."""
+        drawn = {
+            a.name: self._initial(a, case.check.distribution, rng)
+            for a in self._workload.arguments
+            if a.is_given
+        }
+        return replace(case, initial={**case.initial, **drawn})
 
     def _initial(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         if not argument.is_given:

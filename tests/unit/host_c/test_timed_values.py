@@ -1,0 +1,66 @@
+"""What timed calls are given: values that earlier calls tell nothing about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import pytest
+
+from tilewright.native.evaluator import timed_case
+from tilewright.native.process import KernelProcess
+from tilewright.native.timed import FreshValues
+from tilewright.parts.cases import Case, Cases
+from tilewright.targets.host_c.problems import create_problem
+from tilewright.targets.host_c.shapes import parse_shape
+
+CALLS = 6
+
+
+def process() -> KernelProcess:
+    """One that is told apart from others, and never called."""
+    return cast(KernelProcess, object())
+
+
+def fresh_values(name: str) -> FreshValues:
+    shape = parse_shape(name)
+    cases = Cases(shape.workload("host-c"), create_problem(shape), 5)
+    return FreshValues(cases, timed_case(cases, 3), np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("name", ["gemm-8x8x8", "softmax-4x16", "attention-8x4"])
+def test_no_call_gets_a_permutation_or_a_multiple_of_earlier_values(name: str) -> None:
+    values, called = fresh_values(name), process()
+    cases = [values.for_call_of(called) for _ in range(CALLS)]
+    given = [a.name for a in cases[0].workload.arguments if a.is_given]
+    for argument in given:
+        arrays = [case.initial[argument].ravel().astype(np.float64) for case in cases]
+        assert len(np.unique(np.concatenate(arrays))) == sum(len(a) for a in arrays)
+        ratios = [np.sort(a / b) for a, b in pairwise(arrays)]
+        assert all(r[-1] - r[0] > 1e-3 for r in ratios)
+
+
+def test_both_processes_of_a_pair_may_share_values_and_none_sees_them_twice() -> None:
+    values = fresh_values("gemm-8x8x8")
+    candidate, baseline = process(), process()
+    order = [candidate, baseline, baseline, candidate, candidate, baseline, candidate]
+    seen = [(called, values.for_call_of(called)) for called in order]
+    assert len({(id(called), id(case)) for called, case in seen}) == len(order)
+    drawn = [case for _, case in seen]
+    assert drawn[0] is drawn[1]
+    assert drawn[2] is drawn[3]
+    assert drawn[4] is drawn[5]
+
+
+def test_expected_outputs_are_those_of_the_values_that_were_drawn() -> None:
+    values, called = fresh_values("gemm-8x8x8"), process()
+
+    def product(case: Case) -> dict[str, bytes]:
+        result = case.initial["A"].astype(np.float64) @ case.initial["B"].astype(np.float64)
+        return {"C": result.astype(np.float32).tobytes()}
+
+    first, second = values.for_call_of(called), values.for_call_of(called)
+    assert first.mismatch(product(first)) is None
+    assert second.mismatch(product(second)) is None
+    assert second.mismatch(product(first)) is not None
