@@ -90,7 +90,10 @@ def tune_compare(
             group = Group(program, seed, budgets, counts)
             if is_finished(group, opened, read_runs(output)):
                 continue
-            run_group(group, opened, output, MeasuringRules(), _Steps(console, group).take)
+            steps = _Steps(console, group)
+            for line in run_group(group, opened, output, MeasuringRules(), steps.take):
+                for checkpoint, reason in line["unconfirmed"].items():
+                    steps.failed(line["arm"], checkpoint, reason)
             runs = read_runs(output)
             write_text(output / "plots.html", render_plots(runs))
             write_json(output / "table.json", {"rows": [asdict(row) for row in table(runs)]})
@@ -107,6 +110,15 @@ class _Steps:
     def __init__(self, console: Any, group: Group) -> None:
         self._console, self._group = console, group
         self._said: dict[str, int] = {}
+
+    def failed(self, arm: str, checkpoint: str, reason: str) -> None:
+        """Tell that an arm's best kernel at a checkpoint failed when it was measured again."""
+        self._console.print(
+            f"{self._group.program.name} seed {self._group.seed} {arm}: the best of {checkpoint} "
+            f"trials failed when it was measured again and is left out ({reason})",
+            markup=False,
+            soft_wrap=True,
+        )
 
     def take(self, arm: str, trials: int, best_s: float | None) -> None:
         """Take a step of one arm in."""

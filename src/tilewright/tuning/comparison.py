@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core.errors import InternalError
 from tilewright.core.tuning_records import TunedTrial
 from tilewright.tuner.tvm import rules as schedule_rules
 from tilewright.tuner.tvm.analysis import analyse
@@ -27,13 +25,13 @@ from tilewright.tuner.tvm.builder import Builder, open_builder
 from tilewright.tuner.tvm.loading import tvm_version
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.references import reference_kind, reference_name
-from tilewright.tuner.tvm.result import build_trace
 from tilewright.tuner.tvm.runner import MeasuringRules, Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger
+from tilewright.tuning.confirmation import confirmed
 from tilewright.tuning.stored import measurement_of, stored_trial
 
 ROUNDS = 30
@@ -74,8 +72,9 @@ def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, 
             target.text,
         )
         budget = group.budgets.get(run["arm"], 0)
-        missing = {c for c in looked_at - {*run["confirmed"]} if int(c) <= budget}
-        if same and run["trials"] >= budget and not (missing and run["confirmed"]):
+        known = {*run["confirmed"], *run.get("unconfirmed", ())}
+        missing = {c for c in looked_at - known if int(c) <= budget}
+        if same and run["trials"] >= budget and not (missing and known):
             sessions.setdefault(run["session"], set()).add(run["arm"])
     return any(set(group.budgets) <= arms for arms in sessions.values())
 
@@ -179,7 +178,10 @@ class _Arm:
 def _confirm(
     group: Group, target: TuningTarget, arms: Sequence[_Arm], runner: Runner
 ) -> list[dict[str, Any]]:
-    """Time the best kernels of all arms and checkpoints, and the reference, in the same rounds."""
+    """Time the best kernels of all arms and checkpoints, and the reference, in the same rounds.
+
+    Of a kernel that fails now, `unconfirmed` says why at each checkpoint whose best it was.
+    """
     module = schedule_rules.normalised(group.program.function)
     wanted: dict[str, TunedTrial] = {}
     chosen: dict[tuple[str, int], str] = {}
@@ -191,18 +193,19 @@ def _confirm(
                 chosen[arm.name, checkpoint] = best.key
     workload = analyse(group.program.function, group.program.name).workload
     kind = None if target.is_gpu else reference_kind(workload)
-    with tempfile.TemporaryDirectory(prefix="tilewright-compare-") as name:
-        libraries = []
-        for n, trial in enumerate(wanted.values()):
-            libraries.append(Path(name) / f"{n}.so")
-            build_trace(module, trial.trace, target.target, libraries[-1])
-        slowest_s = max(map(_seconds, wanted.values()), default=0.0)
-        samples = (
-            runner.interleave(libraries, ROUNDS, group.seed + 1, kind, slowest_s) if wanted else []
-        )
-    if wanted and not samples:
-        raise InternalError(f"{group.name(target)}: the best kernels fail when measured again.")
-    by_key = dict(zip(wanted, samples, strict=False))
+    with confirmed(
+        module,
+        target.target,
+        [trial.trace for trial in wanted.values()],
+        runner,
+        rounds=ROUNDS,
+        seed=group.seed + 1,
+        reference=kind,
+        slowest_s=max(map(_seconds, wanted.values()), default=0.0),
+    ) as again:
+        keys = list(wanted)
+        by_key = {keys[n]: kernel.samples for n, kernel in again.kernels.items()}
+        failed = {keys[n]: f"{found.failure}: {found.log}" for n, found in again.failures.items()}
     session = uuid.uuid4().hex[:8]
     shared = {
         "session": session,
@@ -215,8 +218,8 @@ def _confirm(
         "flops": workload.flops,
         "load_average": os.getloadavg()[0],
         "reference": None
-        if kind is None or len(samples) <= len(wanted)
-        else {"name": reference_name(kind), "samples": samples[len(wanted)]},
+        if kind is None or again.reference is None
+        else {"name": reference_name(kind), "samples": again.reference},
     }
     return [
         {
@@ -231,7 +234,12 @@ def _confirm(
             "confirmed": {
                 str(checkpoint): by_key[key]
                 for (name, checkpoint), key in chosen.items()
-                if name == arm.name
+                if name == arm.name and key in by_key
+            },
+            "unconfirmed": {
+                str(checkpoint): failed[key]
+                for (name, checkpoint), key in chosen.items()
+                if name == arm.name and key in failed
             },
         }
         for arm in arms

@@ -75,9 +75,13 @@ def table(runs: Sequence[Run], baseline: str = "default") -> list[Row]:
 def speedups(runs: Sequence[Run], arm: str, checkpoint: int, baseline: str) -> dict[str, float]:
     """For each workload the median over seeds of the paired speedup over the baseline's final."""
     finals = {
-        run["session"]: _confirmed(run, max(int(c) for c in run["confirmed"]))
+        run["session"]: _confirmed(run, last)
         for run in runs
-        if run["arm"] == baseline and run["confirmed"]
+        if run["arm"] == baseline
+        and run["confirmed"]
+        # An earlier checkpoint is no stand-in for one whose kernel failed when measured again.
+        and str(last := max(map(int, {**run["confirmed"], **run.get("unconfirmed", {})})))
+        in run["confirmed"]
     }
     return _by_workload(
         runs,

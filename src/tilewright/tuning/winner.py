@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy as np
 from tilewright.core.errors import InternalError
 from tilewright.timing import Comparison, Session, TimingPlan, compare
 from tilewright.tuner.tvm.references import reference_kind, reference_name
-from tilewright.tuner.tvm.result import build_trace, export_database, write_result
-from tilewright.tuner.tvm.runner import Runner
+from tilewright.tuner.tvm.result import export_database, write_result
+from tilewright.tuner.tvm.runner import Measurement, Runner
 from tilewright.tuner.tvm.setup import Search
 from tilewright.tuner.tvm.trials import Trial
+from tilewright.tuning.confirmation import confirmed
 
 FINALISTS = 3
 """How many of the fastest candidates are measured again, side by side, to find the winner."""
@@ -29,13 +29,15 @@ class Winner:
     """The best candidate, measured again beside the other finalists in a process of its own.
 
     `seconds` is the median of `samples`; `reference` compares with a library that does the same
-    work, timed in the same rounds, where there is one.
+    work, timed in the same rounds, where there is one. `failed` are finalists that failed when they
+    were measured again.
     """
 
     trial: Trial
     samples: tuple[float, ...]
     reference_name: str | None = None
     reference: Comparison | None = None
+    failed: Mapping[int, Measurement] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -55,36 +57,41 @@ def finish(
     `about` (the run's id, method and versions) becomes part of result.json. `trials` must hold one
     that did not fail.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-best-") as folder:
-        finalists = fastest(trials, FINALISTS)
-        libraries, schedules = [], []
-        for n, trial in enumerate(finalists):
-            libraries.append(Path(folder) / f"{n}.so")
-            schedules.append(
-                build_trace(search.module, trial.trace, search.target.target, libraries[-1])
-            )
-        kind = None if search.target.is_gpu else reference_kind(search.anatomy.workload)
-        slowest_s = max(trial.seconds or 0.0 for trial in finalists)
-        samples = runner.interleave(libraries, ROUNDS, 1, kind, slowest_s)
-        if not samples:
+    finalists = fastest(trials, FINALISTS)
+    kind = None if search.target.is_gpu else reference_kind(search.anatomy.workload)
+    with confirmed(
+        search.module,
+        search.target.target,
+        [trial.trace for trial in finalists],
+        runner,
+        rounds=ROUNDS,
+        seed=1,
+        reference=kind,
+        slowest_s=max(trial.seconds or 0.0 for trial in finalists),
+    ) as again:
+        if not again.kernels:
             raise InternalError("the best candidates fail when they are measured again.")
-        best = min(range(len(finalists)), key=lambda n: float(np.median(samples[n])))
-        winner = Winner(finalists[best], samples[best])
-        if kind is not None and len(samples) > len(finalists):
-            winner = Winner(
-                finalists[best],
-                samples[best],
-                reference_name(kind),
-                paired(samples[len(finalists)], samples[best]),
+        best = min(again.kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
+        kernel = again.kernels[best]
+        winner = Winner(
+            finalists[best],
+            kernel.samples,
+            failed={finalists[n].index: failure for n, failure in again.failures.items()},
+        )
+        if kind is not None and again.reference is not None:
+            winner = replace(
+                winner,
+                reference_name=reference_name(kind),
+                reference=paired(again.reference, kernel.samples),
             )
         found = {**about, **facts(search, trials, winner)}
         files = write_result(
             output,
             search.program.function,
-            schedules[best],
+            kernel.schedule,
             search.target.target,
             winner.trial.trace,
-            libraries[best],
+            kernel.library,
             found,
         )
     timed = [(t.trace, t.measurement.samples) for t in trials if t.seconds is not None]
@@ -116,6 +123,11 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
         "trial": winner.trial.index,
         "ledger": asdict(search.ledger),
     }
+    if winner.failed:
+        found["failed_again"] = [
+            {"trial": index, "failure": failure.failure, "log": failure.log}
+            for index, failure in winner.failed.items()
+        ]
     if (point := winner.trial.point) is not None:
         found["tiles"] = point.tiles[0].tolist()
         found["knobs"] = dict(

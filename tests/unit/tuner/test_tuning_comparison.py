@@ -44,6 +44,13 @@ def test_speedup_is_over_the_last_of_default_in_the_same_session() -> None:
     assert rows["af-ds", 4].overhead == pytest.approx(0.25)
 
 
+def test_an_earlier_checkpoint_is_no_baseline_for_a_last_one_that_failed() -> None:
+    failed = _run("default", {1: 4.0}, unconfirmed={"4": "crashed: the candidate ended"})
+    rows = {(row.arm, row.trials): row for row in table([failed, _run("af-ds", {1: 2.0, 4: 1.0})])}
+    assert rows["af-ds", 4].speedup is None
+    assert rows["af-ds", 4].against_reference == pytest.approx(2.0)
+
+
 def test_workloads_weigh_alike_and_seeds_by_their_median() -> None:
     runs = []
     for workload, ratios in (("M0", (1.0, 2.0, 9.0)), ("M1", (8.0,))):

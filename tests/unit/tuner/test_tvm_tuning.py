@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +32,7 @@ from tilewright.tuner.tvm.setup import Method, open_search
 from tilewright.tuner.tvm.targets import parse_target
 from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Trial
+from tilewright.tuning import confirmation
 from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
 from tilewright.tuning.runs import tune
 from tilewright.tuning.stored import TuneSettings, identity_of
@@ -83,7 +86,24 @@ def test_a_correct_candidate_has_samples(task: Task, library: Path) -> None:
     assert len(found.samples) == 2
     assert found.seconds == pytest.approx(np.median(found.samples))
     assert (len(slow.samples), slow.calls) == (1, 1)
-    assert [len(samples) for samples in rounds] == [3, 3]
+    assert {n: len(samples) for n, samples in rounds.samples.items()} == {0: 3, 1: 3}
+    assert (rounds.reference, rounds.failures) == (None, {})
+
+
+def test_rounds_go_on_without_the_candidates_that_fail(
+    task: Task, library: Path, tmp_path: Path
+) -> None:
+    wrong = _c_kernel(tmp_path, "").rename(tmp_path / "wrong.so")
+    crashing = _c_kernel(tmp_path, "std::abort();")
+    libraries = [wrong, library, crashing, tmp_path / "absent.so", library]
+    with Runner(task, "cpu", 1, QUICK) as runner:
+        found = runner.interleave(libraries, rounds=3, seed=0, reference='{"call": "matmul"}')
+        none = runner.interleave([tmp_path / "absent.so"], rounds=3, seed=0)
+    assert {n: len(samples) for n, samples in found.samples.items()} == {1: 3, 4: 3}
+    kinds = {n: failure.failure for n, failure in found.failures.items()}
+    assert kinds == {0: "wrong", 2: "crashed", 3: "run"}
+    assert found.reference is not None
+    assert (none.samples, none.failures[0].failure) == ({}, "run")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +184,45 @@ def test_a_run_is_kept_and_its_results_work(program: Program, tmp_path: Path) ->
 
     _check_snippet(output)
     _check_database(output / "database", program)
+
+
+def _failing(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
+    """Of the kernels that are built again, the one at this position ends its process."""
+    real, calls = confirmation.build_trace, itertools.count()
+
+    def build(module: Any, trace: str, target: Any, path: Path) -> Any:
+        schedule = real(module, trace, target, path)
+        if next(calls) == which:
+            _c_kernel(path.parent, "std::abort();").replace(path)
+        return schedule
+
+    monkeypatch.setattr(confirmation, "build_trace", build)
+
+
+def test_a_finalist_that_fails_the_second_time_is_reported_and_the_next_wins(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _failing(monkeypatch, 0)
+    result = tune(program, parse_target("cpu"), RANDOM, project=tmp_path, output=tmp_path / "o")
+    assert result.winner is not None
+    timed = sorted(result.trials, key=lambda trial: (trial.seconds or 0.0, trial.index))
+    assert result.winner.trial.index in {trial.index for trial in timed[1:3]}
+    facts = json.loads((tmp_path / "o" / "result.json").read_text())
+    assert [(f["trial"], f["failure"]) for f in facts["failed_again"]] == [
+        (timed[0].index, "crashed")
+    ]
+
+
+def test_a_kernel_that_fails_the_second_time_leaves_a_comparison_whole(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _failing(monkeypatch, 0)
+    target, group = parse_target("cpu"), Group(program, 0, {"random": 2, "af-ds-knobs": 2}, (2,))
+    lines = {line["arm"]: line for line in run_group(group, target, tmp_path, QUICK)}
+    assert lines["random"]["confirmed"] == {}
+    assert lines["random"]["unconfirmed"]["2"].startswith("crashed")
+    assert set(lines["af-ds-knobs"]["confirmed"]) == {"2"}
+    assert is_finished(group, target, read_runs(tmp_path))
 
 
 def _check_snippet(folder: Path) -> None:

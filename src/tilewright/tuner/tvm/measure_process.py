@@ -46,13 +46,22 @@ class Session:
         return {"samples": samples, "calls": calls}
 
     def interleave(self, request: dict[str, Any]) -> Answer:
-        """Rounds in which every contender is timed once, in a new random order each."""
+        """Rounds in which every contender is timed once, in a new random order each.
+
+        The file `at` says which contender has its turn: a crash or a hang is put down to it.
+        """
+        turn = _Turn(request.get("at"))
         draw = np.random.default_rng(request["seed"])
-        contenders: list[Any] = [Kernel(self, path) for path in request["libraries"]]
+        contenders: list[Any] = []
+        for n, path in enumerate(request["libraries"]):
+            turn.of(n)
+            contenders.append(Kernel(self, path))
+        turn.of(len(contenders))
         if request.get("reference") and (library := Reference.of(self, request["reference"])):
             contenders.append(library)
         calls = []
-        for contender in contenders:
+        for n, contender in enumerate(contenders):
+            turn.of(n)
             first = contender.time(1)
             wrong = contender.verdict()
             if wrong is not None:
@@ -61,8 +70,21 @@ class Session:
         samples: list[list[float]] = [[] for _ in contenders]
         for _ in range(int(request["rounds"])):
             for n in draw.permutation(len(contenders)):
+                turn.of(n)
                 samples[n].append(contenders[n].time(calls[n]))
         return {"samples": samples}
+
+
+class _Turn:
+    """Notes in a file whose turn it is; nowhere without a file."""
+
+    def __init__(self, file: str | None) -> None:
+        self._file = None if file is None else os.open(file, os.O_WRONLY)
+
+    def of(self, position: int) -> None:
+        """The contender at `position` is next."""
+        if self._file is not None:
+            os.pwrite(self._file, f"{position:8d}".encode(), 0)
 
 
 class Kernel:

@@ -9,9 +9,10 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -69,6 +70,19 @@ class Task:
     bound: float
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """Samples of interleaved rounds: seconds, by the candidate's position.
+
+    A candidate is either in `samples` or in `failures`. `reference` is None without a library that
+    gives the task's result.
+    """
+
+    samples: dict[int, tuple[float, ...]]
+    reference: tuple[float, ...] | None = None
+    failures: dict[int, Measurement] = field(default_factory=dict)
+
+
 class Runner:
     """One measuring process for one task, started when needed and again after it was lost."""
 
@@ -117,29 +131,57 @@ class Runner:
         seed: int,
         reference: str | None = None,
         slowest_s: float = 0.0,
-    ) -> list[tuple[float, ...]]:
-        """Samples of each candidate (and last of the reference) from interleaved rounds.
+    ) -> Rounds:
+        """Samples of each candidate and of the reference from interleaved rounds.
 
         A process of its own measures them, with fresh arguments. `slowest_s`, the longest of the
-        candidates' times, gives slow ones the time that their rounds need. Empty if any candidate
-        failed; without samples of the reference if it does not give the task's result.
+        candidates' times, gives slow ones the time that their rounds need. One that fails is left
+        out, and the rounds begin again with the others: all samples are of the same rounds.
         """
+        failures: dict[int, Measurement] = {}
+        while left := [n for n in range(len(libraries)) if n not in failures]:
+            paths = [libraries[n] for n in left]
+            answer, at = self._rounds(paths, rounds, seed, reference, slowest_s)
+            if "failure" not in answer:
+                samples = [tuple(found) for found in answer["samples"]]
+                own = dict(zip(left, samples, strict=False))
+                return Rounds(own, samples[-1] if len(samples) > len(left) else None, failures)
+            if at is None or (at >= len(left) and reference is None):
+                raise InternalError(f"the measuring process fails by itself: {answer['log']}.")
+            if at < len(left):
+                failures[left[at]] = Measurement(failure=answer["failure"], log=answer["log"])
+            else:
+                reference = None
+        return Rounds({}, None, failures)
+
+    def _rounds(
+        self,
+        libraries: Sequence[Path],
+        rounds: int,
+        seed: int,
+        reference: str | None,
+        slowest_s: float,
+    ) -> tuple[dict[str, Any], int | None]:
+        """The answer of one fresh process, and the position of the last contender it turned to."""
         self.close()
         count = len(libraries) + (reference is not None)
         # A sample is at least one call, and may take twice as long as it was to last.
         rounds_s = 2 * rounds * count * max(self.rules.sample_s, slowest_s)
-        answer = self._ask(
-            {
-                "kind": "interleave",
-                "libraries": [str(path) for path in libraries],
-                "reference": reference,
-                "rounds": rounds,
-                "seed": seed,
-                "sample_s": self.rules.sample_s,
-            },
-            self.rules.timeout_s * count + rounds_s,
-        )
-        return [tuple(samples) for samples in answer.get("samples", [])]
+        with tempfile.NamedTemporaryFile(prefix="tilewright-at-") as at:
+            answer = self._ask(
+                {
+                    "kind": "interleave",
+                    "libraries": [str(path) for path in libraries],
+                    "reference": reference,
+                    "rounds": rounds,
+                    "seed": seed,
+                    "sample_s": self.rules.sample_s,
+                    "at": at.name,
+                },
+                self.rules.timeout_s * count + rounds_s,
+            )
+            reached = Path(at.name).read_text(encoding="ascii").strip()
+        return answer, int(reached) if reached else None
 
     def close(self) -> None:
         """End the process and all it started. Idempotent."""

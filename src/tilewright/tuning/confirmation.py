@@ -1,0 +1,69 @@
+"""The best kernels, built again from their traces and measured side by side in the same rounds."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.tuner.tvm.result import build_trace
+from tilewright.tuner.tvm.runner import Measurement, Runner
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """A kernel that was built and measured again. `samples` are seconds per call."""
+
+    schedule: Any
+    library: Path
+    samples: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What became of each trace, by its position: either `kernels` or `failures` has it."""
+
+    kernels: Mapping[int, Confirmed]
+    failures: Mapping[int, Measurement]
+    reference: tuple[float, ...] | None
+
+
+@contextmanager
+def confirmed(
+    module: Any,
+    target: Any,
+    traces: Sequence[str],
+    runner: Runner,
+    *,
+    rounds: int,
+    seed: int,
+    reference: str | None,
+    slowest_s: float,
+) -> Iterator[Confirmation]:
+    """Build and time the kernels of `traces`, and the reference; one that fails stops no other.
+
+    The libraries are there until the context ends. `slowest_s` is the longest of their times.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-best-") as folder:
+        built: dict[int, tuple[Any, Path]] = {}
+        failures: dict[int, Measurement] = {}
+        for n, trace in enumerate(traces):
+            library = Path(folder) / f"{n}.so"
+            try:
+                built[n] = build_trace(module, trace, target, library), library
+            except Exception as error:  # TVM raises errors of many kinds
+                lines = str(error).strip().splitlines() or [type(error).__name__]
+                failures[n] = Measurement(failure="build", log=lines[-1])
+        found = runner.interleave(
+            [library for _, library in built.values()], rounds, seed, reference, slowest_s
+        )
+        positions = list(built)
+        failures |= {positions[k]: failure for k, failure in found.failures.items()}
+        kernels = {
+            positions[k]: Confirmed(*built[positions[k]], samples)
+            for k, samples in found.samples.items()
+        }
+        yield Confirmation(kernels, failures, found.reference)
