@@ -20,7 +20,7 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
-from tilewright.native.machine import off_measuring_core, on_measuring_core
+from tilewright.native.machine import measuring_core, off_measuring_core, on_measuring_core
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.timed import FreshValues, Timed, TimedKernel, compared, time_against
@@ -34,6 +34,7 @@ from tilewright.native.toolchain import (
 from tilewright.parts.cases import Case, Cases
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
+from tilewright.timing import exclusive
 
 CheckSource = Callable[[str], Failed | None]
 Describe = Callable[[Workload, float], tuple[float, Mapping[str, float], str]]
@@ -194,6 +195,8 @@ class NativeRunner:
             return baseline
         case = timed_case(evaluation.cases, evaluation.settings.checks)
         with ExitStack() as stack:
+            # Starting a process here would disturb whoever measures on this core.
+            stack.enter_context(exclusive(f"cpu{measuring_core()}"))
             stack.enter_context(on_measuring_core())
             rng = np.random.default_rng(case.check.seed)
             timeout_s = evaluation.settings.simulation_timeout_s

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.core.records import Failed, Stage
-from tilewright.native.machine import measuring_core
 from tilewright.native.process import KernelProcess
 from tilewright.parts.cases import Case, Cases
-from tilewright.timing import Comparison, TimingPlan, Variant, compare, exclusive, measure_pairs
+from tilewright.timing import Comparison, TimingPlan, Variant, compare, measure_pairs
 
 PROBES = 5
 """Calls after which a kernel that is far over its limit is given up."""
@@ -99,13 +98,13 @@ def time_against(
 ) -> Timed | Failed:
     """Median seconds of the candidate, timed side by side with the baseline.
 
-    The two may be the same. A failure of either is the outcome.
+    The two may be the same. A failure of either is the outcome. The measuring core is held by the
+    caller.
     """
-    with exclusive(f"cpu{measuring_core()}"):
-        try:
-            return _timed(candidate, baseline, limit_s, seed)
-        except CallFailedError as failure:
-            return failure.failed
+    try:
+        return _timed(candidate, baseline, limit_s, seed)
+    except CallFailedError as failure:
+        return failure.failed
 
 
 def _timed(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
 
+from tilewright.core.errors import DeviceBusyError
 from tilewright.core.records import (
     Artifact,
     Candidate,
@@ -18,7 +21,9 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Builder, Checker, Runner
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.native import evaluator as native_evaluator
 from tilewright.native.evaluator import NativeRunner
+from tilewright.native.process import KernelProcess
 from tilewright.targets.host_c import create_target
 
 pytestmark = pytest.mark.skipif(
@@ -91,6 +96,26 @@ def test_without_its_baseline_nothing_is_measured(evaluator: Evaluator) -> None:
     assert isinstance(failed, Failed)
     assert (failed.stage, failed.kind) == ("measure", "compile_error")
     assert "the starting kernel" in failed.log
+
+
+def test_nothing_is_started_on_a_core_before_it_is_this_measurement_s_turn(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder, _, runner = evaluator
+    built = builder.build(Candidate(KERNEL.format("")))
+    assert isinstance(built, Artifact)
+    usable = os.sched_getaffinity(0)
+    started: list[object] = []
+
+    def taken(device: str) -> AbstractContextManager[None]:
+        assert os.sched_getaffinity(0) == usable
+        raise DeviceBusyError(device)
+
+    monkeypatch.setattr(native_evaluator, "exclusive", taken)
+    monkeypatch.setattr(KernelProcess, "__enter__", started.append)
+    with pytest.raises(DeviceBusyError, match="cpu"):
+        runner.measure(built, Verdict(()), None)
+    assert started == []
 
 
 def test_a_row_of_one_element_builds() -> None:
