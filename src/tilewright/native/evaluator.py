@@ -52,7 +52,6 @@ class NativeEvaluation:
         check_source: refuses sources before the compiler sees them.
         describe: what a latency is worth on this machine.
         versions: of machine and target; compiler and build are added.
-        threads: how many a kernel may have.
         harness_flags: how the program that calls kernels is compiled.
         refuse_timing: why kernels can only be checked here, in a sentence; None where they can
             be timed.
@@ -67,7 +66,6 @@ class NativeEvaluation:
     describe: Describe
     versions: Mapping[str, str]
     headers: Mapping[str, str] = field(default_factory=dict)
-    threads: int = 1
     harness_flags: tuple[str, ...] = ()
     refuse_timing: str | None = None
 
@@ -94,23 +92,12 @@ class NativeEvaluation:
         """A kernel's shared object, or why there is none."""
         with off_measuring_core():
             return compile_kernel(
-                self.toolchain,
-                source,
-                self.settings.compile_timeout_s,
-                self.headers,
-                threads=self.threads > 1,
+                self.toolchain, source, self.settings.compile_timeout_s, self.headers
             )
 
     def started(self, image: bytes, rng: np.random.Generator) -> KernelProcess:
         """A kernel's process, to be entered."""
-        return KernelProcess(
-            self.sandbox,
-            self.harness,
-            image,
-            self.workload.arguments,
-            rng,
-            threads=self.threads,
-        )
+        return KernelProcess(self.sandbox, self.harness, image, self.workload.arguments, rng)
 
 
 class NativeBuilder:

@@ -4,7 +4,7 @@
    compares the outputs. What is said over the pipe is no verdict, only that a call has returned, or
    with which signal it ended.
 
-   usage: harness KERNEL COMMANDS REPLIES INPUTS OUTPUTS THREADS { r|w BODY }...
+   usage: harness KERNEL COMMANDS REPLIES INPUTS OUTPUTS { r|w BODY }...
    COMMANDS .. OUTPUTS are descriptors. Each array has SLOTS places of BODY bytes (whole pages) in
    the memory of inputs (r) or outputs (w), one behind the other; around each place lies a page that
    may not be touched. Inputs are mapped read-only, and their memory is sealed against more. */
@@ -71,18 +71,14 @@ static void catch_signals(void) {
 }
 
 /* Whatever a kernel needs no system call for stays possible: it may use the memory it has, get more
-   within its limit, and return. With several threads, what they need is added. */
-static void forbid_system_calls(int threads) {
-  static const int always[] = {
+   within its limit, and return. */
+static void forbid_system_calls(void) {
+  static const int allowed[] = {
     SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_brk, SYS_mmap, SYS_munmap,
     SYS_mremap, SYS_madvise, SYS_sched_yield,
   };
-  static const int for_threads[] = {
-    SYS_clone, SYS_futex, SYS_mprotect, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask,
-    SYS_sched_getaffinity, SYS_gettid, SYS_set_tid_address, SYS_nanosleep, SYS_clock_nanosleep,
-  };
-  struct sock_filter code[128];
-  size_t n = 0, some = threads > 1 ? sizeof for_threads / sizeof *for_threads : 0;
+  struct sock_filter code[64];
+  size_t n = 0;
 #if defined __x86_64__
   const uint32_t architecture = AUDIT_ARCH_X86_64;
 #else
@@ -92,15 +88,9 @@ static void forbid_system_calls(int threads) {
   code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, architecture, 1, 0);
   code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
   code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-  for (size_t i = 0; i < sizeof always / sizeof *always + some; i++) {
-    size_t fixed = sizeof always / sizeof *always;
-    int number = i < fixed ? always[i] : for_threads[i - fixed];
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  }
-  if (threads > 1) {  /* C libraries then use clone */
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1);
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 38);
   }
   code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
   struct sock_fprog program = {.len = n, .filter = code};
@@ -126,15 +116,14 @@ static void allow_tiles(void) {  /* ARCH_REQ_XCOMP_PERM for tile data */
 #endif
 
 int main(int argc, char **argv) {
-  if (argc < 7 || (argc - 7) % 2 || (argc - 7) / 2 > MOST) return 2;
+  if (argc < 6 || (argc - 6) % 2 || (argc - 6) / 2 > MOST) return 2;
   int commands = atoi(argv[2]), inputs = atoi(argv[4]), outputs = atoi(argv[5]);
-  int threads = atoi(argv[6]);
   replies = atoi(argv[3]);
   off_t at_input = 0, at_output = 0;
-  for (count = 0; count < (argc - 7) / 2; count++) {
-    int writable = argv[7 + 2 * count][0] == 'w';
+  for (count = 0; count < (argc - 6) / 2; count++) {
+    int writable = argv[6 + 2 * count][0] == 'w';
     map_places(count, writable ? outputs : inputs, writable ? &at_output : &at_input,
-               strtoull(argv[8 + 2 * count], 0, 10), writable);
+               strtoull(argv[7 + 2 * count], 0, 10), writable);
   }
   close(inputs);
   close(outputs);
@@ -149,7 +138,7 @@ int main(int argc, char **argv) {
   catch_signals();
   struct reply ready = {.argument = NOWHERE};
   answer(&ready);
-  forbid_system_calls(threads);
+  forbid_system_calls();
   while (read(commands, &command, sizeof command) == sizeof command) {
     void *p[MOST] = {0};
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];

@@ -49,7 +49,6 @@ class KernelProcess:
         memory_bytes: address space it may have beside its arrays.
         lifetime_s: CPU seconds after which the system ends it.
         rng: chooses addresses and what surrounds arrays.
-        threads: how many it may have.
     """
 
     def __init__(
@@ -62,14 +61,12 @@ class KernelProcess:
         *,
         memory_bytes: int = 4 << 30,
         lifetime_s: float = 600.0,
-        threads: int = 1,
     ) -> None:
         self._sandbox = sandbox
         self._harness, self._image = harness, image
         self._arguments = tuple(arguments)
         self._rng = rng
         self._memory_bytes, self._lifetime_s = memory_bytes, lifetime_s
-        self._threads = threads
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -86,7 +83,7 @@ class KernelProcess:
             stack.callback(os.close, self._replies)
             memory = (self.arrays.inputs.descriptor, self.arrays.outputs.descriptor)
             passed = (commands, replies, *memory)
-            command = ["./harness", "./kernel.so", *map(str, passed), str(self._threads)]
+            command = ["./harness", "./kernel.so", *map(str, passed)]
             for argument, body in zip(self._arguments, self.arrays.bodies, strict=True):
                 command += ["w" if argument.is_written else "r", str(body)]
             try:
@@ -112,7 +109,7 @@ class KernelProcess:
         self._stack.close()
 
     def cpu_s(self) -> float:
-        """CPU seconds of all of its threads so far, as the operating system counts them."""
+        """Its CPU seconds so far, as the operating system counts them."""
         return time.clock_gettime_ns(self._clock) * 1e-9
 
     def call(self, stage: Stage, timeout_s: float) -> Failed | None:
@@ -140,8 +137,6 @@ class KernelProcess:
         kind, log = _KINDS.get(number, ("crash", f"the kernel ended with signal {number}"))
         if kind == "forbidden_call":
             log += f" (system call {call}): it may not start threads or processes, or open files"
-            if self._threads > 1:
-                log = log.replace("threads or processes", "processes")
         elif kind == "illegal_address" and 0 <= argument < len(self._arguments):
             touched, size = self._arguments[argument], self.arrays.bytes[argument]
             if touched.role == "input" and 0 <= offset < size:
@@ -176,7 +171,7 @@ class KernelProcess:
             wall_s=self._lifetime_s,
             memory_bytes=self._memory_bytes + 2 * arrays,
             file_bytes=1 << 16,  # for what contains it; its own system calls are filtered
-            processes=_PROCESSES + self._threads,
+            processes=_PROCESSES,
             open_files=32,
         )
 

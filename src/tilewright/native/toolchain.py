@@ -86,7 +86,6 @@ ALLOWED_CALLS = frozenset(
     + ["memcpy", "memmove", "memset", "memcmp"]
 )
 """Functions a kernel may call that it does not define."""
-_THREAD_CALLS = re.compile(r"(GOMP|omp)_\w+")
 _RUNS_ALONE = {
     "DT_INIT", "DT_INIT_ARRAY", "DT_PREINIT_ARRAY", "DT_FINI", "DT_FINI_ARRAY",
 }  # fmt: skip
@@ -123,8 +122,6 @@ def compile_kernel(
     source: str,
     timeout_s: float,
     headers: Mapping[str, str] | None = None,
-    *,
-    threads: bool = False,
 ) -> bytes | Failed:
     """The shared object of a kernel, byte for byte the same for the same source and toolchain.
 
@@ -135,9 +132,8 @@ def compile_kernel(
         folder = Path(name)
         for file, text in {**(headers or {}), "kernel.c": source}.items():
             (folder / file).write_text(text, encoding="utf-8")
-        parallel = ("-fopenmp",) if threads else ()
         command = [
-            toolchain.path, *toolchain.flags, *parallel, f"-ffile-prefix-map={name}=.", "-I.",
+            toolchain.path, *toolchain.flags, f"-ffile-prefix-map={name}=.", "-I.",
             "kernel.c", "-o", "kernel.so", *_LINK,
         ]  # fmt: skip
         finished = compiler_sandbox(toolchain).run(
@@ -149,7 +145,7 @@ def compile_kernel(
         if finished.status != 0:
             return _failure_of(log or f"the compiler failed with status {finished.status}.")
         image = read_output(folder / "kernel.so", _MAX_BINARY_BYTES)
-    return _unfit(image, threads=threads) or image
+    return _unfit(image) or image
 
 
 def compile_program(toolchain: Toolchain, source: str, flags: Sequence[str] = ()) -> bytes:
@@ -197,7 +193,7 @@ def _failure_of(log: str) -> Failed:
     return Failed("build", kind, log[:_MAX_LOG])  # type: ignore[arg-type]
 
 
-def _unfit(image: bytes, *, threads: bool) -> Failed | None:
+def _unfit(image: bytes) -> Failed | None:
     """Why a shared object may not be loaded, or None."""
     try:
         elf = ELFFile(io.BytesIO(image))
@@ -208,14 +204,14 @@ def _unfit(image: bytes, *, threads: bool) -> Failed | None:
         return Failed(
             "build", "link_error", "the source defines no (non-static) function named kernel."
         )
-    for name in sorted(wanted - ALLOWED_CALLS):
-        if not (threads and _THREAD_CALLS.fullmatch(name)):
-            return Failed(
-                "build",
-                "link_error",
-                f"the kernel calls {name}, which it does not define: beside its own functions it "
-                "may call those of math.h, memcpy, memmove, memset and memcmp.",
-            )
+    foreign = sorted(wanted - ALLOWED_CALLS)
+    if foreign:
+        return Failed(
+            "build",
+            "link_error",
+            f"the kernel calls {foreign[0]}, which it does not define: beside its own functions it "
+            "may call those of math.h, memcpy, memmove, memset and memcmp.",
+        )
     if _runs_before_it_is_called(elf):
         return Failed(
             "build",
