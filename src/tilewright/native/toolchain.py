@@ -109,11 +109,20 @@ class Toolchain:
 
 @cache
 def find_toolchain(extra_flags: tuple[str, ...] = ()) -> Toolchain:
-    """The compiler named by CC, else gcc, clang or cc; raises `ToolchainMissingError`."""
-    for name in filter(None, (os.environ.get("CC"), "gcc", "clang", "cc")):
+    """The compiler named by CC, else gcc, clang or cc.
+
+    Raises `ToolchainMissingError` where there is none, or CC is not the name of one.
+    """
+    chosen = os.environ.get("CC")
+    for name in [chosen] if chosen else ["gcc", "clang", "cc"]:
         path = shutil.which(name)
         if path is not None:
             return Toolchain(_version(path), path, (*FLAGS, *extra_flags))
+    if chosen:
+        raise ToolchainMissingError(
+            f"the variable CC is {chosen!r}, which is no program on this machine: give the name or "
+            "path of a C compiler without arguments, or unset CC to use gcc, clang or cc."
+        )
     raise ToolchainMissingError(f"no C compiler for this machine was found: {HOW_TO_GET}.")
 
 
