@@ -12,6 +12,7 @@ Ends with the geometric means over all sizes.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
@@ -20,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.config import Settings
+from tilewright.core.errors import InputError, TilewrightError, ToolchainMissingError
 from tilewright.core.records import Candidate, Measured
 from tilewright.native.machine import on_measuring_core, processor
 from tilewright.run import optimize
 from tilewright.storage.project import open_project
 from tilewright.targets.amx.elements import BF16, INT8
+from tilewright.targets.amx.shapes import parse_shape
 from tilewright.targets.amx.target import refusal
 from tilewright.verification import recheck
 
@@ -36,15 +39,30 @@ SIZES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("sizes", nargs="*", default=SIZES)
+    parser.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZES")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=300.0, help="of each search")
     parser.add_argument("--target", choices=("amx-int8", "amx-bf16"), default="amx-int8")
     options = parser.parse_args()
-    lacking = refusal(INT8 if options.target == "amx-int8" else BF16)
+    try:
+        return measure(options)
+    except TilewrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Everything that is asked for. Raises `TilewrightError` before it starts what cannot be."""
+    if options.runs < 1:
+        raise InputError(f"--runs is {options.runs}: give a whole number of searches, 1 or more.")
+    if not 0 < options.seconds < math.inf:
+        raise InputError(f"--seconds is {options.seconds:g}: give a number of seconds above 0.")
+    element = INT8 if options.target == "amx-int8" else BF16
+    for sizes in options.sizes:
+        parse_shape(f"gemm-{sizes}-packed", element)
+    lacking = refusal(element)
     if lacking is not None:
-        print(f"error: {lacking}", file=sys.stderr)
-        return 2
+        raise ToolchainMissingError(lacking)
     print(f"{options.target}, measured on {processor().name}, {options.runs} runs")
     speedups, over = [], []
     for sizes in options.sizes:

@@ -12,7 +12,9 @@ evaluations, and the same operation by PyTorch (oneDNN; one thread) where that i
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -20,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.config import Settings
+from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.records import Candidate, EvaluationRequest, Measured
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native.machine import on_measuring_core, processor
 from tilewright.run import optimize
 from tilewright.storage.project import open_project
+from tilewright.targets.host_c.shapes import parse_shape
 from tilewright.verification import recheck
 
 WORKLOADS = (
@@ -35,20 +39,36 @@ WORKLOADS = (
 REPEATS = 5
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("workloads", nargs="*", default=WORKLOADS, metavar="WORKLOAD")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each search")
-    arguments = parser.parse_args()
+    options = parser.parse_args()
+    try:
+        return measure(options)
+    except TilewrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def measure(options: argparse.Namespace) -> int:
+    """The whole table. Raises `TilewrightError` before it starts what cannot be."""
+    if options.runs < 1:
+        raise InputError(f"--runs is {options.runs}: give a whole number of searches, 1 or more.")
+    if not 0 < options.seconds < math.inf:
+        raise InputError(f"--seconds is {options.seconds:g}: give a number of seconds above 0.")
+    for name in options.workloads:
+        parse_shape(name)
     library = torch_operations()
-    print(f"measured on {processor().name}; {arguments.runs} runs of {arguments.seconds:g} s each")
+    print(f"measured on {processor().name}; {options.runs} runs of {options.seconds:g} s each")
     if not library:
         print("PyTorch is not installed: no library baseline (pip install torch)")
     print(f"{'workload':20} {'speedup over naive':>24} {'ns':>10} {'cand/s':>7} "
           f"{'repeats':>8} {'over library':>13}")  # fmt: skip
-    for name in arguments.workloads:
-        print(row(name, arguments.runs, arguments.seconds, library), flush=True)
+    for name in options.workloads:
+        print(row(name, options.runs, options.seconds, library), flush=True)
+    return 0
 
 
 def row(name: str, runs: int, seconds: float, library: Mapping[str, Any]) -> str:
@@ -131,4 +151,4 @@ def torch_operations() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

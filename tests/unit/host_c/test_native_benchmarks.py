@@ -1,0 +1,46 @@
+"""Bad arguments of the benchmarks that measure on this machine: one sentence, nothing started."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "says"),
+    [
+        ("host_c", "--runs 0", "--runs is 0"),
+        ("host_c", "--seconds -1", "--seconds is -1"),
+        ("host_c", "--seconds nan", "--seconds is nan"),
+        ("host_c", "softmax-8x8 softmax-0x4", "softmax-0x4"),
+        ("host_c", "sofmax-8x8", "sofmax-8x8"),
+        ("amx", "--runs -3", "--runs is -3"),
+        ("amx", "--seconds inf", "--seconds is inf"),
+        ("amx", "16x16x16", "K = 16"),
+        ("amx", "16x16", "gemm-16x16-packed"),
+    ],
+)
+def test_a_bad_argument_is_one_sentence(
+    script: str,
+    arguments: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = importlib.util.spec_from_file_location(f"bench_{script}", FOLDER / f"{script}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(sys, "argv", [script, *arguments.split()])
+    assert module.main() == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
