@@ -180,9 +180,11 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
         spread = (max(winner.samples) - min(winner.samples)) / winner.seconds
         table.add_row("best", f"{winner.seconds * 1e3:.4f} ms, {progress.rate(winner.seconds)}")
         table.add_row("", f"measured again in {len(winner.samples)} rounds, range {spread:.0%}")
-        for index, failure in winner.failed.items():
+        if winner.found_by is not None:
+            table.add_row("", f"found by run {winner.found_by}; none of these trials is faster")
+        for name, failure in winner.failed.items():
             said = f"{failure.failure} when measured again ({failure.log})"
-            table.add_row("left out", f"trial {index}: {said}")
+            table.add_row("left out", f"{name}: {said}")
         if winner.reference is not None:
             against = winner.reference
             table.add_row(

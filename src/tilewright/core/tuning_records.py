@@ -52,6 +52,16 @@ class TunedTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownKernel:
+    """The fastest kernel that runs of one workload found; `trace` is its schedule as JSON."""
+
+    run_id: str
+    workload: str
+    trace: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class KnownTile:
     """A point that was measured for a workload of the same family."""
 

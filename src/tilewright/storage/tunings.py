@@ -12,7 +12,13 @@ from typing import Any
 from sqlalchemy import Row, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from tilewright.core.tuning_records import KnownTile, TunedTrial, TuningRecord, TuningStatus
+from tilewright.core.tuning_records import (
+    KnownKernel,
+    KnownTile,
+    TunedTrial,
+    TuningRecord,
+    TuningStatus,
+)
 from tilewright.storage.database import Database
 from tilewright.storage.schema import tuning_trials, tunings
 from tilewright.storage.sql import now
@@ -93,6 +99,36 @@ class SqlTunings:
             for shape in near
             for tile in sorted(by_shape[shape], key=lambda t: t.seconds)[:each]
         ]
+
+    def fastest(self, target: str, extents: Sequence[int]) -> list[KnownKernel]:
+        """The fastest kernel of each workload with these loops, whatever search found it."""
+        wanted = (
+            select(
+                tunings.c.id, tunings.c.workload, tuning_trials.c.number, tuning_trials.c.samples
+            )
+            .join(tuning_trials, tuning_trials.c.tuning_id == tunings.c.id)
+            .where(
+                tunings.c.target == target,
+                tunings.c.extents == json.dumps(list(extents)),
+                tuning_trials.c.failure.is_(None),
+            )
+        )
+        with self._database.read() as connection:
+            best: dict[str, tuple[float, int, str]] = {}
+            for row in connection.execute(wanted):
+                found = (statistics.median(json.loads(row.samples)), row.number, row.id)
+                best[row.workload] = min(best.get(row.workload, found), found)
+            return [
+                KnownKernel(
+                    run,
+                    workload,
+                    connection.execute(
+                        select(tuning_trials.c.trace).where(tuning_trials.c.number == number)
+                    ).scalar_one(),
+                    seconds,
+                )
+                for workload, (seconds, number, run) in best.items()
+            ]
 
     def close(self) -> None:
         """Release the database. Idempotent."""

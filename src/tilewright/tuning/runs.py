@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import InputError
-from tilewright.core.tuning_records import TuningRecord
+from tilewright.core.tuning_records import KnownKernel, TuningRecord
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.storage.tunings import SqlTunings
 from tilewright.tuner.candidates import Candidates
@@ -27,6 +27,7 @@ from tilewright.tuning.stored import (
     TuneSettings,
     family_of,
     identity_of,
+    kernel_in,
     measurement_of,
     new_record,
     points_of,
@@ -150,7 +151,16 @@ def _tune(
             "wall_s": wall_s,
         }
         if tuning.best is not None:
-            winner, files, about = finish(search, tuning.trials, runner, output, about)
+            known_before: list[KnownKernel] = []
+            if not settings.fresh:
+                extents = search.anatomy.workload.extents
+                known_before = [
+                    *storage.fastest(target.text, extents),
+                    *kernel_in(output, program.name, target),
+                ]
+            winner, files, about = finish(
+                search, tuning.trials, runner, output, about, known_before
+            )
     return TuneResult(
         record=record,
         trials=tuning.trials,

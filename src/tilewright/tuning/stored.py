@@ -7,10 +7,11 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from tilewright.core.tuning_records import TunedTrial, TuningRecord
+from tilewright.core.tuning_records import KnownKernel, TunedTrial, TuningRecord
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.tvm.loading import tvm_version
@@ -85,6 +86,20 @@ def new_record(
         versions={"tilewright": __version__, "tvm": tvm_version()},
         starts=starts,
     )
+
+
+def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKernel]:
+    """The kernel that a folder of results holds, if it is of this workload and target."""
+    try:
+        facts = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+        about = (facts["workload"], facts["target"], facts["threads"])
+        run, seconds = str(facts.get("found_by") or facts["run"]), float(facts["seconds"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []  # no results, or not ours
+    if about != (workload, json.loads(target.text), target.threads):
+        return []
+    return [KnownKernel(run, workload, json.dumps(trace, separators=(",", ":")), seconds)]
 
 
 def stored_trial(trial: Trial) -> TunedTrial:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.core.errors import InternalError
+from tilewright.core.tuning_records import KnownKernel
 from tilewright.timing import Comparison, Session, TimingPlan, compare
 from tilewright.tuner.tvm.references import reference_kind, reference_name
 from tilewright.tuner.tvm.result import export_database, write_result
@@ -26,18 +27,19 @@ ROUNDS = 20
 
 @dataclass(frozen=True)
 class Winner:
-    """The best candidate, measured again beside the other finalists in a process of its own.
+    """The best kernel, measured again beside the other finalists in a process of its own.
 
-    `seconds` is the median of `samples`; `reference` compares with a library that does the same
-    work, timed in the same rounds, where there is one. `failed` are finalists that failed when they
-    were measured again.
+    `trial` found it; it is None for a kernel of another run, `found_by`. `seconds` is the median of
+    `samples`. `reference` compares with a library that does the same work, timed in the same
+    rounds, where there is one. `failed` are finalists that failed when they were measured again.
     """
 
-    trial: Trial
+    trial: Trial | None
     samples: tuple[float, ...]
     reference_name: str | None = None
     reference: Comparison | None = None
-    failed: Mapping[int, Measurement] = field(default_factory=dict)
+    failed: Mapping[str, Measurement] = field(default_factory=dict)
+    found_by: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -51,32 +53,45 @@ def finish(
     runner: Runner,
     output: Path,
     about: Mapping[str, object],
+    earlier: Sequence[KnownKernel] = (),
 ) -> tuple[Winner, list[Path], dict[str, object]]:
     """Measure the finalists side by side, and write the winner's folder: winner, files, facts.
 
     `about` (the run's id, method and versions) becomes part of result.json. `trials` must hold one
-    that did not fail.
+    that did not fail. `earlier` are the best kernels known before, finalists as well.
     """
-    finalists = fastest(trials, FINALISTS)
+    finalists = [*fastest(trials, FINALISTS), *among(trials, earlier)]
+    finalists = list({trial.trace: trial for trial in finalists}.values())
+    own = {trial.trace for trial in finalists}
+    others = list({kernel.trace: kernel for kernel in earlier if kernel.trace not in own}.values())
+    names = [f"trial {t.index}" for t in finalists] + [f"best of run {k.run_id}" for k in others]
+    traces = [*(trial.trace for trial in finalists), *(kernel.trace for kernel in others)]
+    times = [*(trial.seconds or 0.0 for trial in finalists), *(k.seconds for k in others)]
+    # A kernel of another workload with the same loops may not fit: that is no failure to tell.
+    own_names = {
+        *names[: len(finalists)],
+        *(f"best of run {k.run_id}" for k in others if k.workload == search.program.name),
+    }
     kind = None if search.target.is_gpu else reference_kind(search.anatomy.workload)
     with confirmed(
         search.module,
         search.target.target,
-        [trial.trace for trial in finalists],
+        traces,
         runner,
         rounds=ROUNDS,
         seed=1,
         reference=kind,
-        slowest_s=max(trial.seconds or 0.0 for trial in finalists),
+        slowest_s=max(times),
     ) as again:
         if not again.kernels:
             raise InternalError("the best candidates fail when they are measured again.")
         best = min(again.kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
         kernel = again.kernels[best]
         winner = Winner(
-            finalists[best],
+            finalists[best] if best < len(finalists) else None,
             kernel.samples,
-            failed={finalists[n].index: failure for n, failure in again.failures.items()},
+            failed={names[n]: f for n, f in again.failures.items() if names[n] in own_names},
+            found_by=None if best < len(finalists) else others[best - len(finalists)].run_id,
         )
         if kind is not None and again.reference is not None:
             winner = replace(
@@ -90,11 +105,13 @@ def finish(
             search.program.function,
             kernel.schedule,
             search.target.target,
-            winner.trial.trace,
+            traces[best],
             kernel.library,
             found,
         )
     timed = [(t.trace, t.measurement.samples) for t in trials if t.seconds is not None]
+    if winner.trial is None:
+        timed.append((traces[best], winner.samples))
     export_database(output / "database", search.module, search.target.target, timed)
     return winner, files, found
 
@@ -119,16 +136,18 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
         "seconds": winner.seconds,
         "gflops": flops / winner.seconds / 1e9,
         "samples": list(winner.samples),
-        "search_seconds": winner.trial.seconds,
-        "trial": winner.trial.index,
+        "search_seconds": None if winner.trial is None else winner.trial.seconds,
+        "trial": None if winner.trial is None else winner.trial.index,
         "ledger": asdict(search.ledger),
     }
     if winner.failed:
         found["failed_again"] = [
-            {"trial": index, "failure": failure.failure, "log": failure.log}
-            for index, failure in winner.failed.items()
+            {"kernel": name, "failure": failure.failure, "log": failure.log}
+            for name, failure in winner.failed.items()
         ]
-    if (point := winner.trial.point) is not None:
+    if winner.trial is None:
+        found["found_by"] = winner.found_by
+    elif (point := winner.trial.point) is not None:
         found["tiles"] = point.tiles[0].tolist()
         found["knobs"] = dict(
             zip(
@@ -142,9 +161,12 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
         )
     if winner.reference is not None:
         found["reference"] = {"name": winner.reference_name, **asdict(winner.reference)}
+    best = f"best of {len(trials)} trials"
+    if winner.found_by is not None:
+        best = f"found by run {winner.found_by} and faster than the {best} of this one"
     found["sentence"] = (
         f"{flops / winner.seconds / 1e9:.1f} GFLOP/s measured on {search.target.device.name} with "
-        f"{search.target.threads} thread(s), best of {len(trials)} trials."
+        f"{search.target.threads} thread(s), {best}."
     )
     return found
 
@@ -156,6 +178,12 @@ def failures(trials: Sequence[Trial]) -> dict[str, int]:
         if (kind := trial.measurement.failure) is not None:
             counts[kind] = counts.get(kind, 0) + 1
     return counts
+
+
+def among(trials: Sequence[Trial], earlier: Sequence[KnownKernel]) -> list[Trial]:
+    """The trials whose kernels are known from before."""
+    known = {kernel.trace for kernel in earlier}
+    return [t for t in trials if t.seconds is not None and t.trace in known]
 
 
 def fastest(trials: Sequence[Trial], count: int) -> list[Trial]:

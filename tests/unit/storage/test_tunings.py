@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.core.tuning_records import TunedTrial, TuningRecord
+from tilewright.core.tuning_records import KnownKernel, TunedTrial, TuningRecord
 from tilewright.storage.project import open_tunings
 from tilewright.storage.tunings import SqlTunings
 
@@ -48,6 +48,21 @@ def test_a_trial_that_is_there_stays_as_it_was(store: SqlTunings) -> None:
     store.add("a1", [TRIAL])
     store.add("a1", [replace(TRIAL, samples=(9.0,))])
     assert store.trials("a1") == [TRIAL]
+
+
+def test_the_fastest_kernel_of_each_workload_with_the_same_loops(store: SqlTunings) -> None:
+    other = {"workload": "mine", "id": "c3", "family": "another"}
+    for run in (RUN, replace(RUN, id="b2", identity="other"), replace(RUN, **other)):
+        store.start(run)
+        store.add(run.id, [replace(TRIAL, key="bad", samples=(), failure="wrong"), TRIAL])
+    best = replace(TRIAL, key="best", samples=(1.5,), trace="[1]")
+    store.add("b2", [best])
+    assert store.fastest("cpu", (64, 64, 64)) == [
+        KnownKernel("b2", "matmul", "[1]", 1.5),
+        KnownKernel("c3", "mine", "{}", 2.0),
+    ]
+    assert store.fastest("gpu", (64, 64, 64)) == []
+    assert store.fastest("cpu", (64, 64, 32)) == []
 
 
 def test_how_a_run_ended_is_kept(store: SqlTunings) -> None:

@@ -9,7 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from tilewright.tuner.tvm.setup import Method, open_search
 from tilewright.tuner.tvm.targets import parse_target
 from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Trial
-from tilewright.tuning import confirmation
+from tilewright.tuning import confirmation, winner
 from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
 from tilewright.tuning.runs import tune
 from tilewright.tuning.stored import TuneSettings, identity_of
@@ -205,12 +206,12 @@ def test_a_finalist_that_fails_the_second_time_is_reported_and_the_next_wins(
     _failing(monkeypatch, 0)
     result = tune(program, parse_target("cpu"), RANDOM, project=tmp_path, output=tmp_path / "o")
     assert result.winner is not None
+    assert result.winner.trial is not None
     timed = sorted(result.trials, key=lambda trial: (trial.seconds or 0.0, trial.index))
     assert result.winner.trial.index in {trial.index for trial in timed[1:3]}
     facts = json.loads((tmp_path / "o" / "result.json").read_text())
-    assert [(f["trial"], f["failure"]) for f in facts["failed_again"]] == [
-        (timed[0].index, "crashed")
-    ]
+    told = [(f["kernel"], f["failure"]) for f in facts["failed_again"]]
+    assert told == [(f"trial {timed[0].index}", "crashed")]
 
 
 def test_a_kernel_that_fails_the_second_time_leaves_a_comparison_whole(
@@ -223,6 +224,50 @@ def test_a_kernel_that_fails_the_second_time_leaves_a_comparison_whole(
     assert lines["random"]["unconfirmed"]["2"].startswith("crashed")
     assert set(lines["af-ds-knobs"]["confirmed"]) == {"2"}
     assert is_finished(group, target, read_runs(tmp_path))
+
+
+def test_a_result_is_never_worse_than_what_the_project_knows(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, output = parse_target("cpu"), tmp_path / "o"
+    first = tune(program, target, RANDOM, project=tmp_path, output=output)
+    timed = sorted(first.trials, key=lambda trial: (trial.seconds or 0.0, trial.index))
+    favourite, real = "", winner.confirmed
+
+    @contextmanager
+    def rounds(
+        module: Any, target: Any, traces: Sequence[str], *rest: Any, **options: Any
+    ) -> Iterator[confirmation.Confirmation]:
+        """As if one kernel were the fastest wherever it takes part."""
+        with real(module, target, traces, *rest, **options) as found:
+            kernels = {
+                n: replace(kernel, samples=(1.0 if traces[n] == favourite else 2.0,) * 20)
+                for n, kernel in found.kernels.items()
+            }
+            yield replace(found, kernels=kernels, reference=None)
+
+    monkeypatch.setattr(winner, "confirmed", rounds)
+
+    # Extended: what lies in the folder takes part, though the search saw five that were faster.
+    favourite = timed[-1].trace
+    (output / "trace.json").write_text(favourite)
+    again = tune(program, target, replace(RANDOM, trials=7), project=tmp_path, output=output)
+    assert again.winner is not None
+    assert again.winner.trial is not None
+    assert again.winner.trial.trace == favourite
+
+    # Searched in another way, into another folder: what the database holds takes part.
+    favourite = min(again.trials, key=lambda t: (t.seconds or 0.0, t.index)).trace
+    changed = replace(RANDOM, method=Method("random", space="template"), trials=1)
+    other = tune(program, target, changed, project=tmp_path, output=tmp_path / "p")
+    assert other.winner is not None
+    assert (other.winner.trial, other.winner.found_by) == (None, first.record.id)
+    assert json.loads((tmp_path / "p" / "trace.json").read_text()) == json.loads(favourite)
+    assert f"found by run {first.record.id}" in other.facts["sentence"]
+    fresh = replace(changed, fresh=True)
+    alone = tune(program, target, fresh, project=tmp_path, output=tmp_path / "q")
+    assert alone.winner is not None
+    assert alone.winner.found_by is None
 
 
 def _check_snippet(folder: Path) -> None:
