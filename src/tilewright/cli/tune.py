@@ -10,7 +10,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, Project
 from tilewright.cli.tune_workloads import parse_workload
-from tilewright.core.errors import UnknownNameError
+from tilewright.core.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from tilewright.cli.tune_progress import TuneProgress
@@ -70,12 +70,12 @@ def tune(
         typer.Option(help="Dynamic gradient descent, MetaSchedule's evolution, or chance."),
     ] = "gradient",
     features: Annotated[
-        Literal["analytical", "published", "tvm164"],
+        Literal["analytical", "published", "tvm164"] | None,
         typer.Option(
             help="What the cost model sees: closed-form features (corrected or as published, the "
-            "latter for GPUs), or MetaSchedule's 164."
+            "latter for GPUs), or MetaSchedule's 164; analytical unless given."
         ),
-    ] = "analytical",
+    ] = None,
     space: Annotated[
         Literal["restricted", "template", "full"] | None,
         typer.Option(
@@ -84,7 +84,9 @@ def tune(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed asks the same questions.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the kernel.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads of the kernel; 1 unless given.")
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ignore what this project measured before.")
     ] = False,
@@ -106,6 +108,11 @@ def tune(
         if word.startswith("-") and not word[1:2].isdigit():
             raise UnknownNameError("option", word.partition("=")[0], _OPTIONS)
     request = parse_workload(workload, from_)
+    if search == "random" and features is not None:
+        raise InputError(
+            f"--features {features}: --search random predicts nothing and has no use for them: "
+            "leave --features out, or search by gradient or evolutionary."
+        )
 
     from tilewright.cli.output import check_outputs, write_json
     from tilewright.tuner.tvm.loading import require_tvm
@@ -121,7 +128,7 @@ def tune(
     from tilewright.tuning.stored import TuneSettings
 
     full = search == "evolutionary" and features == "tvm164"
-    method = Method(search, features, space or ("full" if full else "restricted"))
+    method = Method(search, features or "analytical", space or ("full" if full else "restricted"))
     opened = parse_target(target, threads)
     program = request.program()
     flops = analyse(program.function, program.name).workload.flops

@@ -47,7 +47,9 @@ def tune_compare(
     ] = "100,1000",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 5,
     target: Annotated[str, typer.Option("--target", metavar="TARGET", help="As for tune.")] = "cpu",
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the kernels.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads of the kernels; 1 unless given.")
+    ] = None,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="DIR", help="Keeps raw data, table and plots."),
@@ -78,10 +80,7 @@ def tune_compare(
 
     check_folder(output)
     opened = parse_target(target, threads)
-    if not opened.present:
-        raise InputError(
-            f"the device of --target {target} is not here, so nothing can be measured."
-        )
+    opened.require_present()
     console = notes()
     budgets = dict.fromkeys(names, counts[-1])
     for seed in range(seeds):

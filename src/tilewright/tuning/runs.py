@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.errors import InputError
 from tilewright.core.tuning_records import KnownKernel, TuningRecord
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.storage.tunings import SqlTunings
@@ -74,11 +73,7 @@ def tune(
     Ctrl-C ends the search after the candidate at hand; the best so far is still confirmed and
     written. Raises `InputError` where the target's device is not here.
     """
-    if not target.present:
-        raise InputError(
-            f"the device of --target {target.device.name} is not here, so nothing can be measured: "
-            "run this on a machine that has it, or leave --target out for this processor."
-        )
+    target.require_present()
     with closing(open_tunings(project)) as storage:
         identity = identity_of(program, target, settings)
         with run_lock(project, f"tune-{identity}"):

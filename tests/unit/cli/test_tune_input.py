@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,66 @@ def test_the_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     result = cli("tune", "matmul", "8", "8", "8")
     assert result.code == 2
     assert "pip install 'tilewright[tune]'" in result.err
+
+
+def test_features_of_a_search_that_predicts_nothing_are_refused(cli: Cli) -> None:
+    words = "tune matmul 8 8 8 --search random --features analytical"
+    result = cli(*words.split())
+    assert result.code == 2
+    assert "leave --features out" in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", ["tune matmul 8 8 8", "tune-compare"])
+def test_cpu_threads_of_a_gpu_are_refused(cli: Cli, tmp_path: Path, words: str) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    options = f"--target nvidia/h100 --threads 1 -o {tmp_path / 'o'}"
+    result = cli(*words.split(), *options.split())
+    assert result.code == 2
+    assert "leave --threads out" in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("target", ["nvidia/h100", '{"kind": "cuda", "device": "h100"}'])
+def test_another_gpu_of_the_same_architecture_is_not_the_one_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    from tilewright.tuner.tvm import targets
+
+    here = targets.named_device("h200")
+    monkeypatch.setattr(targets, "detect_gpu", lambda: here)
+    result = cli("tune", "matmul", "8", "8", "8", "--target", target)
+    assert result.code == 2
+    assert "this machine has NVIDIA H200: give --target cuda" in result.err
+    assert targets.parse_target("nvidia/h200").present
+    assert targets.parse_target("cuda").present
+
+
+@pytest.mark.parametrize(
+    ("known", "name", "sms", "same"),
+    [
+        ("h100", "NVIDIA H100 80GB HBM3", 132, True),
+        ("a100", "NVIDIA A100-SXM4-40GB", 108, True),
+        ("3090", "NVIDIA GeForce RTX 3090", 82, True),
+        ("3090", "NVIDIA GeForce RTX 3090 Ti", 84, False),
+        ("h100", "NVIDIA H100 PCIe", 114, False),
+        ("h100", "NVIDIA H200", 132, False),
+    ],
+)
+def test_a_gpu_is_known_by_its_drivers_name(
+    monkeypatch: pytest.MonkeyPatch, known: str, name: str, sms: int, same: bool
+) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    from tilewright.tuner.device import GpuDevice, named_device
+    from tilewright.tuner.tvm import targets
+
+    device = named_device(known)
+    assert isinstance(device, GpuDevice)
+    here = replace(device, name=name, sms=sms)
+    monkeypatch.setattr(targets, "detect_gpu", lambda: here)
+    target = targets.parse_target(f"nvidia/{known}")
+    assert (target.present, target.instead) == (same, None if same else name)
 
 
 def test_a_result_folder_that_cannot_be_written(cli: Cli, tmp_path: Path) -> None:

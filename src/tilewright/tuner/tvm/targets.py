@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import platform
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +22,26 @@ class TuningTarget:
     """A target to compile for and the device that measures.
 
     `present` tells whether kernels can run here: one can generate code for a GPU that is not
-    there, but not tune on it.
+    there, but not tune on it. `instead` names the GPU that is here in place of another one.
     """
 
     target: Any
     device: DeviceModel
     threads: int
     present: bool
+    instead: str | None = None
+
+    def require_present(self) -> None:
+        """`InputError` unless the device is here to measure on."""
+        if self.present:
+            return
+        remedy = "run this on a machine that has it, or leave --target out for this processor"
+        if self.instead is not None:
+            remedy = f"this machine has {self.instead}: give --target cuda to tune for that"
+        raise InputError(
+            f"the device of --target {self.device.name} is not here, so nothing can be measured: "
+            f"{remedy}."
+        )
 
     @property
     def is_gpu(self) -> bool:
@@ -51,13 +65,23 @@ class TuningTarget:
         return json.dumps({k: exported[k] for k in sorted(exported)}, sort_keys=True)
 
 
-def parse_target(text: str, threads: int = 1) -> TuningTarget:
-    """The target that `text` names, with `threads` CPU threads.
+def parse_target(text: str, threads: int | None = None) -> TuningTarget:
+    """The target that `text` names, with `threads` CPU threads (1 unless given).
 
-    Raises `InputError` for what is no target, `UnknownNameError` for an unknown device,
-    `ConfigurationError` for a target that this TVM cannot compile for.
+    Raises `InputError` for what is no target and for threads of a GPU, `UnknownNameError` for an
+    unknown device, `ConfigurationError` for a target that this TVM cannot compile for.
     """
     require_tvm()
+    target = _parsed(text, threads or 1)
+    if target.is_gpu and threads is not None:
+        raise InputError(
+            f"--threads {threads}: these are threads of a CPU, and --target {target.device.name} "
+            "is a GPU: leave --threads out."
+        )
+    return target
+
+
+def _parsed(text: str, threads: int) -> TuningTarget:
     if text == "cpu":
         return _cpu({"kind": "llvm", "mcpu": _host_cpu()}, threads)
     if text == "cuda":
@@ -127,8 +151,21 @@ def _gpu(
         "host": {"kind": "llvm", "mcpu": _host_cpu()},
         **(fields or {}),
     }
-    present = found is not None and found.arch == device.arch
-    return TuningTarget(_target(described), device, 1, present)
+    present = found is not None and _same(device, found)
+    instead = None if found is None or present else found.name
+    return TuningTarget(_target(described), device, 1, present, instead)
+
+
+def _same(device: GpuDevice, found: GpuDevice) -> bool:
+    """Whether `device` is the one found: drivers name the model among other words.
+
+    Devices of one architecture run each other's code, but their measurements are not the same.
+    """
+    if device == found:
+        return True
+    words, theirs = (set(re.split(r"[\s-]+", gpu.name.lower())) for gpu in (device, found))
+    same_model = bool(words & theirs & set(device_names()))
+    return same_model and (device.arch, device.sms) == (found.arch, found.sms)
 
 
 def _is_native(fields: dict[str, Any], target: Any) -> bool:
