@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from tilewright.cli.budget_text import describe_budget
-from tilewright.cli.console import notes
+from tilewright.cli.live import LivePanel
 from tilewright.cli.progress_state import Improvement, ProgressState
 from tilewright.core.budget import Budget
 from tilewright.core.records import Measured, Trial
@@ -25,12 +21,11 @@ from tilewright.search.events import (
     RunStarted,
 )
 
-REFRESHES_PER_SECOND = 4
 SHOWN_IMPROVEMENTS = 8
 BAR_WIDTH = 28
 
 
-class Progress:
+class Progress(LivePanel):
     """Context manager whose `on_event` goes to the search.
 
     On a terminal one panel is redrawn at most four times a second and disappears at the end;
@@ -39,31 +34,11 @@ class Progress:
 
     def __init__(self, budget: Budget, console: Console | None = None) -> None:
         self.state = ProgressState(budget)
-        self._console = console or notes()
-        self._live = (
-            Live(
-                get_renderable=lambda: live_panel(self.state),
-                refresh_per_second=REFRESHES_PER_SECOND,
-                transient=True,
-                console=self._console,
-            )
-            if self._console.is_terminal
-            else None
-        )
+        super().__init__(console)
 
-    def __enter__(self) -> Self:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live:
-            self._live.stop()
+    def panel(self) -> Group:
+        """The state of the search."""
+        return live_panel(self.state)
 
     def on_event(self, event: Event) -> None:
         """Take one event of the search in."""

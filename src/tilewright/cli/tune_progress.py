@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.cli.console import notes
+from tilewright.cli.live import LivePanel
 
 if TYPE_CHECKING:
     from tilewright.core.tuning_records import TuningRecord
@@ -22,7 +20,7 @@ _LINES_EVERY_S = 20.0
 _BAR_WIDTH = 28
 
 
-class TuneProgress:
+class TuneProgress(LivePanel):
     """Context manager; `started` and `measured` are the callbacks of a tuning run."""
 
     def __init__(
@@ -30,35 +28,11 @@ class TuneProgress:
     ) -> None:
         """`peak_gflops` is 0 where it is not known."""
         self._trials, self._flops, self._peak = trials, flops, peak_gflops
-        self._console = console or notes()
         self._done = self._failed = 0
         self._best: float | None = None
         self._last: Trial | None = None
         self._said = time.monotonic()
-        self._live = (
-            Live(
-                get_renderable=self.panel,
-                refresh_per_second=4,
-                transient=True,
-                console=self._console,
-            )
-            if self._console.is_terminal
-            else None
-        )
-
-    def __enter__(self) -> Self:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live:
-            self._live.stop()
+        super().__init__(console)
 
     def started(self, record: TuningRecord, kept: int) -> None:
         """Say which run this is, and what it goes on from."""

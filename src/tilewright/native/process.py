@@ -21,14 +21,14 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument, Failed, FailureKind, Stage
 from tilewright.native.shared_memory import SLOTS, SharedArrays
 from tilewright.parts.debug_lines import source_line
+from tilewright.parts.folder import MAX_ARGUMENTS
 from tilewright.sandbox import Limits, Sandbox, open_folder
 
-_COMMAND = struct.Struct("=Q8I8I")
+_COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _NOWHERE = -1
 _START_S = 20.0
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
-MAX_ARGUMENTS = 8
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGSEGV: ("illegal_address", "the kernel touched memory that is not its own"),
     signal.SIGBUS: ("illegal_address", "the kernel touched memory that is not its own"),

@@ -24,6 +24,8 @@ from tilewright.core.records import Argument
 from tilewright.parts.inputs import Array
 
 SLOTS = 2
+MAX_ARRAY_BYTES = 256 << 20
+"""Of all arrays of a workload together; what is mapped for a kernel is several times that."""
 ALIGNMENT = 64
 """Bytes that every array's address is a multiple of."""
 _PAGE = 4096

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
+from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 from tilewright.targets.amx.elements import TILE_ROWS, Element
 
 PATTERNS: Mapping[str, str] = {
@@ -27,7 +28,6 @@ REGISTERED: Mapping[str, str] = {
     **{f"conv-{sizes}-k3s1": "ResNet-50 at batch 4, 3x3" for sizes in _CONVOLUTIONS},
 }
 """Names shown by `tilewright workloads`; any other multiples of a tile work too."""
-MAX_ARRAY_BYTES = 256 << 20
 MAX_REDUCTION = 1 << 16
 """Most int8 products one int32 sum may hold without overflowing."""
 

@@ -13,17 +13,14 @@ from tilewright.native.calibration import calibrated, peaks
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import processor
 from tilewright.native.settings import EvaluationSettings
-from tilewright.native.task import NativeTask
-from tilewright.native.toolchain import Toolchain, find_toolchain
+from tilewright.native.target import NativeTarget
 from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
-from tilewright.parts.folder import read_folder
 from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
 from tilewright.targets.amx.naive import naive_kernel
 from tilewright.targets.amx.problems import TileProblem
 from tilewright.targets.amx.shapes import (
-    MAX_ARRAY_BYTES,
     PATTERNS,
     REGISTERED,
     parse_shape,
@@ -37,7 +34,7 @@ _UNDERESTIMATE = 1.5
 """How far a clock may be above that of the calibration; floors are taken so many times lower."""
 
 
-class AmxTarget:
+class AmxTarget(NativeTarget):
     """Tile kernels of one element type, on one core."""
 
     def __init__(self, element: Element) -> None:
@@ -75,24 +72,11 @@ class AmxTarget:
             workload_of(shape, self._element), start, problem, settings, {"naive": start}
         )
 
-    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
-        """A user's kernel folder; its reference runs only in the process that evaluates."""
-        workload, start, problem = read_folder(
-            folder, self.name, MAX_ARRAY_BYTES, "what is mapped for a kernel"
-        )
-        return self._task(workload, start, problem, settings, {})
-
     def versions(self) -> Mapping[str, str]:
         """Compiler, how it is used, the processor, and whether tiles are emulated."""
-        toolchain = find_toolchain()
         text = content_id((FOLDER / HEADER).read_text(encoding="utf-8"))[:8]
         tiles = f"emulated {text}" if missing_feature(self._element) else "hardware"
-        return {
-            "compiler": toolchain.id,
-            "build": toolchain.build,
-            "machine": processor().name,
-            "tiles": tiles,
-        }
+        return {**super().versions(), "tiles": tiles}
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """Whether this CPU has tiles, and what they do at best."""
@@ -104,24 +88,6 @@ class AmxTarget:
         except ToolchainMissingError as error:
             return [("tiles", False, str(error))]
         return [("tiles", True, f"{processor().name}: {2e-12 * rate:.2f} TOPS (one core)")]
-
-    def _task(
-        self,
-        workload: Workload,
-        start: str,
-        problem: Problem,
-        settings: Mapping[str, object],
-        baselines: Mapping[str, str],
-    ) -> NativeTask:
-        return NativeTask(
-            workload,
-            start,
-            problem,
-            EvaluationSettings.from_mapping(settings),
-            self._evaluation,
-            self._floor,
-            baselines,
-        )
 
     def _evaluation(
         self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
@@ -139,10 +105,6 @@ class AmxTarget:
             harness_flags=() if missing_feature(self._element) else ("-DTILES",),
             refuse_timing=refusal(self._element),
         )
-
-    @cached_property
-    def _toolchain(self) -> Toolchain:
-        return find_toolchain()
 
     def _peak(self, *, fresh: bool = False) -> float:
         """Multiply-adds per second of one core's tiles."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
+from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 
 Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm"]
 
@@ -35,7 +36,6 @@ REGISTERED = {
 }
 """Names shown by `tilewright workloads`; any other positive sizes of the patterns work too."""
 
-MAX_ARRAY_BYTES = 256 << 20
 MAX_TERMS = 1 << 20
 """Of a sum: behind it, errors of float32 that no kernel could avoid are over 6 %."""
 EPSILON = 1e-5

@@ -13,16 +13,15 @@ from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import Processor, processor
 from tilewright.native.settings import EvaluationSettings
-from tilewright.native.task import NativeTask
-from tilewright.native.toolchain import HOW_TO_GET, Toolchain, find_toolchain
+from tilewright.native.target import NativeTarget
+from tilewright.native.toolchain import HOW_TO_GET, find_toolchain
 from tilewright.parts.brief_files import load_examples, load_menu, render
-from tilewright.parts.folder import read_folder
 from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.host_c.naive import naive_kernel
 from tilewright.targets.host_c.performance import describe, floor_ns
 from tilewright.targets.host_c.problems import create_problem
-from tilewright.targets.host_c.shapes import MAX_ARRAY_BYTES, PATTERNS, REGISTERED, parse_shape
+from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, parse_shape
 
 NAME = "host-c"
 FOLDER = Path(__file__).parent
@@ -31,7 +30,7 @@ HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "string.h")
 PRAGMAS = ("GCC ivdep", "omp simd")
 
 
-class HostTarget:
+class HostTarget(NativeTarget):
     """C kernels on one core of this machine; one thread, vector extensions allowed."""
 
     name = NAME
@@ -67,18 +66,6 @@ class HostTarget:
             shape.workload(NAME), start, create_problem(shape), settings, {"naive": start}
         )
 
-    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
-        """A user's kernel folder; its reference runs only in the process that evaluates."""
-        workload, start, problem = read_folder(
-            folder, NAME, MAX_ARRAY_BYTES, "what is mapped for a kernel"
-        )
-        return self._task(workload, start, problem, settings, {})
-
-    def versions(self) -> Mapping[str, str]:
-        """Compiler, how it is used, and the processor."""
-        toolchain = find_toolchain()
-        return {"compiler": toolchain.id, "build": toolchain.build, "machine": processor().name}
-
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """The compiler that would be used, and what the machine can do, measured now."""
         try:
@@ -91,31 +78,12 @@ class HostTarget:
             ("calibration", True, f"{processor().name}: {peaks_in_words(found)}"),
         ]
 
-    def _task(
-        self,
-        workload: Workload,
-        start: str,
-        problem: Problem,
-        settings: Mapping[str, object],
-        baselines: Mapping[str, str],
-    ) -> NativeTask:
-        return NativeTask(
-            workload,
-            start,
-            problem,
-            EvaluationSettings.from_mapping(settings),
-            self._evaluation,
-            lambda workload: floor_ns(workload, self._peaks),
-            baselines,
-        )
-
-    @cached_property
-    def _toolchain(self) -> Toolchain:
-        return find_toolchain()
-
     @cached_property
     def _peaks(self) -> Peaks:
         return peaks(self._toolchain)
+
+    def _floor(self, workload: Workload) -> tuple[float, str]:
+        return floor_ns(workload, self._peaks)
 
     def _evaluation(
         self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings

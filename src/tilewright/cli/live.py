@@ -1,0 +1,49 @@
+"""What is redrawn on a terminal while a command works, and is gone when it ends."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from tilewright.cli.console import notes
+
+REFRESHES_PER_SECOND = 4
+
+
+class LivePanel(ABC):
+    """Context manager that shows `panel` on a terminal; elsewhere `_live` is None."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or notes()
+        self._live = (
+            Live(
+                get_renderable=self.panel,
+                refresh_per_second=REFRESHES_PER_SECOND,
+                transient=True,
+                console=self._console,
+            )
+            if self._console.is_terminal
+            else None
+        )
+
+    @abstractmethod
+    def panel(self) -> RenderableType:
+        """What is drawn now."""
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._live.stop()

@@ -1,0 +1,69 @@
+"""What targets of this machine share: workloads and folders become tasks the same way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.records import Workload
+from tilewright.core.roles import Task
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import processor
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.shared_memory import MAX_ARRAY_BYTES
+from tilewright.native.task import NativeTask
+from tilewright.native.toolchain import Toolchain, find_toolchain
+from tilewright.parts.folder import read_folder
+from tilewright.parts.problem import Problem
+
+
+class NativeTarget(ABC):
+    """The part of the `Target` role that does not depend on the kind of kernels."""
+
+    name: str
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
+        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        workload, start, problem = read_folder(
+            folder, self.name, MAX_ARRAY_BYTES, "what is mapped for a kernel"
+        )
+        return self._task(workload, start, problem, settings, {})
+
+    def versions(self) -> Mapping[str, str]:
+        """Compiler, how it is used, and the processor."""
+        toolchain = find_toolchain()
+        return {"compiler": toolchain.id, "build": toolchain.build, "machine": processor().name}
+
+    def _task(
+        self,
+        workload: Workload,
+        start: str,
+        problem: Problem,
+        settings: Mapping[str, object],
+        baselines: Mapping[str, str],
+    ) -> NativeTask:
+        return NativeTask(
+            workload,
+            start,
+            problem,
+            EvaluationSettings.from_mapping(settings),
+            self._evaluation,
+            self._floor,
+            baselines,
+        )
+
+    @cached_property
+    def _toolchain(self) -> Toolchain:
+        return find_toolchain()
+
+    @abstractmethod
+    def _evaluation(
+        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+    ) -> NativeEvaluation:
+        """How candidates of a workload are evaluated."""
+
+    @abstractmethod
+    def _floor(self, workload: Workload) -> tuple[float, str]:
+        """Nanoseconds that no right kernel can beat, and the bound in words."""
