@@ -101,7 +101,7 @@ class AmxTarget(NativeTarget):
             check_source=refused,
             describe=self._describe,
             versions={"machine": processor().name},
-            headers={HEADER: (FOLDER / HEADER).read_text(encoding="utf-8")},
+            headers={HEADER: header(hardware=missing_feature(self._element) is None)},
             harness_flags=() if missing_feature(self._element) else ("-DTILES",),
             refuse_timing=refusal(self._element),
         )
@@ -109,7 +109,7 @@ class AmxTarget(NativeTarget):
     def _peak(self, *, fresh: bool = False) -> float:
         """Multiply-adds per second of one core's tiles."""
         source = (FOLDER / "calibrate.c").read_text()
-        source = source.replace('#include "tiles.h"', (FOLDER / HEADER).read_text())
+        source = source.replace('#include "tiles.h"', header(hardware=missing_feature(self._element) is None))
         source = source.replace("PRODUCT", self._element.product)
         source = source.replace("DEPTH", str(self._element.depth))
         return calibrated(self._toolchain, source, (), ("products_per_s",), fresh=fresh)[
@@ -140,6 +140,12 @@ def missing_feature(element: Element) -> str | None:
     """The CPU feature that running on hardware would need and that is not there."""
     features = processor().features
     return next((f for f in ("amx_tile", element.feature) if f not in features), None)
+
+
+def header(*, hardware: bool) -> str:
+    """The text of `tiles.h`, with the instructions of the hardware or their emulation."""
+    text = (FOLDER / HEADER).read_text(encoding="utf-8")
+    return f"#define TILES_HARDWARE\n{text}" if hardware else text
 
 
 def refusal(element: Element) -> str | None:
