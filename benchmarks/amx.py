@@ -28,7 +28,7 @@ from tilewright.run import optimize
 from tilewright.storage.project import open_project
 from tilewright.targets.amx.elements import BF16, INT8
 from tilewright.targets.amx.shapes import parse_shape
-from tilewright.targets.amx.target import refusal
+from tilewright.targets.amx.support import refusal
 from tilewright.verification import recheck
 
 SIZES = (

@@ -73,9 +73,11 @@ def calibrated(
         printed = {name: float(value) for name, value in lines}
         found = {name: printed[name] for name in names}
     except (KeyError, ValueError) as error:
+        said = finished.output.decode(errors="replace").strip().splitlines()[-1:]
+        reason = "; ".join([f"status {finished.status}", *said])
         raise ToolchainMissingError(
-            f"this machine could not be calibrated (status {finished.status}): run "
-            "`tilewright doctor` again when it is less busy."
+            f"this machine could not be calibrated ({reason}): run `tilewright doctor` again when "
+            "it is less busy."
         ) from error
     _remember(path, found)
     return found

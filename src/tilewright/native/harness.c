@@ -41,6 +41,15 @@ static void answer(struct reply *reply) {
   if (write(replies, reply, sizeof *reply) != sizeof *reply) _exit(3);
 }
 
+/* ldtilecfg: VEX.128.NP.0F38.W0 49, with any registers in its address. */
+static int is_tile_configuration(const uint8_t *at) {
+#ifdef TILES
+  return at[0] == 0xc4 && (at[1] & 31) == 2 && at[2] == 0x78 && at[3] == 0x49;
+#else
+  return (void)at, 0;
+#endif
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context) {
   struct reply reply = {.signal = signal, .argument = NOWHERE};
   ucontext_t *at = context;
@@ -50,6 +59,10 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   reply.pc = at->uc_mcontext.pc - base;
 #endif
   if (signal == SIGSYS) reply.number = info->si_syscall;
+  if (signal == SIGSEGV && info->si_code == SI_KERNEL) {  /* no address was refused, but the access */
+    reply.number = 1;
+    if (is_tile_configuration((const uint8_t *)(base + reply.pc))) reply.signal = SIGILL;
+  }
   char *address = info->si_addr;
   for (int i = 0; i < count && (signal == SIGSEGV || signal == SIGBUS); i++)
     for (int slot = 0; slot < SLOTS; slot++)
@@ -62,7 +75,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
 }
 
 static void catch_signals(void) {
-  static char stack[4 * PAGE];
+  static char stack[16 * PAGE];  /* what is saved of wide registers takes some pages */
   stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
   sigaltstack(&alternate, 0);
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -110,8 +123,8 @@ static void map_places(int i, int memory, off_t *at, size_t body, int writable) 
 }
 
 #ifdef TILES
-static void allow_tiles(void) {  /* ARCH_REQ_XCOMP_PERM for tile data */
-  syscall(SYS_arch_prctl, 0x1023, 18);
+static int allow_tiles(void) {  /* ARCH_REQ_XCOMP_PERM for tile data */
+  return !syscall(SYS_arch_prctl, 0x1023, 18);
 }
 #endif
 
@@ -133,7 +146,7 @@ int main(int argc, char **argv) {
   if (!kernel || !dladdr((void *)kernel, &found)) return 6;
   base = (uintptr_t)found.dli_fbase;
 #ifdef TILES
-  allow_tiles();
+  if (!allow_tiles()) return 7;
 #endif
   catch_signals();
   struct reply ready = {.argument = NOWHERE};

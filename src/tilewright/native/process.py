@@ -29,10 +29,11 @@ _REPLY = struct.Struct("=QQQQqq")
 _NOWHERE = -1
 _START_S = 20.0
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
+_ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGSEGV: ("illegal_address", "the kernel touched memory that is not its own"),
     signal.SIGBUS: ("illegal_address", "the kernel touched memory that is not its own"),
-    signal.SIGILL: ("illegal_instruction", "the kernel ran an instruction this CPU does not have"),
+    signal.SIGILL: ("illegal_instruction", _ILLEGAL),
     signal.SIGFPE: ("illegal_instruction", "the kernel divided whole numbers by zero"),
     signal.SIGSYS: ("forbidden_call", "the kernel asked the operating system for something"),
 }
@@ -143,6 +144,8 @@ class KernelProcess:
                 kind, log = "input_modified", f"the kernel wrote to its input {touched.name}"
             else:
                 log = f"the kernel touched {_beside(offset, size)} {touched.name}"
+        elif kind == "illegal_address" and call:  # refused whatever lies there
+            log = "the kernel made a misaligned access, or one to an address that cannot exist"
         line = source_line(self._image, pc)
         return Failed(stage, kind, f"kernel.c:{line}: {log}." if line else f"{log}.", line)
 

@@ -21,7 +21,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import Target, Task
 from tilewright.targets.amx import create_bf16_target, create_int8_target
 from tilewright.targets.amx.elements import INT8
-from tilewright.targets.amx.target import missing_feature
+from tilewright.targets.amx.support import missing_feature
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None, reason="no C compiler for this machine"

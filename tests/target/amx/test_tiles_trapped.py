@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.targets.amx import create_bf16_target, create_int8_target
 from tilewright.targets.amx.elements import BF16, INT8, Element
-from tilewright.targets.amx.target import missing_feature
+from tilewright.targets.amx.support import missing_feature
 
 pytestmark = [
     pytest.mark.skipif(

@@ -52,6 +52,13 @@ def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
         ("illegal_address", "Y[0][0] = ((volatile float *)X)[1024];", "behind the end of X"),
         ("illegal_address", "for (int i = 0; i < 9999; i++) (&Y[0][0])[i] = 1;", "behind the end"),
         ("illegal_address", "*(volatile float *)8 = 1;", "not its own"),
+        ("illegal_address", "*(volatile float *)(1ul << 63) = 1;", "cannot exist"),
+        (
+            "illegal_address",
+            "typedef int v __attribute__((vector_size(16))); v a = *(v *)X; "
+            "Y[0][0] = a[0]; *(volatile v *)((char *)Y + 4) = a;",
+            "misaligned",
+        ),
         ("illegal_address", "volatile char s[64 << 20]; s[0] = 1; Y[0][0] = s[1];", "not its own"),
         ("input_modified", "((volatile float *)X)[3] = 1;", "X"),
         ("timeout", "volatile int on = 1; while (on) {}", "0.5 s"),

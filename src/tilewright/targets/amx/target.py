@@ -20,12 +20,8 @@ from tilewright.parts.source_rules import check_source
 from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
 from tilewright.targets.amx.naive import naive_kernel
 from tilewright.targets.amx.problems import TileProblem
-from tilewright.targets.amx.shapes import (
-    PATTERNS,
-    REGISTERED,
-    parse_shape,
-    workload_of,
-)
+from tilewright.targets.amx.shapes import PATTERNS, REGISTERED, parse_shape, workload_of
+from tilewright.targets.amx.support import refusal
 
 FOLDER = Path(__file__).parent
 HEADER = "tiles.h"
@@ -75,7 +71,7 @@ class AmxTarget(NativeTarget):
     def versions(self) -> Mapping[str, str]:
         """Compiler, how it is used, the processor, and whether tiles are emulated."""
         text = content_id((FOLDER / HEADER).read_text(encoding="utf-8"))[:8]
-        tiles = f"emulated {text}" if missing_feature(self._element) else "hardware"
+        tiles = f"emulated {text}" if refusal(self._element) else "hardware"
         return {**super().versions(), "tiles": tiles}
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
@@ -92,6 +88,7 @@ class AmxTarget(NativeTarget):
     def _evaluation(
         self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
     ) -> NativeEvaluation:
+        lacking = refusal(self._element)
         return NativeEvaluation(
             workload=workload,
             problem=problem,
@@ -101,15 +98,15 @@ class AmxTarget(NativeTarget):
             check_source=refused,
             describe=self._describe,
             versions={"machine": processor().name},
-            headers={HEADER: header(hardware=missing_feature(self._element) is None)},
-            harness_flags=() if missing_feature(self._element) else ("-DTILES",),
-            refuse_timing=refusal(self._element),
+            headers={HEADER: header(hardware=lacking is None)},
+            harness_flags=("-DTILES",) if lacking is None else (),
+            refuse_timing=lacking,
         )
 
     def _peak(self, *, fresh: bool = False) -> float:
         """Multiply-adds per second of one core's tiles."""
         source = (FOLDER / "calibrate.c").read_text()
-        source = source.replace('#include "tiles.h"', header(hardware=missing_feature(self._element) is None))
+        source = source.replace('#include "tiles.h"', header(hardware=True))
         source = source.replace("PRODUCT", self._element.product)
         source = source.replace("DEPTH", str(self._element.depth))
         return calibrated(self._toolchain, source, (), ("products_per_s",), fresh=fresh)[
@@ -136,28 +133,10 @@ class AmxTarget(NativeTarget):
         return min(1.0, rate / peak), {}, feedback
 
 
-def missing_feature(element: Element) -> str | None:
-    """The CPU feature that running on hardware would need and that is not there."""
-    features = processor().features
-    return next((f for f in ("amx_tile", element.feature) if f not in features), None)
-
-
 def header(*, hardware: bool) -> str:
     """The text of `tiles.h`, with the instructions of the hardware or their emulation."""
     text = (FOLDER / HEADER).read_text(encoding="utf-8")
     return f"#define TILES_HARDWARE\n{text}" if hardware else text
-
-
-def refusal(element: Element) -> str | None:
-    """Why kernels are not timed here, as a sentence, or None."""
-    lacking = missing_feature(element)
-    if lacking is None:
-        return None
-    return (
-        f"this CPU ({processor().name}) has no {lacking}: kernels for {element.target} are checked "
-        "here by an emulation of the tile instructions and cannot be timed; use a machine whose "
-        "/proc/cpuinfo lists it."
-    )
 
 
 def refused(source: str) -> Failed | None:
