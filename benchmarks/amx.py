@@ -23,7 +23,7 @@ from typing import Any
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, TilewrightError, ToolchainMissingError
 from tilewright.core.records import Candidate, Measured
-from tilewright.native.machine import on_measuring_core, processor
+from tilewright.native.machine import on_measuring_cores, processor
 from tilewright.run import optimize
 from tilewright.storage.project import open_project
 from tilewright.targets.amx.elements import BF16, INT8
@@ -118,7 +118,7 @@ def library(target: str, sizes: str) -> float | None:
         a, b = torch.randn(m, k).bfloat16(), torch.randn(k, n).bfloat16()
         call = lambda: a @ b  # noqa: E731
     samples = []
-    with on_measuring_core():
+    with on_measuring_cores():
         for _ in range(50):
             started = time.process_time_ns()
             call()

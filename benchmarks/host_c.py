@@ -26,7 +26,7 @@ from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.records import Candidate, EvaluationRequest, Measured
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.native.machine import on_measuring_core, processor
+from tilewright.native.machine import on_measuring_cores, processor
 from tilewright.run import optimize
 from tilewright.storage.project import open_project
 from tilewright.targets.host_c.shapes import parse_shape
@@ -111,7 +111,7 @@ def library_ratio(name: str, latency_ns: float, library: Mapping[str, Any]) -> s
         return "-"
     call: Callable[[], object] = library[kind](*(int(size) for size in text.split("x")))
     samples = []
-    with on_measuring_core():
+    with on_measuring_cores():
         for _ in range(60):
             started = time.process_time_ns()
             call()

@@ -1,6 +1,7 @@
-"""What one core of this machine can do at best: measured once, in about a second, and kept.
+"""What cores of this machine can do at best: measured once, in about a second, and kept.
 
-The file lies in the user's cache folder, one per processor and compiler. `doctor` measures again.
+The file lies in the user's cache folder, one per processor, compiler and threads. `doctor`
+measures again.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import content_id
-from tilewright.native.machine import measuring_core, on_measuring_core, processor
+from tilewright.native.machine import on_measuring_cores, processor
 from tilewright.native.toolchain import Toolchain, compile_program
 from tilewright.sandbox import Limits, find_sandbox, open_folder
-from tilewright.timing import exclusive
 
 SOURCE = Path(__file__).with_name("calibration.c")
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Per second and core: float32 multiply-adds, and bytes from and to each level of memory."""
+    """Per second: float32 multiply-adds, and bytes from and to each level of memory.
+
+    Of all threads together, each on a core of its own.
+    """
 
     products_per_s: float
     l1_read_bytes_per_s: float
@@ -33,13 +36,14 @@ class Peaks:
     memory_read_bytes_per_s: float
 
 
-def peaks(toolchain: Toolchain, *, fresh: bool = False) -> Peaks:
+def peaks(toolchain: Toolchain, threads: int = 1, *, fresh: bool = False) -> Peaks:
     """Those of this machine, measured if they are not known yet, or if a `fresh` look is wanted."""
     known = processor()
     caches = (known.l1_bytes or 32 << 10, known.l2_bytes or 512 << 10, known.l3_bytes or 8 << 20)
     names = tuple(f.name for f in fields(Peaks))
     source = SOURCE.read_text(encoding="utf-8")
-    return Peaks(**calibrated(toolchain, source, caches, names, fresh=fresh))
+    arguments = (*caches, threads)
+    return Peaks(**calibrated(toolchain, source, arguments, names, threads, fresh=fresh))
 
 
 def calibrated(
@@ -47,6 +51,7 @@ def calibrated(
     source: str,
     arguments: Sequence[int],
     names: Sequence[str],
+    threads: int = 1,
     *,
     fresh: bool = False,
 ) -> dict[str, float]:
@@ -54,16 +59,15 @@ def calibrated(
 
     `ToolchainMissingError` when it cannot be built or does not print all of `names`.
     """
-    path = _file(toolchain, source)
+    path = _file(toolchain, source, arguments)
     try:
         if not fresh:
             stored = json.loads(path.read_text())
             return {name: float(stored[name]) for name in names}
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not known yet
-    program = compile_program(toolchain, source, ("-march=native",))
-    alone = exclusive(f"cpu{measuring_core()}")
-    with open_folder("tilewright-calibrate-") as name, alone, on_measuring_core():
+    program = compile_program(toolchain, source, ("-march=native", "-pthread"))
+    with open_folder("tilewright-calibrate-") as name, on_measuring_cores(threads):
         folder = Path(name)
         (folder / "calibrate").write_bytes(program)
         (folder / "calibrate").chmod(0o755)
@@ -93,8 +97,10 @@ def _remember(path: Path, found: Mapping[str, float]) -> None:
         return  # measured again next time
 
 
-def _file(toolchain: Toolchain, source: str) -> Path:
+def _file(toolchain: Toolchain, source: str, arguments: Sequence[int]) -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     known = processor()
-    key = content_id(known.name, str(sorted(known.features)), toolchain.id, source)
+    key = content_id(
+        known.name, str(sorted(known.features)), toolchain.id, source, *map(str, arguments)
+    )
     return Path(base) / "tilewright" / f"calibration-{key}.json"

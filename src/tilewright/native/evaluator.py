@@ -20,12 +20,11 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
-from tilewright.native.machine import measuring_core, off_measuring_core, on_measuring_core
+from tilewright.native.machine import off_measuring_cores, on_measuring_cores
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.timed import FreshValues, Timed, TimedKernel, compared, time_against
 from tilewright.native.toolchain import (
-    HARNESS,
     Toolchain,
     compile_kernel,
     compile_program,
@@ -34,7 +33,6 @@ from tilewright.native.toolchain import (
 from tilewright.parts.cases import Case, Cases
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
-from tilewright.timing import exclusive
 
 CheckSource = Callable[[str], Failed | None]
 Describe = Callable[[Workload, float], tuple[float, Mapping[str, float], str]]
@@ -48,7 +46,8 @@ class NativeEvaluation:
     Attributes:
         workload, problem, settings: the task.
         start: its starting kernel, the baseline of every measurement.
-        toolchain: compiles candidates; `headers` are files they may include, by name.
+        toolchain: compiles candidates and says how many threads they may run; `headers` are
+            files they may include, by name.
         check_source: refuses sources before the compiler sees them.
         describe: what a latency is worth on this machine.
         versions: of machine and target; compiler and build are added.
@@ -82,7 +81,11 @@ class NativeEvaluation:
     @cached_property
     def harness(self) -> bytes:
         """The program that calls kernels."""
-        return compile_program(self.toolchain, HARNESS.read_text(), self.harness_flags)
+        return compile_program(
+            self.toolchain,
+            self.toolchain.harness,
+            (*self.toolchain.harness_flags, *self.harness_flags),
+        )
 
     def roles(self) -> tuple[NativeBuilder, NativeChecker, NativeRunner]:
         """Builder, Checker and Runner."""
@@ -90,14 +93,21 @@ class NativeEvaluation:
 
     def compiled(self, source: str) -> bytes | Failed:
         """A kernel's shared object, or why there is none."""
-        with off_measuring_core():
+        with off_measuring_cores(self.toolchain.threads):
             return compile_kernel(
                 self.toolchain, source, self.settings.compile_timeout_s, self.headers
             )
 
     def started(self, image: bytes, rng: np.random.Generator) -> KernelProcess:
         """A kernel's process, to be entered."""
-        return KernelProcess(self.sandbox, self.harness, image, self.workload.arguments, rng)
+        return KernelProcess(
+            self.sandbox,
+            self.harness,
+            image,
+            self.workload.arguments,
+            rng,
+            threads=self.toolchain.threads,
+        )
 
 
 class NativeBuilder:
@@ -134,7 +144,8 @@ class NativeChecker:
         evaluation = self._evaluation
         passed: list[Check] = []
         rng = np.random.default_rng(evaluation.settings.input_seed)
-        with off_measuring_core(), evaluation.started(artifact.binary, rng) as process:
+        apart = off_measuring_cores(evaluation.toolchain.threads)
+        with apart, evaluation.started(artifact.binary, rng) as process:
             for index in range(evaluation.settings.checks):
                 case = evaluation.cases[index]
                 for at_end in (True, False):
@@ -182,9 +193,7 @@ class NativeRunner:
             return baseline
         case = timed_case(evaluation.cases, evaluation.settings.checks)
         with ExitStack() as stack:
-            # Starting a process here would disturb whoever measures on this core.
-            stack.enter_context(exclusive(f"cpu{measuring_core()}"))
-            stack.enter_context(on_measuring_core())
+            stack.enter_context(on_measuring_cores(evaluation.toolchain.threads))
             rng = np.random.default_rng(case.check.seed)
             timeout_s = evaluation.settings.simulation_timeout_s
             images = [artifact.binary]
@@ -214,6 +223,8 @@ class NativeRunner:
             versions={
                 "compiler": artifact.toolchain,
                 "build": evaluation.toolchain.build,
+                "threads": str(evaluation.toolchain.threads),
+                "clock": "CPU time" if evaluation.toolchain.threads == 1 else "wall time",
                 **evaluation.versions,
             },
             artifact_digest=artifact.digest,

@@ -7,8 +7,12 @@
    usage: harness KERNEL COMMANDS REPLIES INPUTS OUTPUTS { r|w BODY }...
    COMMANDS .. OUTPUTS are descriptors. Each array has SLOTS places of BODY bytes (whole pages) in
    the memory of inputs (r) or outputs (w), one behind the other; around each place lies a page that
-   may not be touched. Inputs are mapped read-only, and their memory is sealed against more. */
+   may not be touched. Inputs are mapped read-only, and their memory is sealed against more.
+
+   With WORKERS, threads.c precedes this text. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -74,14 +78,26 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   _exit(1);
 }
 
-static void catch_signals(void) {
-  static char stack[16 * PAGE];  /* what is saved of wide registers takes some pages */
+static void own_signal_stack(void) {
+  static _Thread_local char stack[16 * PAGE];  /* what is saved of wide registers takes some pages */
   stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
   sigaltstack(&alternate, 0);
+}
+
+static void catch_signals(void) {
+  own_signal_stack();
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, 0);
 }
+
+#ifdef WORKERS
+static void refuse(void *caller) {
+  struct reply reply = {.signal = TOO_MANY, .pc = (uintptr_t)caller - base, .argument = NOWHERE};
+  answer(&reply);
+  _exit(1);
+}
+#endif
 
 /* Whatever a kernel needs no system call for stays possible: it may use the memory it has, get more
    within its limit, and return. */
@@ -89,6 +105,9 @@ static void forbid_system_calls(void) {
   static const int allowed[] = {
     SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_brk, SYS_mmap, SYS_munmap,
     SYS_mremap, SYS_madvise, SYS_sched_yield,
+#ifdef WORKERS
+    SYS_futex,
+#endif
   };
   struct sock_filter code[64];
   size_t n = 0;
@@ -108,7 +127,7 @@ static void forbid_system_calls(void) {
   code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
   struct sock_fprog program = {.len = n, .filter = code};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(4);
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(4);
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) _exit(4);
 }
 
 static void map_places(int i, int memory, off_t *at, size_t body, int writable) {
@@ -149,6 +168,9 @@ int main(int argc, char **argv) {
   if (!allow_tiles()) return 7;
 #endif
   catch_signals();
+#ifdef WORKERS
+  if (!start_workers()) return 8;
+#endif
   struct reply ready = {.argument = NOWHERE};
   answer(&ready);
   forbid_system_calls();

@@ -1,14 +1,17 @@
-"""What this machine's processor is, and which core measures."""
+"""What this machine's processor is, and which cores measure."""
 
 from __future__ import annotations
 
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.timing import exclusive
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -51,22 +54,42 @@ def processor() -> Processor:
     )
 
 
-def measuring_core() -> int:
-    """The core that measures: the last of those this process may use."""
-    return max(_usable())
+def measuring_cores(count: int = 1) -> list[int]:
+    """The cores that measure: the last of those this process may use.
+
+    `ConfigurationError` where there are fewer than `count`.
+    """
+    usable = sorted(_usable())
+    if count > len(usable):
+        raise ConfigurationError(
+            f"threads = {count}, but this process may use {len(usable)} cores: each thread is "
+            "measured on a core of its own, so declare no more threads than cores."
+        )
+    return usable[-count:]
+
+
+def spare_cores(count: int = 1) -> int:
+    """How many cores are left beside those that measure."""
+    return len(_usable()) - len(measuring_cores(count))
 
 
 @contextmanager
-def on_measuring_core() -> Iterator[None]:
-    """Keep this thread, and what it starts, on the measuring core."""
-    with _on({measuring_core()}):
+def on_measuring_cores(count: int = 1) -> Iterator[None]:
+    """Keep this thread, and what it starts, on the measuring cores once nobody measures there.
+
+    Nothing is started there before: it would disturb who measures.
+    """
+    with ExitStack() as stack:
+        for core in reversed(measuring_cores(count)):  # one order for all: nobody waits in a ring
+            stack.enter_context(exclusive(f"cpu{core}"))
+        stack.enter_context(_on(set(measuring_cores(count))))
         yield
 
 
 @contextmanager
-def off_measuring_core() -> Iterator[None]:
-    """Leave the measuring core to what is measured, where there is another one."""
-    with _on(_usable() - {measuring_core()} or _usable()):
+def off_measuring_cores(count: int = 1) -> Iterator[None]:
+    """Leave the measuring cores to what is measured, where there is another one."""
+    with _on(_usable() - set(measuring_cores(count)) or _usable()):
         yield
 
 

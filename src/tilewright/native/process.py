@@ -28,6 +28,7 @@ _COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _NOWHERE = -1
 _START_S = 20.0
+_TOO_MANY_THREADS = 1000  # threads.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
 _ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
@@ -50,6 +51,7 @@ class KernelProcess:
         memory_bytes: address space it may have beside its arrays.
         lifetime_s: CPU seconds after which the system ends it.
         rng: chooses addresses and what surrounds arrays.
+        threads: how many it may run at once; the harness must be compiled for them.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class KernelProcess:
         *,
         memory_bytes: int = 4 << 30,
         lifetime_s: float = 600.0,
+        threads: int = 1,
     ) -> None:
         self._sandbox = sandbox
         self._harness, self._image = harness, image
         self._arguments = tuple(arguments)
         self._rng = rng
         self._memory_bytes, self._lifetime_s = memory_bytes, lifetime_s
+        self.threads = threads
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -89,7 +93,9 @@ class KernelProcess:
                 command += ["w" if argument.is_written else "r", str(body)]
             try:
                 self._process = stack.enter_context(
-                    self._sandbox.started(command, folder, self._limits(), pass_on=passed)
+                    self._sandbox.started(
+                        command, folder, self._limits(), self._environment(), pass_on=passed
+                    )
                 )
             finally:
                 os.close(commands)
@@ -136,7 +142,9 @@ class KernelProcess:
     def _fault(self, stage: Stage, reply: bytes) -> Failed:
         _, number, call, pc, argument, offset = _REPLY.unpack(reply)
         kind, log = _KINDS.get(number, ("crash", f"the kernel ended with signal {number}"))
-        if kind == "forbidden_call":
+        if number == _TOO_MANY_THREADS:
+            kind, log = "forbidden_call", _too_many(self.threads)
+        elif kind == "forbidden_call":
             log += f" (system call {call}): it may not start threads or processes, or open files"
         elif kind == "illegal_address" and 0 <= argument < len(self._arguments):
             touched, size = self._arguments[argument], self.arrays.bytes[argument]
@@ -174,13 +182,31 @@ class KernelProcess:
             wall_s=self._lifetime_s,
             memory_bytes=self._memory_bytes + 2 * arrays,
             file_bytes=1 << 16,  # for what contains it; its own system calls are filtered
-            processes=_PROCESSES,
+            processes=_PROCESSES + self.threads,
             open_files=32,
         )
+
+    def _environment(self) -> dict[str, str]:
+        """For OpenMP: threads that wait sleep, since what runs between calls is counted."""
+        if self.threads == 1:
+            return {}
+        return {
+            "OMP_NUM_THREADS": str(self.threads),
+            "OMP_DYNAMIC": "false",
+            "OMP_WAIT_POLICY": "passive",
+            "MALLOC_ARENA_MAX": "1",  # further ones would need a system call that is refused
+        }
 
 
 def _beside(offset: int, size: int) -> str:
     return f"{-offset} bytes before" if offset < 0 else f"{offset - size} bytes behind the end of"
+
+
+def _too_many(threads: int) -> str:
+    return (
+        f"the kernel started more than {threads - 1} thread{'s' * (threads > 2)} beside the one "
+        f"that calls it: {threads} at once are what the target declares"
+    )
 
 
 def _cpu_clock(pid: int) -> int:

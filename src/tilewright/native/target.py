@@ -20,9 +20,13 @@ from tilewright.parts.problem import Problem
 
 
 class NativeTarget(ABC):
-    """The part of the `Target` role that does not depend on the kind of kernels."""
+    """The part of the `Target` role that does not depend on the kind of kernels.
+
+    `threads` may a kernel run at once, each on a core of its own.
+    """
 
     name: str
+    threads: int = 1
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
         """A user's kernel folder; its reference runs only in the process that evaluates."""
@@ -32,9 +36,14 @@ class NativeTarget(ABC):
         return self._task(workload, start, problem, settings, {})
 
     def versions(self) -> Mapping[str, str]:
-        """Compiler, how it is used, and the processor."""
-        toolchain = find_toolchain()
-        return {"compiler": toolchain.id, "build": toolchain.build, "machine": processor().name}
+        """Compiler, how it is used, the processor and how many threads."""
+        toolchain = find_toolchain(self.threads)
+        return {
+            "compiler": toolchain.id,
+            "build": toolchain.build,
+            "machine": processor().name,
+            "threads": str(self.threads),
+        }
 
     def _task(
         self,
@@ -52,11 +61,12 @@ class NativeTarget(ABC):
             self._evaluation,
             self._floor,
             baselines,
+            self.threads,
         )
 
     @cached_property
     def _toolchain(self) -> Toolchain:
-        return find_toolchain()
+        return find_toolchain(self.threads)
 
     @abstractmethod
     def _evaluation(

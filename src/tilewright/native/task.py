@@ -8,11 +8,14 @@ from functools import cached_property
 from tilewright.core.records import Measured, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
 from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import spare_cores
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.cases import Cases
 from tilewright.parts.hostile import OpenCase, hostile_kernels
 from tilewright.parts.problem import Problem
+
+MOST_WORKERS = 4
 
 Floor = Callable[[Workload], tuple[float, str]]
 """Nanoseconds that no right kernel can beat, and the bound in words."""
@@ -25,9 +28,6 @@ class NativeTask:
     compiler, or calibrate the machine.
     """
 
-    most_workers = 4
-    """One measures, the others build and check; waiting counts towards a stage's time-out."""
-
     def __init__(
         self,
         workload: Workload,
@@ -37,6 +37,7 @@ class NativeTask:
         prepare: Callable[[Workload, str, Problem, EvaluationSettings], NativeEvaluation],
         floor: Floor,
         baselines: Mapping[str, str] | None = None,
+        threads: int = 1,
     ) -> None:
         self.workload = workload
         self.start = start
@@ -45,6 +46,15 @@ class NativeTask:
         self._settings = settings
         self._prepare = prepare
         self._floor = floor
+        self._threads = threads
+
+    @property
+    def most_workers(self) -> int:
+        """One measures, the others build and check; waiting counts towards a stage's time-out.
+
+        There are no others where they would take a core from threads that are timed together.
+        """
+        return 1 if self._threads > 1 and not spare_cores(self._threads) else MOST_WORKERS
 
     @property
     def fingerprint(self) -> str:

@@ -4,11 +4,15 @@ The clock is the operating system's count of CPU time of the kernel's process, r
 that the process uses between two calls is part of the call before: work that is put off until after
 the return, or done before a call on values that already lie there, is counted too. Waiting for
 other processes of the machine is not.
+
+Of several threads the CPU time says what all took together, not how long it took: there a call is
+its wall time, and all CPU time that the process used since the call before.
 """
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,11 +88,17 @@ class TimedKernel:
         case = self._values.for_call_of(self._process)
         # Written by this core just before the call: warm, as a producer would leave them.
         self._process.arrays.place(case.initial)
+        between_s, started = self._process.cpu_s() - self._clock_s, time.perf_counter()
         failed = self._process.call("measure", self._timeout_s)
+        wall_s = time.perf_counter() - started
+        if failed is None and self._process.threads > 1:
+            self._clock_s = self._process.cpu_s()
         if failed is None and check:
             failed = compared(self._process, case, "measure")
         if failed is not None:
             raise CallFailedError(failed)
+        if self._process.threads > 1:
+            return wall_s + between_s
         before, self._clock_s = self._clock_s, self._process.cpu_s()
         return self._clock_s - before
 

@@ -28,6 +28,7 @@ from tilewright.core.records import Failed, content_id
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 
 HARNESS = Path(__file__).with_name("harness.c")
+THREADS = Path(__file__).with_name("threads.c")
 HOW_TO_GET = "install a C compiler (Debian: apt install gcc), or name one in the variable CC"
 
 FLAGS = ("-O3", "-march=native", "-g", "-std=gnu11", "-fno-math-errno")
@@ -86,6 +87,11 @@ ALLOWED_CALLS = frozenset(
     + ["memcpy", "memmove", "memset", "memcmp"]
 )
 """Functions a kernel may call that it does not define."""
+_THREAD_CALLS = re.compile(
+    r"pthread_(create|join|detach|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
+    r"(GOMP|omp)_\w+"
+)
+"""Further ones where several threads are declared; what they may ask of the system is filtered."""
 _RUNS_ALONE = {
     "DT_INIT", "DT_INIT_ARRAY", "DT_PREINIT_ARRAY", "DT_FINI", "DT_FINI_ARRAY",
 }  # fmt: skip
@@ -95,20 +101,35 @@ _IRELATIVE = {37, 1032}  # R_X86_64_IRELATIVE, R_AARCH64_IRELATIVE
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """One usable compiler. `id` names it and its version; `flags` are those of kernels."""
+    """One usable compiler. `id` names it and its version; `flags` are those of kernels.
+
+    `threads` may a kernel run at once, the one that calls it included.
+    """
 
     id: str
     path: str
     flags: tuple[str, ...] = FLAGS
+    threads: int = 1
 
     @property
     def build(self) -> str:
         """Flags in words, and a content hash of all else that decides how a kernel runs."""
-        return f"{' '.join(self.flags)} {content_id(*_LINK, HARNESS.read_text())[:8]}"
+        return f"{' '.join(self.flags)} {content_id(*_LINK, self.harness)[:8]}"
+
+    @property
+    def harness(self) -> str:
+        """Source of the program that calls kernels."""
+        return THREADS.read_text() * (self.threads > 1) + HARNESS.read_text()
+
+    @property
+    def harness_flags(self) -> tuple[str, ...]:
+        """How that is compiled. Exported, its `pthread_create` is the one that libraries call."""
+        several = self.threads > 1
+        return (f"-DWORKERS={self.threads - 1}", "-pthread", "-rdynamic") if several else ()
 
 
 @cache
-def find_toolchain(extra_flags: tuple[str, ...] = ()) -> Toolchain:
+def find_toolchain(threads: int = 1) -> Toolchain:
     """The compiler named by CC, else gcc, clang or cc.
 
     Raises `ToolchainMissingError` where there is none, or CC is not the name of one.
@@ -117,13 +138,21 @@ def find_toolchain(extra_flags: tuple[str, ...] = ()) -> Toolchain:
     for name in [chosen] if chosen else ["gcc", "clang", "cc"]:
         path = shutil.which(name)
         if path is not None:
-            return Toolchain(_version(path), path, (*FLAGS, *extra_flags))
+            version = _version(path)
+            return Toolchain(version, path, (*FLAGS, *_flags_of(version, threads)), threads)
     if chosen:
         raise ToolchainMissingError(
             f"the variable CC is {chosen!r}, which is no program on this machine: give the name or "
             "path of a C compiler without arguments, or unset CC to use gcc, clang or cc."
         )
     raise ToolchainMissingError(f"no C compiler for this machine was found: {HOW_TO_GET}.")
+
+
+def _flags_of(version: str, threads: int) -> tuple[str, ...]:
+    """Of several threads: OpenMP is GCC's, since clang's asks the system for more than to wait."""
+    if threads == 1:
+        return ()
+    return ("-pthread",) if "clang" in version else ("-pthread", "-fopenmp")
 
 
 def compile_kernel(
@@ -154,7 +183,7 @@ def compile_kernel(
         if finished.status != 0:
             return _failure_of(log or f"the compiler failed with status {finished.status}.")
         image = read_output(folder / "kernel.so", _MAX_BINARY_BYTES)
-    return _unfit(image) or image
+    return _unfit(image, toolchain.threads) or image
 
 
 def compile_program(toolchain: Toolchain, source: str, flags: Sequence[str] = ()) -> bytes:
@@ -202,7 +231,7 @@ def _failure_of(log: str) -> Failed:
     return Failed("build", kind, log[:_MAX_LOG])  # type: ignore[arg-type]
 
 
-def _unfit(image: bytes) -> Failed | None:
+def _unfit(image: bytes, threads: int) -> Failed | None:
     """Why a shared object may not be loaded, or None."""
     try:
         elf = ELFFile(io.BytesIO(image))
@@ -214,6 +243,16 @@ def _unfit(image: bytes) -> Failed | None:
             "build", "link_error", "the source defines no (non-static) function named kernel."
         )
     foreign = sorted(wanted - ALLOWED_CALLS)
+    for_threads = [name for name in foreign if _THREAD_CALLS.fullmatch(name)]
+    if threads > 1:
+        foreign = [name for name in foreign if name not in for_threads]
+    elif for_threads:
+        return Failed(
+            "build",
+            "link_error",
+            f"the kernel calls {for_threads[0]}, but may use one thread: more are declared in a "
+            "target file (docs/targets/host-c.md).",
+        )
     if foreign:
         return Failed(
             "build",

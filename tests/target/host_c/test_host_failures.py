@@ -21,7 +21,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Builder, Checker, Runner
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.native import evaluator as native_evaluator
+from tilewright.native import machine
 from tilewright.native.evaluator import NativeRunner
 from tilewright.native.process import KernelProcess
 from tilewright.targets.host_c import create_target
@@ -118,7 +118,7 @@ def test_nothing_is_started_on_a_core_before_it_is_this_measurement_s_turn(
         assert os.sched_getaffinity(0) == usable
         raise DeviceBusyError(device)
 
-    monkeypatch.setattr(native_evaluator, "exclusive", taken)
+    monkeypatch.setattr(machine, "exclusive", taken)
     monkeypatch.setattr(KernelProcess, "__enter__", started.append)
     with pytest.raises(DeviceBusyError, match="cpu"):
         runner.measure(built, Verdict(()), None)

@@ -11,46 +11,57 @@ from tilewright.core.records import Failed, TargetBrief, Workload
 from tilewright.core.roles import Task
 from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.evaluator import NativeEvaluation
-from tilewright.native.machine import Processor, processor
+from tilewright.native.machine import Processor, measuring_cores, processor
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import NativeTarget
-from tilewright.native.toolchain import HOW_TO_GET, find_toolchain
+from tilewright.native.toolchain import HOW_TO_GET
 from tilewright.parts.brief_files import load_examples, load_menu, render
 from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
+from tilewright.targets.host_c.instance import ONE_THREAD, Instance, load_instance
 from tilewright.targets.host_c.naive import naive_kernel
-from tilewright.targets.host_c.performance import describe, floor_ns
+from tilewright.targets.host_c.performance import describe, floor_ns, in_words
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, parse_shape
 
-NAME = "host-c"
 FOLDER = Path(__file__).parent
 HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "string.h")
 """What a kernel may include; none of them brings a way out of its process."""
 PRAGMAS = ("GCC ivdep", "omp simd")
+THREAD_HEADERS = ("pthread.h", "stdatomic.h", "omp.h")
+THREAD_PRAGMAS = ("omp ...",)
+"""Further ones where several threads are declared."""
 
 
 class HostTarget(NativeTarget):
-    """C kernels on one core of this machine; one thread, vector extensions allowed."""
+    """C kernels on cores of this machine, one thread each; vector extensions allowed."""
 
-    name = NAME
+    def __init__(self, instance: Instance = ONE_THREAD) -> None:
+        self.name = instance.name
+        self.threads = instance.threads
+
+    def configured(self, file: Path) -> HostTarget:
+        """The instance with the threads that a user's file declares."""
+        target = HostTarget(load_instance(file))
+        measuring_cores(target.threads)
+        return target
 
     @cached_property
     def _brief(self) -> TargetBrief:
-        known = words(processor())
+        known = words(processor(), self.threads)
         return TargetBrief(
-            name=NAME,
+            name=self.name,
             isa=render(FOLDER / "isa.md", known),
             rules=render(FOLDER / "rules.md", known),
             menu=load_menu(FOLDER / "menu.toml", known),
             commands=(),
-            limits=limits(processor()),
+            limits=limits(processor(), self.threads),
             constants={},
             examples=load_examples(FOLDER / "examples", known),
         )
 
     def brief(self) -> TargetBrief:
-        """What the core is, rules, menu and limits."""
+        """What the cores are, rules, menu and limits."""
         return self._brief
 
     def workloads(self) -> Mapping[str, str]:
@@ -63,24 +74,24 @@ class HostTarget(NativeTarget):
         shape = parse_shape(spec)
         start = naive_kernel(shape)
         return self._task(
-            shape.workload(NAME), start, create_problem(shape), settings, {"naive": start}
+            shape.workload(self.name), start, create_problem(shape), settings, {"naive": start}
         )
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """The compiler that would be used, and what the machine can do, measured now."""
         try:
-            toolchain = find_toolchain()
-            found = peaks(toolchain, fresh=True)
+            toolchain = self._toolchain
+            found = peaks(toolchain, self.threads, fresh=True)
         except ToolchainMissingError as error:
             return [("C compiler", False, str(error) or HOW_TO_GET)]
         return [
             ("C compiler", True, toolchain.id),
-            ("calibration", True, f"{processor().name}: {peaks_in_words(found)}"),
+            ("calibration", True, f"{processor().name}: {peaks_in_words(found, self.threads)}"),
         ]
 
     @cached_property
     def _peaks(self) -> Peaks:
-        return peaks(self._toolchain)
+        return peaks(self._toolchain, self.threads)
 
     def _floor(self, workload: Workload) -> tuple[float, str]:
         return floor_ns(workload, self._peaks)
@@ -88,40 +99,42 @@ class HostTarget(NativeTarget):
     def _evaluation(
         self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
     ) -> NativeEvaluation:
-        measured_peaks = self._peaks
+        found = self._peaks
         return NativeEvaluation(
             workload=workload,
             problem=problem,
             settings=settings,
             start=start,
             toolchain=self._toolchain,
-            check_source=refused,
-            describe=lambda task, latency_s: describe(task, latency_s, measured_peaks),
+            check_source=lambda source: refused(source, self.threads),
+            describe=lambda task, latency_s: describe(task, latency_s, found, self.threads),
             versions={"machine": processor().name},
         )
 
 
-def refused(source: str) -> Failed | None:
+def refused(source: str, threads: int) -> Failed | None:
     """What the rules say against a source, or None."""
     advice = "use GCC's vector extensions and built-in functions"
-    return check_source(source, HEADERS, advice, PRAGMAS)
+    several = threads > 1
+    headers, pragmas = HEADERS + THREAD_HEADERS * several, PRAGMAS + THREAD_PRAGMAS * several
+    return check_source(source, headers, advice, pragmas)
 
 
-def limits(core: Processor) -> dict[str, int]:
-    """Numbers of the core that proposers plan with."""
+def limits(core: Processor, threads: int) -> dict[str, int]:
+    """Numbers of each core that proposers plan with."""
     return {
         "vector_bytes": core.vector_bytes,
         "vector_registers": core.vector_registers,
         "l1_bytes": core.l1_bytes,
         "l2_bytes": core.l2_bytes,
         "l3_bytes": core.l3_bytes,
-        "threads": 1,
+        "threads": threads,
     }
 
 
-def words(core: Processor) -> Mapping[str, object]:
+def words(core: Processor, threads: int) -> Mapping[str, object]:
     """What the text files of this folder may refer to."""
-    known = limits(core)
+    known = limits(core, threads)
     return {
         **known,
         "processor": core.name,
@@ -132,7 +145,7 @@ def words(core: Processor) -> Mapping[str, object]:
     }
 
 
-def peaks_in_words(found: Peaks) -> str:
+def peaks_in_words(found: Peaks, threads: int) -> str:
     """One line of rates."""
     return (
         f"{2e-9 * found.products_per_s:.0f} GFLOP/s, first-level cache "
@@ -140,5 +153,5 @@ def peaks_in_words(found: Peaks) -> str:
         f"{1e-9 * found.l1_write_bytes_per_s:.0f} GB/s written, second-level "
         f"{1e-9 * found.l2_read_bytes_per_s:.0f} GB/s, third-level "
         f"{1e-9 * found.l3_read_bytes_per_s:.0f} GB/s, memory "
-        f"{1e-9 * found.memory_read_bytes_per_s:.0f} GB/s (one core)"
+        f"{1e-9 * found.memory_read_bytes_per_s:.0f} GB/s ({in_words(threads)})"
     )

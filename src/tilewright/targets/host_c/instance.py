@@ -1,0 +1,48 @@
+"""What a user's TOML file says of the target: its name and how many threads a kernel may run."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.core.errors import ConfigurationError
+
+KEYS = ("target", "name", "threads")
+MOST_THREADS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """The target's name, part of workload names, and the threads of a kernel, its own included."""
+
+    name: str
+    threads: int
+
+
+ONE_THREAD = Instance("host-c", 1)
+
+
+def load_instance(path: Path) -> Instance:
+    """What `path` describes; `ConfigurationError` says what is wrong with it."""
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"target file {path} cannot be read: {error}.") from error
+    for key in fields:
+        if key not in KEYS:
+            raise ConfigurationError(
+                f"{path}: unknown field {key!r}: a file may have {', '.join(KEYS)}."
+            )
+    name, threads = fields.get("name", path.stem), fields.get("threads", 1)
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise ConfigurationError(
+            f"{path}: name = {name!r} must be letters, digits, '_', '.' and '-', as it is part of "
+            "workload names."
+        )
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise ConfigurationError(
+            f"{path}: threads = {threads!r} must be a whole number from 1 to {MOST_THREADS}."
+        )
+    return Instance(name, threads)
