@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,6 +70,15 @@ def test_a_kernel_that_does_not_build_is_bad_input(tmp_path: Path) -> None:
         assert written["failure"]["stage"] == "build"
 
 
+@pytest.fixture
+def heard_sigint() -> Iterator[None]:
+    """Programs started here hear Ctrl-C, also where a shell's background job would ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_sigint")
 def test_ctrl_c_in_the_middle_leaves_no_process_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*TILEWRIGHT, "optimize", "gemmini:gemm-512x512x512"],
