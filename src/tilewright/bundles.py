@@ -24,7 +24,7 @@ from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
 from tilewright.run import baselines, confirmed, open_project
 from tilewright.storage.bundle_file import pack, unpack
-from tilewright.verification import attack, recheck
+from tilewright.verification import as_winner, attack, recheck
 
 SEEDS_POLICY = (
     "Inputs of the run follow from its seed; its winner was then rebuilt and checked on seeds of "
@@ -164,7 +164,7 @@ def _opened(
 
 
 def _measured_again(opened: OpenTask, settings: Mapping[str, object], source: str) -> Outcome:
-    outcome = recheck(opened.name, settings, Candidate(source))
+    outcome = recheck(opened.name, as_winner(settings), Candidate(source))
     return below_floor(outcome, opened.task.floor if isinstance(opened.task, Floored) else None)
 
 

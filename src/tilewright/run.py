@@ -68,7 +68,7 @@ from tilewright.search.loop import Search
 from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
-from tilewright.verification import recheck, require_preflight, start_error
+from tilewright.verification import as_winner, recheck, require_preflight, start_error
 
 SCHEDULE_EVENT = "Schedule"
 """Entry of a run's event log that holds the schedule of an earlier run it was told to reuse."""
@@ -363,7 +363,8 @@ class _Session:
                 self._storage.append_event(self._run.id, RECHECKED_EVENT, data)
                 return
             assert isinstance(best.outcome, Measured)
-            again = recheck(self._opened.name, self._settings.recorded(), best.candidate)
+            settings = as_winner(self._settings.recorded())
+            again = recheck(self._opened.name, settings, best.candidate)
             refuted = refutation(best.outcome, again)
             data = {"candidate": best.candidate.id, "confirmed": refuted is None}
             if isinstance(again, Measured) and refuted is None and again.quantity == "measured":

@@ -23,7 +23,15 @@ from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.preflight.examine import VERSION, refusal
 from tilewright.evaluation.preflight.session import preflight as attack
 
-__all__ = ["attack", "fresh_seed", "preflight", "recheck", "require_preflight", "start_error"]
+__all__ = [
+    "as_winner",
+    "attack",
+    "fresh_seed",
+    "preflight",
+    "recheck",
+    "require_preflight",
+    "start_error",
+]
 
 RECHECK_COMPARISONS = 8
 """Comparisons with the reference when a result is evaluated again: twice every distribution."""
@@ -32,6 +40,10 @@ RECHECK_COMPARISONS = 8
 def fresh_seed() -> int:
     """A seed of private inputs that follows from nothing and is told to no proposer."""
     return secrets.randbits(62)
+
+
+FRESH_SESSIONS = 3
+"""In which a winner that is measured on hardware must be faster than the starting kernel."""
 
 
 def recheck(task: str, settings: Mapping[str, object], candidate: Candidate) -> Outcome:
@@ -49,6 +61,11 @@ def recheck(task: str, settings: Mapping[str, object], candidate: Candidate) -> 
             return outcome
         again = executor.evaluate(request)[0]
     return outcome if again == outcome else _not_repeatable(outcome, again)
+
+
+def as_winner(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Settings under which `recheck` holds a kernel to what a winner must bear out."""
+    return {**settings, "sessions": FRESH_SESSIONS}
 
 
 def _not_repeatable(first: Measured, second: Outcome) -> Failed:

@@ -13,20 +13,22 @@ from tilewright.core.errors import ConfigurationError
 class EvaluationSettings:
     """Inputs, checks and time-outs; `from_mapping` takes them out of a run's settings.
 
-    `simulation_timeout_s` bounds a stage in which the kernel runs, in wall seconds.
+    `simulation_timeout_s` bounds a stage in which the kernel runs, in wall seconds. `sessions` are
+    those in which a kernel is timed, each in fresh processes and on fresh values.
     """
 
     input_seed: int = 0
     checks: int = 3
     compile_timeout_s: float = 20.0
     simulation_timeout_s: float = 60.0
+    sessions: int = 1
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, object]) -> Self:
         """Known keys of `settings`; other keys belong to other parts of the run."""
         known = {f.name: settings[f.name] for f in fields(cls) if f.name in settings}
         for name, value in known.items():
-            whole = name in ("input_seed", "checks")
+            whole = name in ("input_seed", "checks", "sessions")
             good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
             if not good or (not whole and not float(value) > 0):  # type: ignore[arg-type]
                 kind = "whole number" if whole else "positive number"

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from tilewright.core.records import Measured, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
-from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.evaluator import NativeBuilder, NativeChecker, NativeEvaluation
 from tilewright.native.machine import spare_cores
+from tilewright.native.runner import NativeRunner
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.cases import Cases
@@ -86,4 +87,5 @@ class NativeTask:
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
         """Builder, Checker and Runner, sharing inputs and expected outputs."""
-        return self._prepare(self.workload, self.start, self._problem, self._settings).roles()
+        shared = self._prepare(self.workload, self.start, self._problem, self._settings)
+        return NativeBuilder(shared), NativeChecker(shared), NativeRunner(shared)

@@ -13,15 +13,24 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilewright.core.records import Failed, Stage
 from tilewright.native.process import KernelProcess
 from tilewright.parts.cases import Case, Cases
-from tilewright.timing import Comparison, TimingPlan, Variant, compare, measure_pairs
+from tilewright.timing import (
+    Comparison,
+    Session,
+    TimingPlan,
+    Variant,
+    compare,
+    confirm,
+    measure_pairs,
+)
 
 PROBES = 5
 """Calls after which a kernel that is far over its limit is given up."""
@@ -120,35 +129,86 @@ def time_against(
 def _timed(
     candidate: TimedKernel, baseline: TimedKernel, limit_s: float | None, seed: int
 ) -> Timed | Failed:
-    candidate.call(check=True)
-    probes = [candidate.call(check=False) for _ in range(PROBES)]
+    probes = _probe(candidate)
     if limit_s is not None and min(probes) > LIMIT_MARGIN * limit_s:
         log = f"stopped after {PROBES} calls of at least {min(probes) * 1e9:,.0f} ns each."
         return Failed("measure", "slower_than_limit", log, bound=min(probes) * 1e9)
+    plan = _plan(probes, baseline)
+    for session in range(SESSIONS):
+        measured = _pairs(candidate, baseline, plan, seed + session)
+        comparison = compare(measured, plan, seed)
+        if comparison.decision != "unsteady":
+            break
+    return _outcome(comparison, plan.pairs)
+
+
+OpenKernels = Callable[[int], AbstractContextManager[tuple[TimedKernel, TimedKernel]]]
+"""Candidate and baseline of a session, by its number, in new processes; may be the same kernel."""
+
+
+def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Timed | Failed:
+    """What fresh sessions say together of a candidate that is taken for faster than the baseline.
+
+    `unconfirmed` where it is not: one contradicting session is enough. A failure of either kernel
+    is the outcome.
+    """
+    itself = False
+    pairs = 0
+
+    def open_session(index: int) -> Session:
+        nonlocal itself, pairs
+        with open_kernels(index) as (candidate, baseline):
+            itself = candidate is baseline
+            plan = _plan(_probe(candidate), baseline)
+            pairs += plan.pairs
+            return _pairs(candidate, baseline, plan, seed + index)
+
+    try:
+        confirmation = confirm(open_session, TimingPlan(sessions=sessions), seed)
+    except CallFailedError as failure:
+        return failure.failed
+    pooled = confirmation.pooled
+    ratios = [comparison.ratio for comparison in confirmation.comparisons]
+    won = pooled.decision == "faster" or (pooled.decision == "unsteady" and min(ratios) > 1)
+    if not (itself or won):
+        log = (
+            f"in {sessions} fresh sessions it is {pooled.sentence()[:-1]}; ratios of the sessions "
+            f"{', '.join(f'{ratio:.3f}' for ratio in ratios)}."
+        )
+        return Failed("measure", "unconfirmed", log)
+    timed = _outcome(pooled, pairs)
+    return replace(timed, details={**timed.details, "fresh_sessions": float(sessions)})
+
+
+def _probe(candidate: TimedKernel) -> list[float]:
+    """Seconds of a few calls, after one whose outputs are compared."""
+    candidate.call(check=True)
+    return [candidate.call(check=False) for _ in range(PROBES)]
+
+
+def _plan(probes: Sequence[float], baseline: TimedKernel) -> TimingPlan:
     both_s = statistics.median(probes) + min(baseline.call(check=False) for _ in range(2))
-    plan = TimingPlan(pairs=int(min(40, max(FEWEST_PAIRS, SECONDS / both_s))), warmups=1)
+    return TimingPlan(pairs=int(min(40, max(FEWEST_PAIRS, SECONDS / both_s))), warmups=1)
+
+
+def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan, seed: int) -> Session:
     kernels: Mapping[Variant, TimedKernel] = {"baseline": baseline, "candidate": candidate}
 
     def time_call(variant: Variant, check: bool) -> float:
         return kernels[variant].call(check=check and variant == "candidate")
 
-    for session in range(SESSIONS):
-        comparison = compare(measure_pairs(time_call, plan, seed + session), plan, seed)
-        if comparison.decision != "unsteady":
-            break
-    return Timed(
-        comparison.candidate_s, comparison.spread, _details(comparison, plan), _warnings(comparison)
-    )
+    return measure_pairs(time_call, plan, seed)
 
 
-def _details(comparison: Comparison, plan: TimingPlan) -> dict[str, float]:
-    return {
+def _outcome(comparison: Comparison, pairs: int) -> Timed:
+    details = {
         "baseline_ns": comparison.baseline_s * 1e9,
         "percent_of_baseline": 100 / comparison.ratio,
         "percent_of_baseline_low": 100 / comparison.high,
         "percent_of_baseline_high": 100 / comparison.low,
-        "timed_pairs": float(plan.pairs),
+        "timed_pairs": float(pairs),
     }
+    return Timed(comparison.candidate_s, comparison.spread, details, _warnings(comparison))
 
 
 def _warnings(comparison: Comparison) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ from tilewright.core.records import (
 from tilewright.core.roles import Builder, Checker, Runner
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native import machine
-from tilewright.native.evaluator import NativeRunner
 from tilewright.native.process import KernelProcess
+from tilewright.native.runner import NativeRunner
 from tilewright.targets.host_c import create_target
 
 pytestmark = pytest.mark.skipif(

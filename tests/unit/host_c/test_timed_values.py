@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tilewright.native.evaluator import timed_case
 from tilewright.native.process import KernelProcess
+from tilewright.native.runner import timed_case
 from tilewright.native.timed import FreshValues
 from tilewright.parts.cases import Case, Cases
 from tilewright.targets.host_c.problems import create_problem

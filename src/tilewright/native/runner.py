@@ -1,0 +1,121 @@
+"""Runner of kernels that run on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Artifact, Failed, Measured, Verdict
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import on_measuring_cores
+from tilewright.native.timed import (
+    FreshValues,
+    Timed,
+    TimedKernel,
+    confirm_against,
+    time_against,
+)
+from tilewright.parts.cases import Case, Cases
+
+
+class NativeRunner:
+    """Times a kernel against the starting kernel by the rules of `tilewright.timing`."""
+
+    def __init__(self, evaluation: NativeEvaluation) -> None:
+        self._evaluation = evaluation
+        self._built: bytes | None = None
+
+    def _baseline(self) -> bytes | Failed:
+        """The starting kernel's shared object, kept once it is built."""
+        if self._built is None:
+            built = self._evaluation.compiled(self._evaluation.start)
+            if isinstance(built, Failed):
+                log = f"the starting kernel, which others are timed against, fails: {built.log}"
+                return Failed("measure", built.kind, log)
+            self._built = built
+        return self._built
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """Nanoseconds of one call, the median over calls on fresh values and addresses.
+
+        With several `sessions` in the settings a kernel other than the start must be faster than
+        that in fresh ones, or is `unconfirmed`. Raises `ToolchainMissingError` where kernels can
+        only be checked.
+        """
+        evaluation = self._evaluation
+        if evaluation.refuse_timing is not None:
+            raise ToolchainMissingError(
+                f"the kernel is right in {len(verdict.checks)} comparisons, but "
+                f"{evaluation.refuse_timing}"
+            )
+        baseline = self._baseline()
+        if isinstance(baseline, Failed):
+            return baseline
+        images = [artifact.binary] + [baseline] * (artifact.binary != baseline)
+        sessions, case = evaluation.settings.sessions, self._case(0)
+        seed = case.check.seed
+        if sessions > 1:
+            timed = confirm_against(
+                lambda index: self._kernels(images, self._case(index)), sessions, seed
+            )
+        else:
+            limit_s = None if limit_latency is None else limit_latency * 1e-9
+            with self._kernels(images, case) as (candidate, start):
+                timed = time_against(candidate, start, limit_s, seed)
+        if isinstance(timed, Failed):
+            return timed
+        return self._measured(artifact, verdict, case, timed)
+
+    def _case(self, session: int) -> Case:
+        settings = self._evaluation.settings
+        return timed_case(self._evaluation.cases, settings.checks + session)
+
+    @contextmanager
+    def _kernels(
+        self, images: Sequence[bytes], case: Case
+    ) -> Iterator[tuple[TimedKernel, TimedKernel]]:
+        """Candidate and starting kernel in processes of their own; one where they are the same."""
+        evaluation = self._evaluation
+        rng = np.random.default_rng(case.check.seed)
+        values = FreshValues(evaluation.cases, case, rng)
+        timeout_s = evaluation.settings.simulation_timeout_s
+        with ExitStack() as stack:
+            stack.enter_context(on_measuring_cores(evaluation.toolchain.threads))
+            kernels = [
+                TimedKernel(stack.enter_context(evaluation.started(image, rng)), values, timeout_s)
+                for image in images
+            ]
+            yield kernels[0], kernels[-1]
+
+    def _measured(self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed) -> Measured:
+        evaluation = self._evaluation
+        utilization, numbers, feedback = evaluation.describe(evaluation.workload, timed.latency_s)
+        return Measured(
+            latency=timed.latency_s * 1e9,
+            unit="ns",
+            quantity="measured",
+            utilization=utilization,
+            verdict=Verdict((*verdict.checks, case.check)),
+            details={**timed.details, **numbers},
+            versions={
+                "compiler": artifact.toolchain,
+                "build": evaluation.toolchain.build,
+                "threads": str(evaluation.toolchain.threads),
+                "clock": "CPU time" if evaluation.toolchain.threads == 1 else "wall time",
+                **evaluation.versions,
+            },
+            artifact_digest=artifact.digest,
+            feedback=feedback,
+            warnings=timed.warnings,
+            noise=timed.noise,
+        )
+
+
+def timed_case(cases: Cases, index: int) -> Case:
+    """Values of the first distribution: subnormal numbers would time the CPU's slow paths."""
+    return cases.drawn(index, cases.distributions[0])
