@@ -17,7 +17,8 @@ from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lift_constants import declare_constants, structures
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Scope
+from tilewright.proposers.rewriter.lift_kinds import NotModelled
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_statements import Lifter
 from tilewright.proposers.rewriter.lift_syntax import (
     descendants,

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds, quotient, remainder
 from tilewright.proposers.rewriter.ir import (
     Local,
     Text,
 )
-from tilewright.proposers.rewriter.lift_scope import (
-    NotModelled,
-    Table,
-    Value,
-    is_marked,
-)
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Table, Value, is_marked
 
 _WORD = 64
 """Bits of the widest integer; a shift by as many or more has no meaning in C."""
@@ -31,19 +24,33 @@ def literal(text: str) -> Value:
 def looked_up(table: Table, index: Expr) -> Value:
     """An entry of a constant array; entries at equal distances are one expression."""
     values = table.values
-    if index.is_const and 0 <= index.const < len(values):
-        return values[index.const]
-    first = values[0]
+    first = values[index.const if index.is_const and 0 <= index.const < len(values) else 0]
+    if index.is_const and first is not None:
+        return first
     rows = [v.row if isinstance(v, Local) else v for v in values]
-    apart = {b - a for a, b in pairwise(r for r in rows if isinstance(r, Expr))}
-    if len(apart) == 1 and all(isinstance(r, Expr) for r in rows):
-        offset = arithmetic("*", index, apart.pop())
+    numbers = [r for r in rows if isinstance(r, Expr)]
+    offset = _evenly(numbers, index) if len(numbers) == len(values) else None
+    if offset is not None:
         if isinstance(first, Expr):
             return first + offset
         kinds = {(v.space, v.flags) for v in values if isinstance(v, Local)}
         if isinstance(first, Local) and len(kinds) == 1:
             return Local(first.space, first.row + offset, first.flags)
     raise NotModelled("entry of a table whose entries are not evenly spaced")
+
+
+def _evenly(numbers: list[Expr], index: Expr) -> Expr | None:
+    """How far entry `index` is from the first, if groups of entries go up in two even steps."""
+    apart = [n - numbers[0] for n in numbers]
+    if not all(d.is_const for d in apart):
+        return None
+    for size in range(len(apart), 1, -1):
+        within, across = apart[1].const, apart[size].const if size < len(apart) else 0
+        if all(d.const == n % size * within + n // size * across for n, d in enumerate(apart)):
+            if size == len(apart):
+                return index * within
+            return remainder(index, size) * within + quotient(index, size) * across
+    return None
 
 
 def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
@@ -67,11 +74,25 @@ def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
             return left * (1 << right.const)
         case ">>" if right.is_const and 0 <= right.const < _WORD:
             return quotient(left, 1 << right.const)
-        case "&" if right.is_const and right.const > 0 and (right.const + 1) & right.const == 0:
-            return remainder(left, right.const + 1)
+        case "&" if right.is_const:
+            return masked(left, right.const)
+        case "&" if left.is_const:
+            return masked(right, left.const)
         case "^" if right == Expr(1) and is_bit(left):
             return flipped(left)
     raise NotModelled(f"operator {operator} that is not affine")
+
+
+def masked(value: Expr, mask: int) -> Expr:
+    """`value & mask` for neighbouring bits, as `x & 48`, and all bits from one on, as `x & -16`."""
+    lowest = mask & -mask
+    if mask < 0 and mask == -lowest:
+        return value - remainder(value, lowest)
+    if mask == 0:
+        return Expr(0)
+    if mask > 0 and (mask + lowest) & mask == 0:
+        return remainder(quotient(value, lowest), mask // lowest + 1) * lowest
+    raise NotModelled("operator & that is not affine")
 
 
 def is_bit(expr: Expr) -> bool:

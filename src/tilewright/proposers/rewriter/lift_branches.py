@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 from tree_sitter import Node
 
-from tilewright.proposers.rewriter.ir import Body, Command, Condition, Guard, Local, Operand, Stmt
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Scope, choice, decided, negated
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Compare,
+    Condition,
+    Guard,
+    Local,
+    Operand,
+    Stmt,
+)
+from tilewright.proposers.rewriter.lift_choice import choice, decided, negated
+from tilewright.proposers.rewriter.lift_kinds import NotModelled
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting
 from tilewright.proposers.rewriter.lift_syntax import leaves_early
 
@@ -41,10 +54,35 @@ class Branches(Lifting):
         scope.merge(condition, first, second)
         for name in sorted(self._assigned(node)):
             self._remember(name, scope.get(name))
-        if not body and orelse:
-            body, orelse, condition = orelse, (), negated(condition)
-        both = _either(condition, body, orelse)
-        return both or ((Guard(condition, body, orelse),) if body else ())
+        return _joined(condition, body, orelse)
+
+    def _switch(self, node: Node, scope: Scope) -> Body:
+        """A `switch` whose cases end by `break`, as tests one behind the other."""
+        subject = node.child_by_field_name("condition")
+        if subject is None:
+            raise NotModelled("switch statement")
+        return self._cases(self._reader(scope).integer(subject), cases_of(node), scope)
+
+    def _cases(self, subject: Expr, cases: list[Case], scope: Scope) -> Body:
+        if not cases:
+            return ()
+        values, statements = cases[0]
+        if not values:
+            return self._block(statements, scope.inner())
+        held = [self._reader(scope).integer(v) for v in values]
+        tests = [(Compare("==", subject, value),) for value in held]
+        known = [decided(test) for test in tests]
+        if any(known) or not any(k is None for k in known):
+            if any(known):
+                return self._block(statements, scope.inner())
+            return self._cases(subject, cases[1:], scope)
+        if len(tests) > 1:
+            raise NotModelled("switch statement with several values for one case")
+        first, second = scope.branch(), scope.branch()
+        body = self._block(statements, first.inner())
+        orelse = self._cases(subject, cases[1:], second)
+        scope.merge(tests[0], first, second)
+        return _joined(tests[0], body, orelse)
 
     def _flattened_branch(self, node: Node, scope: Scope) -> Body:
         if node.type == "compound_statement":
@@ -62,6 +100,48 @@ def parts_of_if(node: Node) -> tuple[Node, Node, Node | None]:
     if no is not None:
         no = next(c for c in no.named_children if c.type != "comment")
     return test, yes, no
+
+
+Case: TypeAlias = tuple[list[Node], list[Node]]
+"""The values of a case, none for `default`, and its statements without the last `break`."""
+
+
+def cases_of(node: Node) -> list[Case]:
+    """The cases of a `switch`, `default` last; `NotModelled` where one runs on into the next."""
+    body = node.child_by_field_name("body")
+    labels = [n for n in (body.named_children if body is not None else []) if n.type != "comment"]
+    if not labels or any(n.type != "case_statement" for n in labels):
+        raise NotModelled("switch statement")
+    found: list[Case] = []
+    values: list[Node] = []
+    other = False
+    for label in labels:
+        value = label.child_by_field_name("value")
+        inside = [n for n in label.named_children if n.type != "comment" and n != value]
+        other |= value is None
+        values += [value] if value is not None else []
+        if inside and inside[-1].type == "compound_statement" and len(inside) == 1:
+            inside = [n for n in inside[0].named_children if n.type != "comment"]
+        ends = bool(inside) and inside[-1].type == "break_statement"
+        if inside and not ends and label is not labels[-1]:
+            raise NotModelled("switch statement with a case that runs on into the next")
+        statements = inside[:-1] if ends else inside
+        if any(leaves_early(s) for s in statements):
+            raise NotModelled("switch statement with a case that ends early")
+        if other and label is not labels[-1]:
+            raise NotModelled("switch statement whose default is not last")
+        if inside or label is labels[-1]:
+            found.append(([] if other else values, statements))
+            values = []
+    return found
+
+
+def _joined(condition: Condition, body: Body, orelse: Body) -> Body:
+    """One branch or the other."""
+    if not body and orelse:
+        body, orelse, condition = orelse, (), negated(condition)
+    both = _either(condition, body, orelse)
+    return both or ((Guard(condition, body, orelse),) if body else ())
 
 
 def _either(condition: Condition, yes: Body, no: Body) -> Body:

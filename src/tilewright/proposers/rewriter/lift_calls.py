@@ -7,7 +7,9 @@ from tree_sitter import Node
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Command, Dram, Local, Operand, Text
 from tilewright.proposers.rewriter.lift_branches import parts_of_if
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Pointer, Scope, Value, choice
+from tilewright.proposers.rewriter.lift_choice import choice
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Reference, Value
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
 from tilewright.proposers.rewriter.lift_syntax import identifiers, leaves_early, parameters, text_of
 
@@ -79,7 +81,7 @@ class Calls(Lifting):
             raise NotModelled(f"call of {name} with {len(given)} arguments")
         for (parameter, sizes), argument in zip(expected, given, strict=True):
             value = reader.value(argument)
-            if isinstance(value, Pointer) != bool(sizes) or (
+            if isinstance(value, Pointer | Reference) != bool(sizes) or (
                 isinstance(value, Pointer) and not fits(value, sizes)
             ):
                 raise NotModelled(f"call of {name} with a pointer of another type")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.lift_scope import NotModelled
-from tilewright.proposers.rewriter.lift_syntax import declared_name, text_of
+from tilewright.proposers.rewriter.lift_braces import initial
+from tilewright.proposers.rewriter.lift_kinds import NotModelled
+from tilewright.proposers.rewriter.lift_syntax import pointer_levels, text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 
 
@@ -19,39 +20,60 @@ def declare_constants(root: Node, reader: Reader) -> None:
             for child in node.named_children:
                 if child.type == "enum_specifier":
                     declare_enumerators(child, reader)
-            if "const" in text_of(node).split():
+            kind = node.child_by_field_name("type")
+            if "const" in text_of(node).split() and kind is not None:
                 for item in node.children_by_field_name("declarator"):
-                    value = item.child_by_field_name("value")
-                    if value is not None:
-                        try:
-                            reader.scope.declare(declared_name(item), reader.value(value))
-                        except NotModelled:
-                            continue
+                    _declare_constant(item, type_name(kind), reader)
 
 
-def structures(root: Node) -> dict[str, tuple[str, ...]]:
+def _declare_constant(item: Node, kind: str, reader: Reader) -> None:
+    value = item.child_by_field_name("value")
+    if value is not None:
+        name, sizes = pointer_levels(item)
+        try:
+            reader.scope.declare(name, initial(reader, kind, sizes, value))
+        except NotModelled:
+            return
+
+
+def type_name(kind: Node) -> str:
+    """The name of a type, also where it is declared on the way."""
+    tag = kind.child_by_field_name("name")
+    return f"struct {text_of(tag)}" if kind.type == "struct_specifier" and tag else text_of(kind)
+
+
+def structures(root: Node) -> dict[str, dict[str, str]]:
     """The fields of each structure type that the file declares, by the names of the type."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, dict[str, str]] = {}
     for node in root.named_children:
         kind = node if node.type == "struct_specifier" else node.child_by_field_name("type")
         body = kind.child_by_field_name("body") if kind is not None else None
         if kind is None or kind.type != "struct_specifier" or body is None:
             continue
-        items = [
-            i
-            for member in body.named_children
-            if member.type == "field_declaration"
-            for i in member.children_by_field_name("declarator")
-        ]
-        if any(i.type != "field_identifier" for i in items):
-            continue  # pointers and arrays in structures are not followed
-        names = tuple(text_of(i) for i in items)
+        fields: dict[str, str] = {}
+        for member in body.named_children:
+            inner = member.child_by_field_name("type")
+            for item in member.children_by_field_name("declarator"):
+                plain = item.type == "field_identifier" and inner is not None
+                fields[field_name(item)] = type_name(inner) if plain and inner is not None else ""
+        if "" in fields:
+            continue  # arrays and bits in structures are not followed
         tag = kind.child_by_field_name("name")
         if tag is not None:
-            found[f"struct {text_of(tag)}"] = names
+            found[f"struct {text_of(tag)}"] = fields
         if node.type == "type_definition":
-            found |= {text_of(d): names for d in node.children_by_field_name("declarator")}
+            found |= {text_of(d): fields for d in node.children_by_field_name("declarator")}
     return found
+
+
+def field_name(item: Node) -> str:
+    """What a declarator names in a structure: a field or a pointer; "" for anything else."""
+    while item.type == "pointer_declarator":
+        inner = item.child_by_field_name("declarator")
+        if inner is None:
+            return ""
+        item = inner
+    return text_of(item) if item.type == "field_identifier" else ""
 
 
 def declare_enumerators(node: Node, reader: Reader) -> None:

@@ -6,7 +6,7 @@ from tree_sitter import Node
 
 from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.ir import Array, Assign, Dram
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Pointer
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer
 from tilewright.proposers.rewriter.lift_syntax import identifiers, text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 

@@ -21,15 +21,8 @@ from tilewright.proposers.rewriter.expr import (
     var,
 )
 from tilewright.proposers.rewriter.ir import Compare, Condition, Local
-from tilewright.proposers.rewriter.lift_scope import (
-    MARK,
-    Flags,
-    NotModelled,
-    Pointer,
-    Truth,
-    Value,
-    choice,
-)
+from tilewright.proposers.rewriter.lift_choice import choice
+from tilewright.proposers.rewriter.lift_kinds import MARK, Flags, NotModelled, Pointer, Truth, Value
 
 SWAPPED_OP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -190,6 +183,8 @@ def at_head(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Val
 
 def behind(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
     """The variable behind the loop."""
+    if marked.last == marked.mark:
+        return marked.first
     end = count.lower + count.trips * count.step
     head = _solved(marked, count, changing)
     return _at(head, count.variable, end)

@@ -9,6 +9,8 @@ from tree_sitter import Node
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Condition, Loop, Opaque, walk
 from tilewright.proposers.rewriter.lift_branches import Branches
+from tilewright.proposers.rewriter.lift_choice import decided
+from tilewright.proposers.rewriter.lift_forms import Form, form_of, never_again
 from tilewright.proposers.rewriter.lift_induction import (
     Count,
     Marked,
@@ -17,47 +19,100 @@ from tilewright.proposers.rewriter.lift_induction import (
     counted,
     mark_of,
 )
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Scope, Value
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Value
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_steady import behind_last, steady
 from tilewright.proposers.rewriter.lift_syntax import (
     comma_separated,
     declared_name,
-    descendants,
-    is_skip,
     leaves_early,
     text_of,
 )
+
+MOST_LISTED = 16
+"""Iterations of a loop that may be written one behind the other."""
+MOST_ITERATIONS = 512
+"""The same of all loops of a kernel."""
 
 
 class Loops(Branches):
     """Loops of any form whose iterations can be counted."""
 
     def _loop(self, node: Node, scope: Scope) -> Body:
-        """A counted loop: its body is lifted once to see how variables change, then for good."""
-        body, test = node.child_by_field_name("body"), node.child_by_field_name("condition")
-        if body is None or test is None:
-            raise NotModelled("loop without a condition")
-        within = body.named_children if body.type == "compound_statement" else [body]
-        if any(leaves_early(s) and not is_skip(s) for s in within):
-            raise NotModelled("loop that may end early")
-        if node.type == "do_statement" and text_of(test).strip("() ") in ("0", "false"):
+        """A counted loop; where that leaves text, its iterations one behind the other if few."""
+        body = node.child_by_field_name("body")
+        if node.type == "do_statement" and body is not None and never_again(node):
+            if any(leaves_early(s) for s in body.named_children):
+                raise NotModelled("loop that may end early")
             return self._flattened_branch(body, scope)
+        form, trial, reason = form_of(node), scope.branch(), None
+        stmts: Body = ()
+        try:
+            stmts = self._counted(form, trial)
+        except NotModelled as error:
+            reason = error
+        if reason is None and not _has_text(stmts):
+            scope.take(trial)
+            return stmts
+        listed = scope.branch()
+        try:
+            found = self._listed(form, listed)
+        except NotModelled:
+            if reason is not None:
+                raise reason from None
+            scope.take(trial)
+            return stmts
+        scope.take(listed)
+        return found
+
+    def _listed(self, form: Form, scope: Scope) -> Body:
+        """Every iteration by itself; `NotModelled` for many, and where one of them stays text."""
         inner = scope.inner()
-        own = self._loop_variables(node, inner)
-        update = node.child_by_field_name("update")
-        ahead = [n for n in descendants(test) if n.type == "update_expression"]
-        late = list(comma_separated(update)) if update is not None else []
-        if node.type == "do_statement":
+        self._loop_variables(form.first, inner)
+        result: Body = ()
+        for _ in range(MOST_LISTED):
+            if not form.last and not self._goes_on(form, inner):
+                return result
+            turn = inner.inner()
+            self._iterations += 1
+            if self._iterations > MOST_ITERATIONS:
+                break
+            stmts = self._block(form.statements, turn)
+            if _has_text(stmts):
+                break
+            result += stmts
+            if form.last and not self._goes_on(form, turn):
+                return result
+            for part in form.updates():
+                self._expression(part, inner)
+        raise NotModelled("loop of many iterations")
+
+    def _goes_on(self, form: Form, scope: Scope) -> bool:
+        """Whether the loop does not end here; what its test changes is changed."""
+        ahead = form.changes()
+        holds = decided(self._tested(form, scope, ahead))
+        if holds is None:
+            raise NotModelled("loop whose end is not known")
+        for part in ahead:
+            self._expression(part, scope)
+        return holds
+
+    def _counted(self, form: Form, scope: Scope) -> Body:
+        """A counted loop: its body is lifted once to see how variables change, then for good."""
+        inner = scope.inner()
+        own = self._loop_variables(form.first, inner)
+        ahead, late = form.changes(), form.updates()
+        if form.last:
             ahead, late = [], ahead
-        exact = self._changing(ahead, body, late, inner)
+        exact = self._changing(ahead, form.statements, late, inner)
         head = inner.branch()
         for name, marked in exact.items():
             head.assign(name, marked.mark)
-        condition = self._tested(test, head, ahead)
+        condition = self._tested(form, head, ahead)
         changing = steady(condition, exact)
         unique = {name: self._unique(name, inner) for name in changing}
         count = counted(condition, changing, unique)
-        if node.type == "do_statement" and not _runs_once(count):
+        if form.last and not _runs_once(count):
             raise NotModelled("loop that tests its condition last")
         for name, marked in changing.items():
             try:
@@ -68,7 +123,11 @@ class Loops(Branches):
         turn.loops = inner.loops | {count.variable}
         for part in ahead:
             self._expression(part, turn)
-        stmts = self._branch(body, turn)
+        begun = dict(turn.state)
+        stmts = self._block(form.statements, turn.inner())
+        followed = {inner.slots[name] for name in changing}
+        if any(turn.state.get(s) != v for s, v in begun.items() if s not in followed):
+            raise NotModelled("loop that changes a variable through a pointer")
         self._check_text(stmts, count, changing, own)
         for name, marked in changing.items():
             try:
@@ -84,9 +143,8 @@ class Loops(Branches):
             return ()
         return (Loop(count.variable, count.lower, count.upper, count.step, stmts),)
 
-    def _loop_variables(self, node: Node, scope: Scope) -> set[str]:
+    def _loop_variables(self, first: Node | None, scope: Scope) -> set[str]:
         """Declares or sets what the head of a `for` does; the names it declares."""
-        first = node.child_by_field_name("initializer")
         if first is None:
             return set()
         if first.type != "declaration":
@@ -99,7 +157,7 @@ class Loops(Branches):
             self._declare(item, text_of(kind) if kind is not None else "", scope)
         return {declared_name(item) for item in items}
 
-    def _tested(self, test: Node, head: Scope, ahead: list[Node]) -> Condition:
+    def _tested(self, form: Form, head: Scope, ahead: list[Node]) -> Condition:
         """A loop's condition at the head of an iteration; what it changes is changed elsewhere.
 
         `ahead` are the changes that it makes before the iteration, not after the one before.
@@ -112,32 +170,35 @@ class Loops(Branches):
             shift = (amount if prefix else 0) if node in ahead else (0 if prefix else -amount)
             return plain.combined("+", plain.value(node.named_children[0]), Expr(shift))
 
-        return replace(plain, stepped=stepped).condition(test)
+        reader = replace(plain, stepped=stepped)
+        return reader.opposite(form.test) if form.leaves else reader.condition(form.test)
 
     def _changing(
-        self, ahead: list[Node], body: Node, late: list[Node], scope: Scope
+        self, ahead: list[Node], body: list[Node], late: list[Node], scope: Scope
     ) -> dict[str, Marked]:
         """The variables that an iteration changes, with what it makes of their marks."""
-        written = self._assigned(body).union(*(self._assigned(n) for n in (*ahead, *late)))
+        within: frozenset[str] = frozenset().union(*(self._assigned(n) for n in body))
+        written = within.union(*(self._assigned(n) for n in (*ahead, *late)))
         found = {n: v for n in sorted(written) if (v := scope.get(n)) is not None}
         trial = scope.branch()
         marks: dict[str, Value] = {}
         for name, value in found.items():
             self._serial += 1
-            mark = mark_of(value, f"{name}{self._serial}")
-            if mark is None:
-                raise NotModelled(f"variable {name} that changes in a loop")
-            marks[name] = mark
-            trial.assign(name, mark)
+            # what does not change by arithmetic may only stay the same
+            marks[name] = mark_of(value, f"{name}{self._serial}") or value
+            trial.assign(name, marks[name])
         known = set(self.names)
         for part in ahead:
             self._expression(part, trial)
-        if self._assigned(body) & set(marks):
-            self._branch(body, trial)
+        if within & set(marks):
+            self._block(body, trial.inner())
         for part in late:
             self._expression(part, trial)
         for atom in set(self.names) - known:
             del self.names[atom]
+        for name, mark in marks.items():
+            if mark == found[name] and trial.get(name) != mark:
+                raise NotModelled(f"variable {name} that changes in a loop")
         return {n: Marked(found[n], marks[n], trial.get(n)) for n in marks}
 
     def _unique(self, name: str, scope: Scope) -> str:
@@ -159,6 +220,10 @@ class Loops(Branches):
                 named = count.variable in stmt.names and direct is not None
                 if named and direct is not None and count.lower != direct.first:
                     raise NotModelled("loop that does not count up")
+
+
+def _has_text(stmts: Body) -> bool:
+    return any(isinstance(s, Opaque) for s in walk(stmts))
 
 
 def _runs_once(count: Count) -> bool:

@@ -9,7 +9,9 @@ from tree_sitter import Node
 
 from tilewright.proposers.rewriter.expr import Atom, Expr
 from tilewright.proposers.rewriter.ir import Body, Opaque
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Pointer, Scope, Value
+from tilewright.proposers.rewriter.lift_braces import initial
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Value
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_syntax import assigned, identifiers, text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 from tilewright.proposers.rewriter.machine import Machine
@@ -34,6 +36,7 @@ class Lifting(ABC):
     _writes: dict[Opaque, frozenset[str]] = field(default_factory=dict)
     _known: dict[int, frozenset[str]] = field(default_factory=dict)
     _serial: int = 0
+    _iterations: int = 0
 
     @abstractmethod
     def _statement(self, node: Node, scope: Scope) -> Body:
@@ -73,7 +76,7 @@ class Lifting(ABC):
         return assigned(node, self._known)
 
     def _reader(self, scope: Scope) -> Reader:
-        return Reader(self.machine, scope, self._called_value)
+        return Reader(self.machine, scope, self._called_value, braces=_braces)
 
     def _opaque(self, node: Node, reason: str) -> Opaque:
         if self._calls:  # the names in this text mean nothing outside its function
@@ -90,6 +93,10 @@ class Lifting(ABC):
             atom, coefficient = value.terms[0]
             if coefficient == 1:
                 self.names.setdefault(atom, name)
+
+
+def _braces(reader: Reader, kind: str, given: Node) -> Value:
+    return initial(reader, kind, [], given)
 
 
 def fits(value: Pointer, sizes: list[Node | None]) -> bool:

@@ -17,8 +17,9 @@ from tilewright.proposers.rewriter.analysis import with_notes
 from tilewright.proposers.rewriter.ir import Body, Command, Opaque, Stmt
 from tilewright.proposers.rewriter.lift_calls import Calls
 from tilewright.proposers.rewriter.lift_constants import declare_enumerators
+from tilewright.proposers.rewriter.lift_kinds import NotModelled
 from tilewright.proposers.rewriter.lift_loops import Loops
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Scope
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_syntax import (
     comment_lines,
     is_skip,
@@ -83,6 +84,8 @@ class Lifter(Variables, Calls, Loops):
                     return self._loop(node, scope)
                 case "if_statement":
                     return self._guard(node, scope)
+                case "switch_statement":
+                    return self._switch(node, scope)
                 case "compound_statement":
                     return self._flattened(node, scope)
                 case "enum_specifier":

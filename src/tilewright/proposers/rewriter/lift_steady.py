@@ -12,7 +12,7 @@ from dataclasses import replace
 from tilewright.proposers.rewriter.expr import Atom, Expr, Minimum
 from tilewright.proposers.rewriter.ir import Condition, Local
 from tilewright.proposers.rewriter.lift_induction import Count, Marked, at_head, mark_values
-from tilewright.proposers.rewriter.lift_scope import NotModelled, Pointer, Value
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Value
 
 
 def steady(condition: Condition, changing: Mapping[str, Marked]) -> dict[str, Marked]:

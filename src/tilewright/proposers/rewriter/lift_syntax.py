@@ -107,16 +107,27 @@ def leaves_early(node: Node) -> bool:
         return False
     if node.type in _LOOPS:
         return any(n.type == "return_statement" for n in descendants(node))
+    if node.type == "switch_statement":  # where a break ends the switch
+        return any(n.type in ("return_statement", "continue_statement") for n in descendants(node))
     return node.type in _ENDS or any(leaves_early(child) for child in node.named_children)
 
 
 def is_skip(node: Node) -> bool:
     """Whether a statement is `if (..) continue;`."""
+    return _does_only(node, "continue_statement")
+
+
+def is_stop(node: Node) -> bool:
+    """Whether a statement is `if (..) break;`."""
+    return _does_only(node, "break_statement")
+
+
+def _does_only(node: Node, kind: str) -> bool:
     body = node.child_by_field_name("consequence") if node.type == "if_statement" else None
     if body is None or node.child_by_field_name("alternative") is not None:
         return False
     inner = body.named_children if body.type == "compound_statement" else [body]
-    return [n.type for n in inner if n.type != "comment"] == ["continue_statement"]
+    return [n.type for n in inner if n.type != "comment"] == [kind]
 
 
 def jumped_over(children: list[Node]) -> list[Node]:

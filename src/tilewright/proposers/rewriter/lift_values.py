@@ -26,19 +26,18 @@ from tilewright.proposers.rewriter.lift_arithmetic import (
     literal,
     looked_up,
 )
-from tilewright.proposers.rewriter.lift_scope import (
+from tilewright.proposers.rewriter.lift_choice import as_number, choice, decided, negated
+from tilewright.proposers.rewriter.lift_kinds import (
     Flags,
     NotModelled,
     Pointer,
     Record,
-    Scope,
+    Reference,
     Table,
     Truth,
     Value,
-    choice,
-    decided,
-    negated,
 )
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -51,13 +50,15 @@ Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
 class Reader:
     """Evaluates expression nodes; raises `NotModelled` for what the IR cannot hold.
 
-    `stepped` gives the value of `n++` and its like in a loop's condition.
+    `stepped` gives the value of `n++` and its like in a loop's condition, `braces` what a type's
+    braces hold.
     """
 
     machine: Machine
     scope: Scope
     inlined: Inlined | None = None
     stepped: Callable[[Node], Value] | None = None
+    braces: Callable[[Reader, str, Node], Value] | None = None
 
     def operand(self, node: Node, *, keep_names: bool) -> Operand:
         """An operand of a command; with `keep_names`, constants of the target stay as written."""
@@ -109,7 +110,9 @@ class Reader:
             case "field_expression":
                 return self._field_of(node)
             case "compound_literal_expression":
-                return self.record(text_of(_field(node, "type")), _field(node, "value"))
+                if self.braces is None:
+                    raise NotModelled("compound literal expression")
+                return self.braces(self, text_of(_field(node, "type")), _field(node, "value"))
             case "subscript_expression":
                 return self._element(self._subscripted(node))
         raise NotModelled(node.type.replace("_", " "))
@@ -133,29 +136,18 @@ class Reader:
             return self.opposite(_field(node, "left")) + self.opposite(_field(node, "right"))
         return negated(self.condition(node))
 
-    def record(self, kind: str, given: Node) -> Record:
-        """A structure from its braces; fields that are not named there are 0."""
-        names = self.scope.records.get(kind)
-        if names is None or given.type != "initializer_list":
-            raise NotModelled(f"value of type {kind}")
-        items = [e for e in given.named_children if e.type != "comment"]
-        if len(items) > len(names):
-            raise NotModelled(f"value of type {kind}")
-        values: dict[str, Value | None] = dict.fromkeys(names, Expr(0))
-        for name, item in zip(names, items, strict=False):
-            if item.type == "initializer_pair":
-                name = text_of(_field(item, "designator")).lstrip(".")
-                item = _field(item, "value")
-            values[name] = self.value(item)
-        if values.keys() != set(names):
-            raise NotModelled(f"value of type {kind}")
-        return Record(tuple(values.items()))
-
     def _field_of(self, node: Node) -> Value:
         base, name = self.value(_field(node, "argument")), text_of(_field(node, "field"))
+        base = self._referred(base) if isinstance(base, Reference) else base
         value = base.get(name) if isinstance(base, Record) else None
         if value is None:
             raise NotModelled(f"field {name} of a structure")
+        return value
+
+    def _referred(self, reference: Reference) -> Value:
+        value = self.scope.state.get(reference.slot)
+        if value is None:
+            raise NotModelled("variable whose value is not an expression of loops")
         return value
 
     def pointee(self, node: Node) -> Pointer:
@@ -224,6 +216,8 @@ class Reader:
             return Text("-" + value.text) if isinstance(value, Text) else self.integer(inner) * -1
         if operator == "+":
             return self.integer(inner)
+        if operator == "~" and (value := self.integer(inner)).is_const:
+            return Expr(~value.const)
         raise NotModelled(f"operator {operator} that is not affine")
 
     def _binary(self, node: Node) -> Value:
@@ -237,6 +231,10 @@ class Reader:
         """`left operator right`."""
         if operator in _COMPARISONS:
             return self._compared(operator, left, right)
+        if isinstance(left, Truth) and isinstance(right, Expr):
+            left = as_number(left)
+        if isinstance(left, Expr) and isinstance(right, Truth):
+            right = as_number(right)
         if isinstance(left, Expr) and isinstance(right, Expr):
             return arithmetic(operator, left, right)
         if isinstance(right, Local | Pointer) and operator in ("+", "|"):
@@ -336,17 +334,25 @@ class Reader:
         """`&p[i]` and `*p`."""
         inner = _field(node, "argument")
         if not text_of(node).startswith("&"):
+            value = self.value(inner)
+            if isinstance(value, Reference):
+                return self._referred(value)
             return self._element(self._subscript(self.pointee(inner), Expr()))
         while inner.type == "parenthesized_expression":
             inner = inner.named_children[0]
         if inner.type == "subscript_expression":
             return self._subscripted(inner, inside=False)
+        name = text_of(inner)
+        if inner.type == "identifier" and isinstance(self.scope.get(name), Record):
+            return Reference(self.scope.slots[name])
         raise NotModelled("address of something other than an array element")
 
     def _subscripted(self, node: Node, *, inside: bool = True) -> Value:
         """`p[i]`: the element at i, or the pointer to it where it is not looked inside."""
         base, index = self.value(_field(node, "argument")), self.integer(_field(node, "index"))
         if isinstance(base, Table):
+            if not inside:
+                raise NotModelled("address of an entry of a table")
             return looked_up(base, index)
         if not isinstance(base, Pointer):
             raise NotModelled("pointer that is no array element")
@@ -364,7 +370,12 @@ class Reader:
 
 
 _CONDITIONAL = ("condition", "consequence", "alternative")
-_KINDS = {Flags: "flag without an address", Truth: "condition", Table: "table"}
+_KINDS = {
+    Flags: "flag without an address",
+    Truth: "condition",
+    Table: "table",
+    Reference: "reference",
+}
 
 
 def _field(node: Node, name: str) -> Node:

@@ -7,19 +7,23 @@ from tree_sitter import Node
 from tilewright.proposers.rewriter.c_types import INTEGER_TYPES
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Text
+from tilewright.proposers.rewriter.lift_braces import initial, length, unset
 from tilewright.proposers.rewriter.lift_core import assignment, local_array
-from tilewright.proposers.rewriter.lift_scope import (
+from tilewright.proposers.rewriter.lift_kinds import (
     NotModelled,
     Pointer,
     Record,
-    Scope,
+    Reference,
     Table,
     Value,
 )
+from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
 from tilewright.proposers.rewriter.lift_syntax import (
     comma_separated,
     declared_name,
+    descendants,
+    identifiers,
     pointer_levels,
     text_of,
 )
@@ -57,21 +61,33 @@ class Variables(Lifting):
         if given is None and not sizes and integer:
             scope.declare(name, None)
             return
+        reader = self._reader(scope)
         if kind in scope.records and not sizes and name not in self.pinned:
-            reader = self._reader(scope)
-            if given is None:
-                scope.declare(name, Record(tuple((n, None) for n in scope.records[kind])))
-            elif given.type == "initializer_list":
-                scope.declare(name, reader.record(kind, given))
-            else:
-                scope.declare(name, reader.value(given))
+            held = unset(reader, kind) if given is None else initial(reader, kind, [], given)
+            scope.declare(name, held)
+            return
+        if given is None and self._is_table(item, kind, scope):
+            scope.declare(name, Table((None,) * length(reader, sizes[0])))
             return
         if given is None and target.type == "array_declarator" and name not in self.pinned:
             self._declare_array(name, sizes, kind, scope)
             return
-        scope_value = self._initial(target, given, sizes, integer, scope)
+        scope_value = self._initial(target, given, sizes, kind, scope)
         scope.declare(name, scope_value)
         self._remember(name, scope_value)
+
+    def _is_table(self, item: Node, kind: str, scope: Scope) -> bool:
+        """Whether a declared array is one of numbers or addresses that only the kernel sees."""
+        name, sizes = pointer_levels(item)
+        numbers = bool(set(kind.split()) & INTEGER_TYPES) or "*" in text_of(item)
+        if not numbers or not sizes or sizes[0] is None or name in self.pinned:
+            return False
+        return not self._varies(sizes, scope) and only_entries(item, name, scope)
+
+    def _varies(self, sizes: list[Node | None], scope: Scope) -> bool:
+        """Whether a size names anything but constants of the file."""
+        named = {n for s in sizes if s is not None for n in identifiers(s)} & scope.slots.keys()
+        return any(scope.slots[n] != self.outermost.slots.get(n) for n in named)
 
     def _declare_array(self, name: str, sizes: list[Node | None], kind: str, scope: Scope) -> None:
         """A local array, which is printed at the head of the kernel again."""
@@ -86,24 +102,25 @@ class Variables(Lifting):
         target: Node,
         given: Node | None,
         sizes: list[Node | None],
-        integer: bool,
+        kind: str,
         scope: Scope,
     ) -> Value | None:
         """What a declared variable holds; `NotModelled` for types that are not followed."""
+        integer = bool(set(kind.split()) & INTEGER_TYPES)
         if given is None:
             if sizes and sizes[0] is None:
                 return None
             raise NotModelled("declaration of something other than an integer")
         reader = self._reader(scope)
-        if target.type == "array_declarator" and given.type == "initializer_list" and integer:
-            entries = [e for e in given.named_children if e.type != "comment"]
-            if len(sizes) == 1 and entries:
-                return Table(tuple(reader.value(e) for e in entries))
+        if given.type == "initializer_list" and sizes:
+            return initial(reader, kind, sizes, given)
         if target.type != "array_declarator" or "(" in text_of(target):
             value = reader.value(given)
             if isinstance(value, Pointer) and fits(value, sizes):
                 return value
-            plain = not isinstance(value, Pointer | Table)
+            if isinstance(value, Reference) and len(sizes) == 1:
+                return value
+            plain = not isinstance(value, Pointer | Table | Reference)
             if plain and not sizes and (integer or isinstance(value, Text)):
                 return value
         raise NotModelled("declaration of something other than an integer")
@@ -121,8 +138,8 @@ class Variables(Lifting):
         if node.type not in ("assignment_expression", "update_expression"):
             raise NotModelled(node.type.replace("_", " "))
         target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-        if target is not None and target.type == "field_expression":
-            return self._set_field(node, target, scope)
+        if target is not None and self._is_held(target, scope):
+            return self._set_part(node, target, scope)
         if target is None or target.type != "identifier":
             return (assignment(node, self._reader(scope)),)
         name = text_of(target)
@@ -142,19 +159,49 @@ class Variables(Lifting):
         self._remember(name, value)
         return ()
 
-    def _set_field(self, node: Node, target: Node, scope: Scope) -> Body:
-        """`t.row = value` for a structure in a local variable."""
-        base, field = target.child_by_field_name("argument"), target.child_by_field_name("field")
+    def _is_held(self, target: Node, scope: Scope) -> bool:
+        """Whether an assignment goes to a part of a variable, not to memory or a whole variable."""
+        if target.type == "subscript_expression":
+            inner = target.child_by_field_name("argument")
+            if inner is not None and inner.type == "identifier":
+                return isinstance(scope.get(text_of(inner)), Table)
+            return inner is not None and self._is_held(inner, scope)
+        return target.type == "field_expression"
+
+    def _set_part(self, node: Node, target: Node, scope: Scope) -> Body:
+        """`t.row = value`, `p->row += 16` and `at[2] = value`."""
         right = node.child_by_field_name("right")
-        held = scope.get(text_of(base)) if base is not None else None
-        if not isinstance(held, Record) or base is None or field is None or right is None:
-            raise NotModelled("field of a structure that is not local")
-        if text_of(base) in self._unmodelled and not self._calls:
-            raise NotModelled(f"variable {text_of(base)} that changes")
+        if node.type != "assignment_expression" or right is None:
+            raise NotModelled("update of a part of a variable")
         operator = text_of(node.child_by_field_name("operator") or node)
-        value = self._assigned_value(scope, target, operator, right)
-        scope.assign(text_of(base), held.with_field(text_of(field), value))
+        self._store(target, self._assigned_value(scope, target, operator, right), scope)
         return ()
+
+    def _store(self, target: Node, value: Value, scope: Scope) -> None:
+        """A new value for a variable, or for what it holds under a name or a number."""
+        reader, inner = self._reader(scope), target.child_by_field_name("argument")
+        if target.type == "identifier":
+            if text_of(target) in self._unmodelled and not self._calls:
+                raise NotModelled(f"variable {text_of(target)} that changes")
+            scope.assign(text_of(target), value)
+            return
+        held = reader.value(inner) if inner is not None else None
+        name, index = target.child_by_field_name("field"), target.child_by_field_name("index")
+        slot = held.slot if isinstance(held, Reference) else None
+        whole = scope.state.get(slot) if slot is not None else held
+        if isinstance(whole, Record) and name is not None:
+            new: Value = whole.with_field(text_of(name), value)
+        elif isinstance(whole, Table) and index is not None:
+            at = reader.integer(index)
+            if not at.is_const or not 0 <= at.const < len(whole.values):
+                raise NotModelled("entry of a table at a place that varies")
+            new = Table((*whole.values[: at.const], value, *whole.values[at.const + 1 :]))
+        else:
+            raise NotModelled("field of a structure that is not local")
+        if slot is not None:
+            scope.state[slot] = new
+        elif inner is not None:
+            self._store(inner, new, scope)
 
     def _assigned_value(self, scope: Scope, target: Node, operator: str, right: Node) -> Value:
         reader = self._reader(scope)
@@ -169,3 +216,44 @@ class Variables(Lifting):
 
     def _plus(self, scope: Scope, value: Value, amount: Expr) -> Value:
         return self._reader(scope).combined("+", value, amount)
+
+
+def only_entries(item: Node, name: str, scope: Scope) -> bool:
+    """Whether a local array is only ever used entry by entry, for values that no array holds.
+
+    The accelerator does not see such an array, and its entries are values like those of variables.
+    """
+    block = item.parent
+    while block is not None and block.type != "compound_statement":
+        block = block.parent
+    if block is None or item.type not in ("array_declarator", "pointer_declarator"):
+        return False
+    declared = {n.id for n in descendants(item)}
+    for node in descendants(block):
+        if node.type == "identifier" and text_of(node) == name and node.id not in declared:
+            entry = node.parent
+            if entry is None or entry.type != "subscript_expression" or _taken(entry):
+                return False
+        left = node.child_by_field_name("left") if node.type == "assignment_expression" else None
+        if left is not None and left.type == "subscript_expression":
+            right = node.child_by_field_name("right")
+            base = left.child_by_field_name("argument")
+            here = base is not None and text_of(base) == name
+            if here and right is not None and any(_loads(n, scope) for n in descendants(right)):
+                return False
+    return True
+
+
+def _taken(node: Node) -> bool:
+    return node.parent is not None and node.parent.type == "pointer_expression"
+
+
+def _loads(node: Node, scope: Scope) -> bool:
+    """Whether an expression is an element of an array in memory."""
+    if node.type != "subscript_expression" or _taken(node):
+        return False
+    depth, inner = 0, node
+    while inner.type == "subscript_expression":
+        depth, inner = depth + 1, inner.named_children[0]
+    array = scope.arrays.get(text_of(inner))
+    return array is not None and depth >= len(array.shape)

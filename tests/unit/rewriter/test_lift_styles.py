@@ -1,0 +1,99 @@
+"""Styles of C that change nothing about what is issued: all of each is modelled, and rightly so."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from logged_commands import HEAD, issued
+
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+
+TYPES = """
+typedef struct { const int8_t *at; int step; } view;
+typedef struct { view v; uint16_t rows; } layer;
+struct size { int m, n; };
+static const struct size sizes[3] = {{4, 16}, {.n = 8, .m = 2}, {1}};
+static const uint8_t order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+static void advance(view *v, int by) { v->at += by * v->step; }
+static void load(const int8_t A[64][64], const layer *l, int i) {
+  mvin(l->v.at + i * l->v.step, SPAD(i), 16, l->rows);
+}
+"""
+BODIES = {
+    "break first": "int k = 0;"
+    " for (;;) { if (k >= 40) break; mvin(A[k], SPAD(k), 16, 1); k += 4; }",
+    "break last": "int k = 40; while (1) { mvin(A[k], SPAD(k), 16, 1); k -= 4; if (k < 9) break; }",
+    "switch": "for (int k = 0; k < 20; k++) switch (k) { case 0: mvin(A[0], SPAD(0), 16, 1); break;"
+    " case 7: { mvin(A[1], SPAD(1), 16, 1); fence(); break; }"
+    " default: mvin(A[k], SPAD(2), 16, 1); }",
+    "switch on a constant": "enum { MODE = 2 }; switch (MODE) { case 1: case 2: fence(); break;"
+    " default: mvin(A[0], SPAD(0), 16, 1); }",
+    "masks": "for (int i = 0; i < 64; i += 4) { const uint32_t at = SPAD(i & 16 ? 512 : 0);"
+    " mvin(A[i & ~15], at + (i & 0x18), 16, 1 + ((i & 4) == 0)); }",
+    "thresholds": "for (int i = 0; i < 30; i++) { int s = i < 11 ? 40 : 8, t = i > 20 ? 1 : 3;"
+    " mvin(A[i], SPAD(s), 16, t); mvin(A[i], SPAD(i <= 4 ? 5 : 6), 16, i >= 9 ? 7 : 2); }",
+    "addresses in an array": "uint32_t at[8]; for (int t = 0; t < 8; t++) at[t] = SPAD(t * 32);"
+    " for (int i = 0; i < 40; i++) mvin(A[i], at[i % 8] + 1, 16, 1);",
+    "places in an array": "const int8_t *p[2] = {A[0], A[32]}; int8_t *q[2]; q[0] = C[3];"
+    " q[1] = C[5];"
+    " for (int i = 0; i < 2; i++) { mvin(p[i], SPAD(i), 16, 1); mvout(q[1 - i], ACC(i), 16, 1); }",
+    "sizes in a table": "for (int l = 0; l < 3; l++) for (int i = 0; i < sizes[l].m; i++)"
+    " mvin(&A[i][l], SPAD(i), sizes[l].n + 1, 1);",
+    "an order in a table": "for (int i = 0; i < 24; i++) mvin(A[order[i % 8]], SPAD(0), 16, 1);",
+    "a structure in a structure": "layer l = {.v = {&A[1][0], 64}, .rows = 3};"
+    " for (int i = 0; i < 20; i++) load(A, &l, i); l.v.step = 32; load(A, &l, 4);",
+    "a structure behind a pointer": "view v = {&A[0][0], 64}; view *p = &v;"
+    " for (int i = 0; i < 5; i++) { mvin(v.at, SPAD(i), 16, 1); advance(p, 2); }"
+    " mvin(p->at, SPAD(9), 16, 1);",
+    "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
+}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
+@pytest.mark.parametrize("name", BODIES)
+def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> None:
+    source = TYPES + HEAD + BODIES[name] + "\n}\n"
+    kernel = lift(source, machine)
+    assert [s.reason for s in walk(kernel.body) if isinstance(s, Opaque)] == []
+    printed = issued(emit(kernel), tmp_path)
+    assert printed == issued(source, tmp_path)
+    assert printed
+
+
+@pytest.mark.parametrize("name", ["break first", "break last", "masks", "an order in a table"])
+def test_loops_stay_loops(machine: Machine, name: str) -> None:
+    body = lift(TYPES + HEAD + BODIES[name] + "\n}\n", machine).body
+    assert sum(isinstance(s, Loop) for s in walk(body)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("int v[2]; v[0] = A[0][0]; mvin(A[v[0]], SPAD(0), 16, 1);", "memory"),
+        ("int v[2]; v[0] = 3; mvin(A[v[1]], SPAD(0), 16, 1);", "table"),
+        ("int v[2]; v[0] = 3; helper(v); mvin(A[v[0]], SPAD(0), 16, 1);", "helper"),
+        ("view v = {&A[0][0], 1}; for (int i = 0; i < 99; i++) { advance(&v, i);"
+         " mvin(v.at, SPAD(0), 16, 1); }", "changes"),
+        ("view v = {&A[0][0], 1}; view *p = &v; for (int i = 0; i < 99; i++) { advance(p, i);"
+         " mvin(v.at, SPAD(0), 16, 1); }", "changes"),
+        ("int k = 0; for (;; k++) { if (k == 3) continue; mvin(A[k], SPAD(0), 16, 1);"
+         " if (k > 50) break; }", "without a condition"),
+        ("const struct size *s = &sizes[1]; mvin(A[s->m], SPAD(0), 16, 1);", "table"),
+    ],
+)  # fmt: skip
+def test_what_only_looks_alike_stays_text(machine: Machine, body: str, reason: str) -> None:
+    kernel = lift(TYPES + HEAD + body + "\n}\n", machine)
+    reasons = [s.reason for s in walk(kernel.body) if isinstance(s, Opaque)]
+    assert any(reason in r for r in reasons), reasons
+    assert "mvin" in " ".join(s.text for s in walk(kernel.body) if isinstance(s, Opaque))
+
+
+def test_reading_deep_nests_of_odd_loops_ends_soon(machine: Machine) -> None:
+    nest = "".join(f"for (int i{n} = 0; i{n} < 3; i{n}++) " for n in range(12))
+    kernel = lift(HEAD + nest + "mvin(A[0], SPAD(A[0][0]), 16, 1);\n}\n", machine)
+    assert any(isinstance(s, Opaque) for s in walk(kernel.body))
