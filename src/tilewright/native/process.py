@@ -103,7 +103,8 @@ class KernelProcess:
             self._poll = select.poll()
             self._poll.register(self._replies, select.POLLIN)
             self._wait_until_ready()
-            self._clock = _cpu_clock(self._process.pid)
+            self.pid = _youngest(self._process.pid)
+            self._clock = (~self.pid << 3) | 2  # CPUCLOCK_SCHED of a process, see clock_getres(2)
             self._stack = stack.pop_all()
         return self
 
@@ -209,16 +210,13 @@ def _too_many(threads: int) -> str:
     )
 
 
-def _cpu_clock(pid: int) -> int:
-    """Clock of a process's CPU time: `clock_getcpuclockid` for its youngest descendant.
-
-    A sandbox may have started the harness through processes of its own.
-    """
+def _youngest(pid: int) -> int:
+    """The youngest descendant: a sandbox may have started the harness through processes."""
     while True:
         try:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         except OSError:
             children = []
         if not children:
-            return (~pid << 3) | 2  # CPUCLOCK_SCHED of a process, see clock_getres(2)
+            return pid
         pid = int(children[-1])

@@ -110,7 +110,7 @@ class NativeRunner:
                 **evaluation.versions,
             },
             artifact_digest=artifact.digest,
-            feedback=feedback,
+            feedback="\n".join(line for line in (feedback, timed.counted) if line),
             warnings=timed.warnings,
             noise=timed.noise,
         )

@@ -15,11 +15,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.core.records import Failed, Stage
+from tilewright.native.counters import Counters, why_not
 from tilewright.native.process import KernelProcess
 from tilewright.parts.cases import Case, Cases
 from tilewright.timing import (
@@ -43,14 +44,22 @@ SESSIONS = 3
 """Sessions at most, when the baseline itself did not hold still."""
 
 
+COUNTED_CALLS = 5
+"""Further calls, whose counters are read: counting may slow a process down."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A kernel's median seconds, their relative spread, further numbers, and what is doubtful."""
+    """A kernel's median seconds, their relative spread, further numbers, and what is doubtful.
+
+    `counted` says in words what hardware counters showed, or why they could not be read.
+    """
 
     latency_s: float
     noise: float
     details: Mapping[str, float]
     warnings: tuple[str, ...]
+    counted: str
 
 
 class CallFailedError(Exception):
@@ -111,6 +120,16 @@ class TimedKernel:
         before, self._clock_s = self._clock_s, self._process.cpu_s()
         return self._clock_s - before
 
+    def counts(self) -> dict[str, float]:
+        """Hardware counters per call. Raises `CallFailedError` and `OSError`."""
+        counters = Counters(self._process.pid)
+        try:
+            for _ in range(COUNTED_CALLS):
+                self.call(check=False)
+            return {name: n / COUNTED_CALLS for name, n in counters.counts().items()}
+        finally:
+            counters.close()
+
 
 def time_against(
     candidate: TimedKernel, baseline: TimedKernel, limit_s: float | None, seed: int
@@ -139,7 +158,8 @@ def _timed(
         comparison = compare(measured, plan, seed)
         if comparison.decision != "unsteady":
             break
-    return _outcome(comparison, plan.pairs)
+    counts, words = counted(candidate)
+    return _outcome(comparison, plan.pairs, counts, words)
 
 
 OpenKernels = Callable[[int], AbstractContextManager[tuple[TimedKernel, TimedKernel]]]
@@ -152,16 +172,18 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
     `unconfirmed` where it is not: one contradicting session is enough. A failure of either kernel
     is the outcome.
     """
-    itself = False
-    pairs = 0
+    itself, words = False, ""
+    numbers = {"fresh_sessions": float(sessions)}
 
     def open_session(index: int) -> Session:
-        nonlocal itself, pairs
+        nonlocal itself, words
         with open_kernels(index) as (candidate, baseline):
             itself = candidate is baseline
-            plan = _plan(_probe(candidate), baseline)
-            pairs += plan.pairs
-            return _pairs(candidate, baseline, plan, seed + index)
+            session = _pairs(candidate, baseline, _plan(_probe(candidate), baseline), seed + index)
+            if index == sessions - 1:
+                counts, words = counted(candidate)
+                numbers.update(counts)
+            return session
 
     try:
         confirmation = confirm(open_session, TimingPlan(sessions=sessions), seed)
@@ -176,8 +198,8 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
             f"{', '.join(f'{ratio:.3f}' for ratio in ratios)}."
         )
         return Failed("measure", "unconfirmed", log)
-    timed = _outcome(pooled, pairs)
-    return replace(timed, details={**timed.details, "fresh_sessions": float(sessions)})
+    pairs = sum(len(session.candidate_s) for session in confirmation.sessions)
+    return _outcome(pooled, pairs, numbers, words)
 
 
 def _probe(candidate: TimedKernel) -> list[float]:
@@ -200,15 +222,32 @@ def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan, seed
     return measure_pairs(time_call, plan, seed)
 
 
-def _outcome(comparison: Comparison, pairs: int) -> Timed:
+def _outcome(
+    comparison: Comparison, pairs: int, numbers: Mapping[str, float], counted: str
+) -> Timed:
     details = {
         "baseline_ns": comparison.baseline_s * 1e9,
         "percent_of_baseline": 100 / comparison.ratio,
         "percent_of_baseline_low": 100 / comparison.high,
         "percent_of_baseline_high": 100 / comparison.low,
         "timed_pairs": float(pairs),
+        **numbers,
     }
-    return Timed(comparison.candidate_s, comparison.spread, details, _warnings(comparison))
+    warnings = _warnings(comparison)
+    return Timed(comparison.candidate_s, comparison.spread, details, warnings, counted)
+
+
+def counted(candidate: TimedKernel) -> tuple[dict[str, float], str]:
+    """Hardware counters per call as numbers and in words; the words say why there are none."""
+    try:
+        counts = candidate.counts()
+    except OSError as error:
+        return {}, f"No hardware counters: {why_not(error)}."
+    said = ", ".join(f"{count:,.0f} {name.replace('_', ' ')}" for name, count in counts.items())
+    if counts.get("cycles") and "instructions" in counts:
+        said += f" ({counts['instructions'] / counts['cycles']:.2f} instructions per cycle)"
+    per_call = {f"{name}_per_call": count for name, count in counts.items()}
+    return per_call, f"Hardware counters per call, in user mode: {said}."
 
 
 def _warnings(comparison: Comparison) -> tuple[str, ...]:

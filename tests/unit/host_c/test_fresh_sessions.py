@@ -24,6 +24,9 @@ class Steady:
         jitter = 1 + 0.001 * (self.calls % 5)
         return self.seconds * jitter * (1 + self.drift * self.calls)
 
+    def counts(self) -> dict[str, float]:
+        return {"cycles": 3.0}
+
 
 class Wrong(Steady):
     def call(self, *, check: bool) -> float:
@@ -55,6 +58,8 @@ def test_a_faster_kernel_is_confirmed_by_samples_of_all_sessions() -> None:
     assert timed.details["percent_of_baseline"] == pytest.approx(50, rel=0.01)
     assert timed.latency_s == pytest.approx(0.05, rel=0.01)
     assert timed.warnings == ()
+    assert timed.details["cycles_per_call"] == 3
+    assert "3 cycles" in timed.counted
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, TargetBrief, Workload
 from tilewright.core.roles import Task
 from tilewright.native.calibration import Peaks, peaks
+from tilewright.native.counters import availability
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import Processor, measuring_cores, processor
 from tilewright.native.settings import EvaluationSettings
@@ -84,8 +85,10 @@ class HostTarget(NativeTarget):
             found = peaks(toolchain, self.threads, fresh=True)
         except ToolchainMissingError as error:
             return [("C compiler", False, str(error) or HOW_TO_GET)]
+        lacking = availability()
         return [
             ("C compiler", True, toolchain.id),
+            ("hardware counters", None if lacking else True, lacking or "readable"),
             ("calibration", True, f"{processor().name}: {peaks_in_words(found, self.threads)}"),
         ]
 

@@ -1,0 +1,58 @@
+"""What a latency is worth: shares of the measured peaks, and the bound that binds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.native.calibration import Peaks
+from tilewright.native.machine import Processor
+from tilewright.targets.host_c import performance
+from tilewright.targets.host_c.performance import describe, floor_ns
+from tilewright.targets.host_c.shapes import parse_shape
+
+ONE = Peaks(1e9, 8e9, 4e9, 4e9, 2e9, 1e9)
+TWO = Peaks(2e9, 16e9, 8e9, 8e9, 4e9, 1e9)
+
+
+@pytest.fixture(autouse=True)
+def small_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = Processor("a core", frozenset(), 1 << 12, 1 << 14, 1 << 16)
+    monkeypatch.setattr(performance, "processor", lambda: core)
+
+
+@pytest.mark.parametrize(
+    ("name", "peaks", "threads", "binds", "bound_ns"),
+    [
+        ("gemm-32x32x32", ONE, 1, "multiply-adds", 32768),
+        ("gemm-32x32x32", TWO, 2, "multiply-adds", 16384),
+        ("softmax-8x256", ONE, 1, "multiply-adds", 6144),
+        ("rmsnorm-8x256", ONE, 1, "from the third-level cache", 17408 / 2),
+        ("rmsnorm-8x256", TWO, 2, "from the second-level cache", 17408 / 8),
+        ("rmsnorm-64x256", ONE, 1, "from memory", 132096),
+    ],
+)
+def test_the_bound_that_binds_is_named(
+    name: str, peaks: Peaks, threads: int, binds: str, bound_ns: float
+) -> None:
+    workload = parse_shape(name).workload("host-c")
+    latency_s = 1e-3
+    share, numbers, words = describe(workload, latency_s, peaks, threads)
+    assert share == workload.operations / latency_s / peaks.products_per_s
+    assert binds in words
+    assert numbers["bound_ns"] == pytest.approx(bound_ns)
+    assert numbers["gflop_per_s"] == pytest.approx(2e-9 * workload.operations / latency_s)
+    assert f"{share:.1%} of the measured peak" in words
+    assert f"{latency_s * 1e9 / bound_ns:.1f} times" in words
+
+
+def test_bytes_per_operation_count_both_halves_of_a_multiply_add() -> None:
+    workload = parse_shape("gemm-32x32x32").workload("host-c")
+    _, numbers, words = describe(workload, 1e-3, ONE)
+    assert numbers["bytes_per_operation"] == 3 * 4096 / (2 * 32**3)
+    assert "0.188 bytes per operation" in words
+
+
+def test_more_threads_lower_the_floor() -> None:
+    workload = parse_shape("softmax-32x32").workload("host-c")
+    assert floor_ns(workload, TWO)[0] == floor_ns(workload, ONE)[0] / 2
+    assert floor_ns(workload, ONE)[0] == pytest.approx(4096 / 4 / 1.5)
