@@ -14,7 +14,14 @@ from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import EPSILON, parse_shape
 
 Arrays = dict[str, Any]
-NAMES = ("softmax-12x40", "layernorm-12x48", "rmsnorm-12x48", "attention-24x16", "gemm-9x20x33")
+NAMES = (
+    "softmax-12x40",
+    "layernorm-12x48",
+    "rmsnorm-12x48",
+    "attention-24x16",
+    "gemm-9x20x33",
+    "conv-2x5x4x3x7-k3s1",
+)
 
 
 def float32(name: str, given: Arrays) -> np.ndarray:
@@ -22,6 +29,8 @@ def float32(name: str, given: Arrays) -> np.ndarray:
     kind = name.partition("-")[0]
     if kind == "gemm":
         return given["A"] @ given["B"]
+    if kind == "conv":
+        return convolution(given["input"], given["weights"])
     if kind == "attention":
         scores = given["Q"] @ given["K"].T * np.float32(given["Q"].shape[1] ** -0.5)
         return softmax(scores) @ given["V"]
@@ -32,6 +41,15 @@ def float32(name: str, given: Arrays) -> np.ndarray:
         x = x - x.mean(1, keepdims=True)
     spread = np.sqrt((x * x).mean(1, keepdims=True) + np.float32(EPSILON))
     return x / spread * given["gain"] + given.get("bias", np.float32(0))
+
+
+def convolution(given: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    height, width = given.shape[1] - 2, given.shape[2] - 2
+    found = np.zeros((*given.shape[:1], height, width, weights.shape[3]), np.float32)
+    for y in range(3):
+        for x in range(3):
+            found += given[:, y : y + height, x : x + width] @ weights[y, x]
+    return found
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

@@ -16,13 +16,14 @@ def naive_kernel(shape: Shape) -> str:
         "rmsnorm": _rmsnorm,
         "attention": _attention,
         "gemm": _gemm,
+        "conv": _conv,
     }
     make = makers[shape.kind]
     parameters = ", ".join(
         f"{'const ' * (a.role == 'input')}float {a.name}" + "".join(f"[{n}]" for n in a.shape)
         for a in shape.arguments
     )
-    head = "" if shape.kind == "gemm" else "#include <math.h>\n\n"
+    head = "" if shape.kind in ("gemm", "conv") else "#include <math.h>\n\n"
     return f"{head}void kernel({parameters}) {{\n{make(*shape.sizes)}}}\n"
 
 
@@ -99,6 +100,27 @@ def _gemm(m: int, n: int, k: int) -> str:
       float sum = 0.0f;
       for (int k = 0; k < {k}; k++) sum += A[i][k] * B[k][j];
       C[i][j] = sum;
+    }}
+  }}
+"""
+
+
+def _conv(batch: int, height: int, width: int, channels: int, filters: int) -> str:
+    return f"""\
+  for (int n = 0; n < {batch}; n++) {{
+    for (int y = 0; y < {height}; y++) {{
+      for (int x = 0; x < {width}; x++) {{
+        for (int k = 0; k < {filters}; k++) {{
+          float sum = 0.0f;
+          for (int r = 0; r < 3; r++) {{
+            for (int s = 0; s < 3; s++) {{
+              for (int c = 0; c < {channels}; c++)
+                sum += input[n][y + r][x + s][c] * weights[r][s][c][k];
+            }}
+          }}
+          output[n][y][x][k] = sum;
+        }}
+      }}
     }}
   }}
 """

@@ -87,10 +87,32 @@ class GemmProblem:
         return {"C": Bounded.exact(inputs["A"]) @ Bounded.exact(inputs["B"])}
 
 
+class ConvolutionProblem:
+    """3x3 convolution of stride 1; the input brings its border of one pixel."""
+
+    fingerprint = "host-c convolution reference 1"
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.reduction
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
+        """`output`, float32[N][H][W][K]: one product of patches, for sums in any order."""
+        given, weights = inputs["input"], inputs["weights"]
+        batch, height, width = (n - b for n, b in zip(given.shape, (0, 2, 2), strict=False))
+        channels, filters = weights.shape[2:]
+        windows = np.lib.stride_tricks.sliding_window_view(given, (3, 3), axis=(1, 2))
+        patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, 9 * channels)
+        product = Bounded.exact(patches) @ Bounded.exact(weights.reshape(-1, filters))
+        shape = (batch, height, width, filters)
+        return {"output": Bounded(product.value.reshape(shape), product.error.reshape(shape))}
+
+
 def create_problem(shape: Shape) -> Problem:
     """The oracle of a shape."""
     if shape.kind == "gemm":
         return GemmProblem(shape)
+    if shape.kind == "conv":
+        return ConvolutionProblem(shape)
     return AttentionProblem(shape) if shape.kind == "attention" else RowProblem(shape)
 
 

@@ -14,7 +14,7 @@ from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
 from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 
-Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm"]
+Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm", "conv"]
 
 PATTERNS: Mapping[Kind, tuple[str, str]] = {
     "softmax": ("RxC", "Y[r][c] = exp(X[r][c] - max of row r) / sum of the row's exponentials"),
@@ -22,6 +22,7 @@ PATTERNS: Mapping[Kind, tuple[str, str]] = {
     "rmsnorm": ("RxC", "each row over the root of its mean square, times gain"),
     "attention": ("SxD", "softmax(Q K^T / sqrt(D)) V over S rows of D, one head"),
     "gemm": ("MxNxK", "C[M][N] = A[M][K] * B[K][N]"),
+    "conv": ("NxHxWxCxK-k3s1", "3x3 convolution of C channels, borders given, to K filters"),
 }
 """What the sizes of each kind are called, and what it computes; all arrays are float32."""
 
@@ -33,6 +34,7 @@ REGISTERED = {
     "attention-256x64": "one head over 256 rows",
     "gemm-128x128x128": "three matrices in the second-level cache",
     "gemm-256x256x256": "a square product",
+    "conv-1x28x28x64x64-k3s1": "a middle layer of a small ResNet, 3x3",
 }
 """Names shown by `tilewright workloads`; any other positive sizes of the patterns work too."""
 
@@ -52,18 +54,21 @@ class Shape:
     @property
     def name(self) -> str:
         """Canonical workload name, without the target."""
-        return f"{self.kind}-{'x'.join(map(str, self.sizes))}"
+        _, dash, suffix = PATTERNS[self.kind][0].partition("-")
+        return f"{self.kind}-{'x'.join(map(str, self.sizes))}{dash}{suffix}"
 
     @property
     def reduction(self) -> int:
         """How many terms each output sums."""
+        if self.kind == "conv":
+            return 9 * self.sizes[3]
         return self.sizes[2] if self.kind == "gemm" else self.sizes[1]
 
     @property
     def operations(self) -> int:
         """Useful multiply-adds: one per element and pass of the definition for row operations."""
-        if self.kind == "gemm":
-            return math.prod(self.sizes)
+        if self.kind in ("gemm", "conv"):
+            return math.prod(self.sizes) * (9 if self.kind == "conv" else 1)
         rows, columns = self.sizes
         if self.kind == "attention":
             return 2 * rows * rows * columns + 3 * rows * rows
@@ -75,6 +80,13 @@ class Shape:
         if self.kind == "gemm":
             m, n, k = self.sizes
             return (_given("A", m, k), _given("B", k, n), _written("C", m, n))
+        if self.kind == "conv":
+            n, h, w, c, k = self.sizes
+            return (
+                _given("input", n, h + 2, w + 2, c),
+                _given("weights", 3, 3, c, k),
+                _written("output", n, h, w, k),
+            )
         rows, columns = self.sizes
         if self.kind == "attention":
             return (*(_given(name, rows, columns) for name in "QKV"), _written("O", rows, columns))
@@ -107,7 +119,7 @@ def parse_shape(spec: str) -> Shape:
         hint = "Any positive sizes work: " + ", ".join(f"{k}-{p}" for k, (p, _) in PATTERNS.items())
         raise UnknownNameError("host-c workload", spec, REGISTERED, f"{hint}.")
     names = PATTERNS[kind][0]
-    match = re.fullmatch(rf"{kind}-" + "x".join([r"(\d{1,9})"] * (names.count("x") + 1)), spec)
+    match = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", r"(\\d{1,9})", names), spec)
     if match is None or not all(int(size) > 0 for size in match.groups()):
         raise WorkloadError(
             f"workload {spec!r} is malformed: expected {kind}-{names} with positive whole "
@@ -121,10 +133,15 @@ def parse_shape(spec: str) -> Shape:
 def _check_size(spec: str, shape: Shape) -> None:
     attention = shape.kind == "attention"
     elements = sum(math.prod(a.shape) for a in shape.arguments)
-    elements += shape.sizes[0] ** 2 if attention else 0  # the scores, which the reference holds
+    kept, what = 0, ""  # by the reference
+    if attention:
+        kept, what = shape.sizes[0] ** 2, " and scores"
+    if shape.kind == "conv":
+        kept, what = math.prod(shape.sizes[:3]) * shape.reduction, " and patches"
+    elements += kept
     if 4 * elements > MAX_ARRAY_BYTES:
         raise WorkloadError(
-            f"workload {spec!r} needs {elements >> 18} MiB of arrays{' and scores' * attention}: "
+            f"workload {spec!r} needs {elements >> 18} MiB of arrays{what}: "
             f"at most {MAX_ARRAY_BYTES >> 20} MiB are there for them, so choose smaller sizes."
         )
     terms = max(shape.sizes) if attention else shape.reduction
