@@ -61,6 +61,8 @@ ALLOWED_CALLS = frozenset(
     + ["memcpy", "memmove", "memset", "memcmp"]
 )
 """Functions a kernel may call that it does not define."""
+_VECTOR_CALLS = re.compile(r"_ZGV[bcde][NM]\d+v+_(\w+)")
+"""The C library's mathematical functions on vectors, by the names of x86-64's vector ABI."""
 _THREAD_CALLS = re.compile(
     r"pthread_(create|join|detach|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
     r"(GOMP|omp)_\w+"
@@ -84,7 +86,7 @@ def unfit(image: bytes, threads: int) -> Failed | None:
         return Failed(
             "build", "link_error", "the source defines no (non-static) function named kernel."
         )
-    foreign = sorted(wanted - ALLOWED_CALLS)
+    foreign = sorted(name for name in wanted if not _is_mathematics(name))
     for_threads = [name for name in foreign if _THREAD_CALLS.fullmatch(name)]
     if threads > 1:
         foreign = [name for name in foreign if name not in for_threads]
@@ -109,6 +111,11 @@ def unfit(image: bytes, threads: int) -> Failed | None:
             "the kernel has code that would run before it is called (constructors or resolvers).",
         )
     return None
+
+
+def _is_mathematics(name: str) -> bool:
+    vector = _VECTOR_CALLS.fullmatch(name)
+    return (vector.group(1) if vector else name) in ALLOWED_CALLS
 
 
 def _symbols(elf: ELFFile) -> tuple[set[str], set[str]]:

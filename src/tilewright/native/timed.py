@@ -37,8 +37,6 @@ PROBES = 5
 """Calls after which a kernel that is far over its limit is given up."""
 LIMIT_MARGIN = 1.1
 """So many times over its limit must the fastest probe be."""
-SECONDS = 1.0
-"""What the pairs of one session may take together; there are never fewer than `FEWEST_PAIRS`."""
 FEWEST_PAIRS = 10
 SESSIONS = 3
 """Sessions at most, when the baseline itself did not hold still."""
@@ -46,6 +44,20 @@ SESSIONS = 3
 
 COUNTED_CALLS = 5
 """Further calls, whose counters are read: counting may slow a process down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Most pairs of a session, and what they may take together where that allows more than few."""
+
+    pairs: int
+    seconds: float
+
+
+RANKING = Effort(20, 0.25)
+"""Of the sessions by which a search ranks candidates: many are to be tried."""
+CONFIRMING = Effort(40, 1.0)
+"""Of the sessions that bear a winner out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +164,7 @@ def _timed(
     if limit_s is not None and min(probes) > LIMIT_MARGIN * limit_s:
         log = f"stopped after {PROBES} calls of at least {min(probes) * 1e9:,.0f} ns each."
         return Failed("measure", "slower_than_limit", log, bound=min(probes) * 1e9)
-    plan = _plan(probes, baseline)
+    plan = _plan(probes, baseline, RANKING)
     for session in range(SESSIONS):
         measured = _pairs(candidate, baseline, plan, seed + session)
         comparison = compare(measured, plan, seed)
@@ -179,7 +191,8 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
         nonlocal itself, words
         with open_kernels(index) as (candidate, baseline):
             itself = candidate is baseline
-            session = _pairs(candidate, baseline, _plan(_probe(candidate), baseline), seed + index)
+            plan = _plan(_probe(candidate), baseline, CONFIRMING)
+            session = _pairs(candidate, baseline, plan, seed + index)
             if index == sessions - 1:
                 counts, words = counted(candidate)
                 numbers.update(counts)
@@ -208,9 +221,10 @@ def _probe(candidate: TimedKernel) -> list[float]:
     return [candidate.call(check=False) for _ in range(PROBES)]
 
 
-def _plan(probes: Sequence[float], baseline: TimedKernel) -> TimingPlan:
+def _plan(probes: Sequence[float], baseline: TimedKernel, effort: Effort) -> TimingPlan:
     both_s = statistics.median(probes) + min(baseline.call(check=False) for _ in range(2))
-    return TimingPlan(pairs=int(min(40, max(FEWEST_PAIRS, SECONDS / both_s))), warmups=1)
+    wanted = min(float(effort.pairs), effort.seconds / both_s)
+    return TimingPlan(pairs=int(max(FEWEST_PAIRS, wanted)), warmups=1)
 
 
 def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan, seed: int) -> Session:
