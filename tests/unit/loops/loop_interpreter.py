@@ -10,6 +10,7 @@ from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
     Call,
+    Command,
     Declare,
     Element,
     Expr,
@@ -51,12 +52,20 @@ class Interpreter:
                     self._body(statement.body)
             elif isinstance(statement, Declare):
                 if statement.sizes:
-                    self.arrays[statement.name] = np.full(statement.sizes, np.nan)
+                    self.arrays[statement.name] = self._declared(statement.type, statement.sizes)
                 else:
                     value = np.nan if statement.value is None else self._value(statement.value)
                     self._set(statement.name, statement.type, value)
+            elif isinstance(statement, Command):
+                self._command(statement)
             else:
                 self._assign(statement)
+
+    def _declared(self, kind: str, sizes: tuple[int, ...]) -> np.ndarray:
+        return np.full(sizes, np.nan)
+
+    def _command(self, command: Command) -> None:
+        raise AssertionError(f"{command.name} is not known here")
 
     def _set(self, name: str, kind: str, value: Any) -> None:
         assert (np.ndim(value) == 1) == (kind == "vector"), (name, kind)
@@ -108,6 +117,6 @@ class Interpreter:
             return _FUNCTIONS[expr.function](*arguments)
         assert isinstance(expr, Binary)
         left, right = self._value(expr.left), self._value(expr.right)
-        return {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[expr.operator](
-            left, right
-        )
+        return {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.mod}[
+            expr.operator
+        ](left, right)

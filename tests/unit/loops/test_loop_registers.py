@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from chip_interpreter import Chip
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tilewright.core.records import CommandEffect
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.ir import Command, Kernel, statements
+from tilewright.proposers.loops.ir import Command, Kernel, loops, statements
 from tilewright.proposers.loops.parse import UnsupportedError, parse
+from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.registers import shared
+from tilewright.proposers.loops.rewrites.stage import stage
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
+from tilewright.proposers.loops.steps import TECHNIQUES, steps_of
 
 COMMANDS = (
     CommandEffect("setup", ("dram_read",), "config"),
@@ -33,6 +41,26 @@ void kernel(const int8_t A[16][32], const int8_t B[8][16][4], int32_t C[16][16])
       for (int k = 0; k < 32; k += 16) {
         fetch(1, &A[i][k], 32);
         fetch(2, &B[k / 4][j][0], 64);
+        mul(0, 1, 2);
+      }
+      put(0, &C[i][j], 64);
+    }
+  }
+}
+"""
+PACKING = """\
+void kernel(const int8_t A[16][32], const int8_t B[32][16], int32_t C[16][16]) {
+  setup(&s);
+  for (int i = 0; i < 16; i += 4) {
+    for (int j = 0; j < 16; j += 4) {
+      clear(0);
+      for (int k = 0; k < 32; k += 16) {
+        fetch(1, &A[i][k], 32);
+        int8_t packed[4][4][4];
+        for (int r = 0; r < 16; r++) {
+          for (int c = 0; c < 4; c++) packed[r / 4][c][r % 4] = B[k + r][j + c];
+        }
+        fetch(2, packed, 16);
         mul(0, 1, 2);
       }
       put(0, &C[i][j], 64);
@@ -69,12 +97,12 @@ def test_copies_have_registers_of_their_own_and_share_equal_loads() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("4, 4, 4, 4, 4, 4}", "4, 4, 4, 4, 4, 2}", "different shapes"),
+        ("4, 4, 4, 4, 4, 4}", "4, 4, 4, 4, 4}", "not described"),
         ("      clear(0);\n", "", "comes from outside"),
         ("&C[i][j], 64", "&C[i][j], 128", "does not write rows"),
         ("&C[i][j], 64", "&C[i][0], 64", "same elements"),
         ("j += 4", "j += 2", "same elements"),
-        ("  setup(&s);\n", "  setup(&s);\n  clear(2);\n", "used elsewhere"),
+        ("  }\n}\n", "  }\n  put(2, &C[0][0], 64);\n}\n", "used elsewhere"),
         ("int32_t C", "int8_t C", "does not write rows"),
         ("      clear(0);\n", "      setup(&s);\n      clear(0);\n", "setup in the loop"),
     ],
@@ -84,6 +112,85 @@ def test_what_cannot_be_shown_is_not_jammed(old: str, new: str, why: str) -> Non
     assert old in source
     with pytest.raises(NotApplicableError, match=why):
         jam(parse(source.replace(old, new), COMMANDS, (4, 16)), 1, 2)
+
+
+def test_what_is_said_of_a_register_goes_with_it() -> None:
+    head = HEAD.replace("{4, 4, 4, 4, 4, 4}", "{2, 2, 4, 4, 4, 4}")
+    kernel = jam(read(PRODUCT, head), 0, 2)
+    assert ".rows = {2, 2, 2, 2, 4, 4}" in kernel.head[-1]
+    assert "clear(1)" in emit(kernel)
+    assert "fetch(4, &B" in emit(kernel)
+
+
+def test_equal_loads_of_registers_that_differ_are_both_kept() -> None:
+    body = """\
+void kernel(const int32_t C[16][16], int32_t D[16][16], int32_t E[16][16]) {
+  fetch(0, &C[0][0], 64);
+  fetch(1, &C[0][0], 64);
+  put(0, &D[0][0], 64);
+  put(1, &E[0][0], 64);
+}
+"""
+    assert len(commands(shared(read(body)), "fetch")) == 1
+    other = HEAD.replace("{4, 4, 4, 4, 4, 4}", "{4, 2, 4, 4, 4, 4}")
+    assert len(commands(shared(read(body, other)), "fetch")) == 2
+
+
+def test_loads_are_put_off_until_they_are_used() -> None:
+    kernel = jam(read(PRODUCT), 1, 2)
+    text = emit(interleave(kernel, 2))
+    assert text.index("mul(0, 2, 3)") < text.index("fetch(4,") < text.index("mul(1, 2, 4)")
+    with pytest.raises(NotApplicableError, match="just before"):
+        interleave(interleave(kernel, 2), 2)
+
+
+def test_blocks_stand_outside_the_loops_they_come_from() -> None:
+    kernel = block(exchange(jam(read(PRODUCT), 1, 2), 0), 0, 2)
+    assert [(loop.variable, loop.step) for loop in loops(kernel)] == [
+        *(("i_1", 8), ("j", 8), ("i", 4), ("k", 16))
+    ]
+
+
+def test_staged_blocks_lie_without_gaps_and_are_filled_once() -> None:
+    kernel = stage(read(PRODUCT), 2, 1)
+    assert [p.sizes for p in kernel.scratch] == [(4, 2, 4, 16)]
+    text = emit(kernel)
+    assert "static _Alignas(64) int8_t B_1[4][2][4][16];" in text
+    assert text.index("put(2, &B_1[j / 4][k / 16][0][0], 16)") < text.index("clear(0)")
+    assert text.count("&B[") == 1
+    with pytest.raises(NotApplicableError, match="no input"):
+        stage(kernel, 4, 1)
+    once = PRODUCT.replace("B[k / 4][j]", "B[k / 4][i - j]")
+    with pytest.raises(NotApplicableError, match="loaded once"):
+        stage(read(once), 2, 1)
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(TECHNIQUES), st.integers(0, 10**6)), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([PRODUCT, PACKING]), STEPS, st.booleans())
+def test_any_sequence_of_steps_keeps_the_result(
+    source: str, steps: list[tuple[str, int]], differ: bool
+) -> None:
+    head = HEAD.replace("4, 4, 4, 4, 4, 4", "2, 2, 4, 4, 4, 4") if differ else HEAD
+    sizes = source.replace("i += 4", "i += 2") if differ else source
+    start = kernel = read(sizes, head)
+    for technique, choice in steps:
+        found = list(steps_of(kernel, technique, 4))
+        if found and len(loops(kernel)) < 12:
+            kernel = found[choice % len(found)][1]
+    assert parse(emit(kernel), COMMANDS, (4, 16)) == kernel
+    assert (outputs_of(kernel)["C"] == outputs_of(start)["C"]).all(), emit(kernel)
+
+
+def outputs_of(kernel: Kernel) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    arrays = {
+        p.name: rng.integers(-99, 99, p.sizes).astype(p.type.removesuffix("_t"))
+        for p in (*kernel.parameters, *kernel.scratch)
+    }
+    return Chip(kernel, arrays).run()
 
 
 def test_more_registers_than_there_are_is_refused() -> None:

@@ -152,8 +152,8 @@ _ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
 def require_independent(loop: For, kernel: Kernel) -> None:
     """Raise unless no two iterations touch the same element of an array that the loop writes.
 
-    Shown where one subscript of all accesses to the array is the same, grows with the loop's
-    variable, and holds nothing else that the loop changes.
+    Shown where one subscript of all accesses to the array is the same up to constants, grows with
+    the loop's variable by more than what they cover, and holds nothing else that the loop changes.
     """
     inside = changed_by(loop) - {loop.variable}
     accesses = list(_accesses(loop.body, kernel))
@@ -171,17 +171,31 @@ def _rank(accesses: list[Access]) -> int:
 def _separates(
     loop: For, accesses: list[Access], dimension: int, inside: set[str], kernel: Kernel
 ) -> bool:
-    subscripts = {access.subscripts[dimension] for access in accesses}
-    if len(subscripts) != 1:
+    places = [_without_offset(access.subscripts[dimension]) for access in accesses]
+    subscript, offsets = places[0][0], [offset for _, offset in places]
+    if any(other != subscript for other, _ in places):
         return False
-    subscript = subscripts.pop()
     if any(isinstance(e, Var) and e.name in inside for e in walk(subscript)):
         return False
     try:
         apart = abs(coefficient(subscript, loop.variable)) * loop.step
     except NotApplicableError:
         return False
-    return apart >= max(_extent(access, dimension, kernel) for access in accesses)
+    widest = max(_extent(access, dimension, kernel) for access in accesses)
+    return apart >= max(offsets) - min(offsets) + widest
+
+
+def _without_offset(subscript: Expr) -> tuple[Expr, int]:
+    """A subscript as another one plus a number."""
+    if isinstance(subscript, Binary) and subscript.operator == "+":
+        for number, other in (
+            (subscript.right, subscript.left),
+            (subscript.left, subscript.right),
+        ):
+            if isinstance(number, Number) and number.text.isdigit():
+                rest, offset = _without_offset(other)
+                return rest, offset + int(number.text)
+    return subscript, 0
 
 
 def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
@@ -195,11 +209,12 @@ def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
     if isinstance(access, Element) or behind > 1:
         return 1
     rows, row_bytes = kernel.block
-    return rows if behind == 1 else -(-row_bytes // _element_bytes(access.array, kernel))
+    return rows if behind == 1 else -(-row_bytes // element_bytes(access.array, kernel))
 
 
-def _element_bytes(array: str, kernel: Kernel) -> int:
-    types = {p.name: p.type for p in kernel.parameters}
+def element_bytes(array: str, kernel: Kernel) -> int:
+    """Of an element of a parameter or a static array."""
+    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
     return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
 
 
@@ -223,7 +238,7 @@ def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Acc
 
 def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
     """What a command touches in memory; its rows must be rows of the array it writes."""
-    sizes = {p.name: p.sizes for p in kernel.parameters}
+    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
     strides = [
         argument
         for argument, role in zip(command.arguments, command.roles, strict=True)
@@ -235,7 +250,7 @@ def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]
         if not isinstance(argument, Address):
             raise NotApplicableError(f"{command.name} is given no element of an array")
         if role == "dram_write":
-            row = sizes.get(argument.array, (0,))[-1] * _element_bytes(argument.array, kernel)
+            row = sizes.get(argument.array, (0,))[-1] * element_bytes(argument.array, kernel)
             if strides != [Number(str(row))]:
                 raise NotApplicableError(f"{command.name} does not write rows of the array")
         yield argument, role == "dram_write"
@@ -243,7 +258,7 @@ def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]
 
 def names_in(kernel: Kernel) -> set[str]:
     """Every name a kernel uses."""
-    found = {p.name for p in kernel.parameters}
+    found = {p.name for p in (*kernel.parameters, *kernel.scratch)}
     for statement in statements(kernel.body):
         if isinstance(statement, Declare):
             found.add(statement.name)

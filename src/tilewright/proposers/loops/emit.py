@@ -17,13 +17,13 @@ from tilewright.proposers.loops.ir import (
     Load,
     Negative,
     Number,
+    Parameter,
     Statement,
     Var,
     expressions,
 )
 
-_TYPES = {"int": "int", "float": "float", "vector": "vf"}
-_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
+_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 
 
 def emit(kernel: Kernel) -> str:
@@ -39,16 +39,24 @@ def emit(kernel: Kernel) -> str:
         f"{'const ' * p.constant}{p.type} {p.name}" + "".join(f"[{n}]" for n in p.sizes)
         for p in kernel.parameters
     )
-    body = "\n".join(_statement(s, "  ", kernel) for s in kernel.body)
+    scratch = [f"  {scratch_text(array)}" for array in kernel.scratch]
+    body = "\n".join([*scratch, *(_statement(s, "  ", kernel) for s in kernel.body)])
     parts.append(f"void kernel({parameters}) {{\n{body}\n}}")
     return "\n\n".join(parts) + "\n"
+
+
+def scratch_text(array: Parameter) -> str:
+    """The declaration of a static array."""
+    sizes = "".join(f"[{n}]" for n in array.sizes)
+    return f"static _Alignas(64) {array.type} {array.name}{sizes};"
 
 
 def _statement(statement: Statement, indent: str, kernel: Kernel) -> str:
     if isinstance(statement, Declare):
         sizes = "".join(f"[{n}]" for n in statement.sizes)
         value = "" if statement.value is None else f" = {text_of(statement.value)}"
-        return f"{indent}{_TYPES[statement.type]} {statement.name}{sizes}{value};"
+        kind = "vf" if statement.type == "vector" else statement.type
+        return f"{indent}{kind} {statement.name}{sizes}{value};"
     if isinstance(statement, Assign):
         target = statement.target
         if isinstance(target, Load):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-Type = Literal["int", "float", "vector"]
+Type = Literal["int", "float", "vector", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t"]
+"""Variables are of the first three; arrays may be of all but vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Negative:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """left operator right, for + - * /."""
+    """left operator right, for + - * / %."""
 
     operator: str
     left: Expr
@@ -81,7 +82,7 @@ Target: TypeAlias = Var | Element | Load
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """A variable, or an array of floats with constant sizes."""
+    """A variable, or an array with constant sizes."""
 
     type: Type
     name: str
@@ -142,8 +143,9 @@ class Parameter:
 class Kernel:
     """A whole kernel; `lanes` is the length of its vectors, 0 before there are any.
 
-    `head` is text that stays in front of it. `registers` are those that it gives one shape, of at
-    most `block` rows and bytes per row; 0 where shapes differ or there are none.
+    `head` is text that stands in front of it. `registers` is how many it describes there, by lists
+    with a value for each, or 0; each has at most `block` rows and bytes per row. `scratch` are its
+    static arrays.
     """
 
     parameters: tuple[Parameter, ...]
@@ -152,6 +154,7 @@ class Kernel:
     head: tuple[str, ...] = ()
     registers: int = 0
     block: tuple[int, int] = (1, 4)
+    scratch: tuple[Parameter, ...] = ()
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
@@ -224,6 +227,23 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
 def loops(kernel: Kernel) -> list[For]:
     """All loops in textual order; a loop's number is its place here."""
     return [s for s in statements(kernel.body) if isinstance(s, For)]
+
+
+def around(kernel: Kernel, number: int) -> list[For]:
+    """Loop `number` and those that it lies in, the outermost first."""
+    loop = loops(kernel)[number]
+
+    def search(body: tuple[Statement, ...]) -> list[For] | None:
+        for statement in body:
+            if isinstance(statement, For):
+                if statement is loop:
+                    return [statement]
+                found = search(statement.body)
+                if found is not None:
+                    return [statement, *found]
+        return None
+
+    return search(kernel.body) or []
 
 
 def with_loop(kernel: Kernel, number: int, new: tuple[Statement, ...]) -> Kernel:

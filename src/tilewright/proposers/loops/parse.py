@@ -12,6 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import CommandEffect
+from tilewright.proposers.loops.emit import scratch_text
 from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
 from tilewright.proposers.loops.ir import (
     Address,
@@ -34,7 +35,11 @@ from tilewright.proposers.loops.ir import (
 )
 
 _TYPES: dict[str, Type] = {"int": "int", "float": "float", "vf": "vector"}
-_SIZES = ("float", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t")
+_ARRAYS: dict[str, Type] = {
+    "int8_t": "int8_t", "uint8_t": "uint8_t", "int16_t": "int16_t", "uint16_t": "uint16_t",
+    "int32_t": "int32_t",
+}  # fmt: skip
+_SIZES = ("float", *_ARRAYS)
 _NUMBER = re.compile(
     r"0|[1-9]\d*"  # not octal, hexadecimal or with a suffix: whole numbers mean what they say
     r"|(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?"
@@ -87,7 +92,7 @@ class _Reader:
                     raise UnsupportedError(node, f"the function {name} is not known")
             elif node.type == "declaration" and self._roles:
                 head.append(_text(node))
-                registers = _described_alike(node)
+                registers = _described(node)
             elif node.type == "preproc_include":
                 if "math.h" not in _text(node):
                     head.insert(0, _text(node).strip())
@@ -95,8 +100,11 @@ class _Reader:
                 raise UnsupportedError(node, "only functions may stand here")
         if found is None:
             raise UnsupportedError(root, "there is no function named kernel")
-        body = self._body(_field(found, "body"))
-        return Kernel(_parameters(found), body, lanes, tuple(head), registers)
+        block = _field(found, "body").named_children
+        scratch = tuple(p for node in block if _is_scratch(node) for p in _scratch(node))
+        body = tuple(s for n in block if not _is_scratch(n) for s in self._statement(n))
+        parameters = _parameters(found)
+        return Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
 
     def _body(self, node: Node) -> tuple[Statement, ...]:
         if node.type != "compound_statement":
@@ -190,6 +198,21 @@ def _parameters(function: Node) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
+def _is_scratch(node: Node) -> bool:
+    return node.type == "declaration" and _text(node).startswith("static ")
+
+
+def _scratch(node: Node) -> list[Parameter]:
+    """Static arrays, as this package writes them."""
+    kind = _text(_field(node, "type"))
+    found = [_declarator(d) for d in node.children_by_field_name("declarator")]
+    text = " ".join(_text(node).split())
+    written = [scratch_text(Parameter(name, sizes, False, kind)) for name, sizes in found]
+    if kind not in _SIZES or [text] != written:
+        raise UnsupportedError(node, "only plain static arrays, aligned to 64 bytes, are known")
+    return [Parameter(name, sizes, False, kind) for name, sizes in found]
+
+
 def _declarator(node: Node) -> tuple[str, tuple[int, ...]]:
     """Name and sizes."""
     sizes: list[int] = []
@@ -202,7 +225,8 @@ def _declarator(node: Node) -> tuple[str, tuple[int, ...]]:
 
 
 def _declaration(node: Node) -> list[Statement]:
-    kind = _TYPES.get(_text(_field(node, "type")))
+    named = _text(_field(node, "type"))
+    kind = _TYPES.get(named, _ARRAYS.get(named))
     qualified = [
         c for c in node.children if c.type in ("storage_class_specifier", "type_qualifier")
     ]
@@ -215,6 +239,8 @@ def _declaration(node: Node) -> list[Statement]:
             value = _expression(_field(declarator, "value"))
             declarator = _field(declarator, "declarator")
         name, sizes = _declarator(declarator)
+        if named in _ARRAYS and (not sizes or value is not None):
+            raise UnsupportedError(node, "only plain int, float and vf variables are known")
         found.append(Declare(kind, name, sizes, value))
     return found
 
@@ -262,7 +288,7 @@ def _expression(node: Node) -> Expr:
         return Element(*_subscripts(node))
     if node.type == "unary_expression" and _text(_field(node, "operator")) == "-":
         return Negative(_expression(_field(node, "argument")))
-    if node.type == "binary_expression" and _text(_field(node, "operator")) in "+-*/":
+    if node.type == "binary_expression" and _text(_field(node, "operator")) in "+-*/%":
         left, right = _expression(_field(node, "left")), _expression(_field(node, "right"))
         return Binary(_text(_field(node, "operator")), left, right)
     if node.type == "pointer_expression":
@@ -280,16 +306,15 @@ def _argument(node: Node) -> Expr:
     return _expression(node)
 
 
-def _described_alike(node: Node) -> int:
-    """The length of a declaration's lists, if each holds one value only; 0 if not."""
+def _described(node: Node) -> int:
+    """How many registers a declaration describes: the length that all its lists have, or 0."""
     lists = [
-        [_text(value) for value in inner.named_children]
+        len(inner.named_children)
         for inner in _descendants(node)
         if inner.type == "initializer_list"
         and all(value.type == "number_literal" for value in inner.named_children)
     ]
-    alike = all(len(set(values)) == 1 and len(values) == len(lists[0]) for values in lists)
-    return len(lists[0]) if lists and alike else 0
+    return lists[0] if lists and len(set(lists)) == 1 else 0
 
 
 def _descendants(node: Node) -> Iterator[Node]:

@@ -8,8 +8,11 @@ from typing import Self
 
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
+from tilewright.proposers.loops.rewrites.stage import stage
 from tilewright.proposers.loops.rewrites.unroll import unroll
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
@@ -18,14 +21,29 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "accumulators": unroll,
     "jam": jam,
     "reciprocal": lambda kernel, loop, _: reciprocal(kernel, loop),
+    "exchange": lambda kernel, loop, _: exchange(kernel, loop),
+    "block": block,
+    "interleave": lambda kernel, loop, _: interleave(kernel, loop),
+    "stage": stage,
 }
+_WITHOUT_FACTOR = ("reciprocal", "exchange", "interleave")
 TECHNIQUES = tuple(_APPLY)
-_FACTORS = {"accumulators": (2, 4, 8), "jam": (2, 3, 4, 6, 8), "reciprocal": (0,)}
+_FACTORS = {
+    "accumulators": (2, 4, 8),
+    "jam": (2, 3, 4, 6, 8),
+    "block": (2, 4, 8, 16, 32),
+    "stage": (0, 1, 2, 3),
+    **dict.fromkeys(_WITHOUT_FACTOR, (0,)),
+}
 _SENTENCES = {
+    "stage": "copy what load {factor} in the loop over {variable} reads into blocks, once",
     "vectorise": "vectorise the loop over {variable} with {factor} lanes",
     "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator each",
     "jam": "unroll the loop over {variable} {factor} times and jam the loops inside",
     "reciprocal": "multiply by reciprocals in the loop over {variable}",
+    "exchange": "exchange the loop over {variable} and the one inside",
+    "block": "run the loop inside the one over {variable} in blocks of {factor} iterations",
+    "interleave": "load just before use in the loop over {variable}",
 }
 
 
@@ -48,7 +66,7 @@ class Step:
         if (
             technique not in _APPLY
             or step.loop < 0
-            or step.factor < 2 * (technique != "reciprocal")
+            or step.factor < 2 * (technique not in (*_WITHOUT_FACTOR, "stage"))
         ):
             raise ValueError(f"{text!r} is no step")
         return step

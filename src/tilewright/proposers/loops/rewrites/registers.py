@@ -9,10 +9,13 @@ After::
 
     load(1, &A[i][k]);  load(2, &B[k][j]);  multiply(0, 1, 2);
     load(3, &B[k][j + 16]);  multiply(4, 1, 3);
+
+What the kernel's head says of a register goes with it to its new number, and to its copies.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -29,6 +32,8 @@ from tilewright.proposers.loops.ir import (
 )
 
 _OF_COPY = 1000
+_LIST = re.compile(r"\{([^{}]*)\}")
+_Shape = tuple[str, ...]
 _READS = ("register_read", "register_update")
 _WRITES = ("register_write", "register_update")
 
@@ -42,7 +47,7 @@ def require_private(kernel: Kernel, loop: For) -> None:
     if not inside:
         return
     if not kernel.registers:
-        raise NotApplicableError("registers have different shapes")
+        raise NotApplicableError("registers are not described one by one")
     for statement in statements(loop.body):
         if isinstance(statement, Command) and not _names_registers(statement):
             raise NotApplicableError(f"{statement.name} in the loop may concern all registers")
@@ -51,9 +56,26 @@ def require_private(kernel: Kernel, loop: For) -> None:
         if number not in seen and role != "register_write":
             raise NotApplicableError(f"register {number} comes from outside the loop")
         seen.add(number)
-    everywhere = [number for number, _ in _used(kernel.body) if number in seen]
-    if len(everywhere) != len(inside):
-        raise NotApplicableError("a register of the loop is used elsewhere too")
+    for statement in kernel.body:
+        if not seen.intersection(number for number, _ in _used((statement,))):
+            continue
+        if any(s is loop for s in statements((statement,))):
+            there = [number for number, _ in _used((statement,)) if number in seen]
+            alone = len(there) == len(inside)
+        else:
+            alone = _self_contained(statement)
+        if not alone:
+            raise NotApplicableError("a register of the loop is used elsewhere too")
+
+
+def _self_contained(statement: Statement) -> bool:
+    """Whether all registers in it are written before they are read."""
+    seen: set[int] = set()
+    for number, role in _used((statement,)):
+        if number not in seen and role != "register_write":
+            return False
+        seen.add(number)
+    return True
 
 
 def of_copy(body: list[Statement], copy: int) -> list[Statement]:
@@ -63,35 +85,89 @@ def of_copy(body: list[Statement], copy: int) -> list[Statement]:
 
 
 def shared(kernel: Kernel) -> Kernel:
-    """Loads of the same block become one, and numbers small; `NotApplicableError` if too many."""
+    """Equal loads of registers alike become one, and numbers small. Raises `NotApplicableError`.
+
+    Statements of the kernel that leave each other nothing in registers use the same ones.
+    """
+    regions: list[tuple[Statement, ...]] = [(statement,) for statement in kernel.body]
+    if not all(_self_contained(statement) for statement in kernel.body):
+        regions = [kernel.body]
+    bodies = [_shared_in(region, kernel) for region in regions]
+    orders = [list(dict.fromkeys(number for number, _ in _used(body))) for body in bodies]
+    most = max(orders, key=len)
+    if len(most) > max(kernel.registers, 1):
+        raise NotApplicableError(f"{len(most)} registers are needed")
+    head = tuple(_redescribed(text, most, kernel.registers) for text in kernel.head)
+    new = replace(kernel, head=head)
+    done: list[Statement] = []
+    for body, order in zip(bodies, orders, strict=True):
+        numbers: dict[int, int] = {}
+        for number in order:
+            free = (n for n in range(max(new.registers, len(most))) if n not in numbers.values())
+            alike = (n for n in free if order is most or _shape(new, n) == _shape(kernel, number))
+            place = next(alike, None)
+            if place is None:
+                raise NotApplicableError("no register is left that is described alike")
+            numbers[number] = place
+        done += [_renumbered(s, numbers) for s in body]
+    return replace(new, body=tuple(done))
+
+
+def _shared_in(body: tuple[Statement, ...], kernel: Kernel) -> tuple[Statement, ...]:
     writers: dict[int, int] = {}
-    for number, role in _used(kernel.body):
+    for number, role in _used(body):
         writers[number] = writers.get(number, 0) + (role in _WRITES)
+    shapes = {number: _shape(kernel, number) for number in writers}
     instead: dict[int, int] = {}
-    body = _without_repeats(kernel.body, writers, instead)
-    body = tuple(_renumbered(s, instead) for s in body)
-    order = list(dict.fromkeys(number for number, _ in _used(body)))
-    if len(order) > max(kernel.registers, 1) and order:
-        raise NotApplicableError(f"{len(order)} registers are needed")
-    numbers = {number: place for place, number in enumerate(order)}
-    return replace(kernel, body=tuple(_renumbered(s, numbers) for s in body))
+    kept = _without_repeats(body, writers, shapes, instead)
+    return tuple(_renumbered(s, instead) for s in kept)
+
+
+def _shape(kernel: Kernel, number: int) -> _Shape:
+    """What the lists of the kernel's head say of a register, or of what it is a copy of."""
+    return tuple(
+        values[number % _OF_COPY]
+        for text in kernel.head
+        for values in map(_values, _LIST.findall(text))
+        if len(values) == kernel.registers
+    )
+
+
+def _values(listed: str) -> list[str]:
+    return [value.strip() for value in listed.split(",")]
+
+
+def _redescribed(text: str, order: list[int], registers: int) -> str:
+    """A declaration whose lists hold, at each new number, what they held at the old one."""
+
+    def permuted(found: re.Match[str]) -> str:
+        values = _values(found.group(1))
+        if len(values) != registers:
+            return found.group()
+        kept = [values[number % _OF_COPY] for number in order]
+        return "{" + ", ".join(kept + values[len(kept) :]) + "}"
+
+    return _LIST.sub(permuted, text) if registers else text
 
 
 def _without_repeats(
-    body: tuple[Statement, ...], writers: Mapping[int, int], instead: dict[int, int]
+    body: tuple[Statement, ...],
+    writers: Mapping[int, int],
+    shapes: Mapping[int, _Shape],
+    instead: dict[int, int],
 ) -> tuple[Statement, ...]:
     kept: list[Statement] = []
-    loaded: dict[tuple[str, tuple[Expr, ...]], int] = {}
+    loaded: dict[tuple[str, tuple[Expr, ...], _Shape], int] = {}
     for statement in body:
         if isinstance(statement, For):
-            inner = _without_repeats(statement.body, writers, instead)
+            inner = _without_repeats(statement.body, writers, shapes, instead)
             kept.append(replace(statement, body=inner))
             loaded.clear()
             continue
         if isinstance(statement, Command):
-            key = (statement.name, statement.arguments[1:])
-            if _is_load(statement):
+            if is_load(statement):
                 number = _number(statement.arguments[0])
+                key = (statement.name, statement.arguments[1:], shapes[number])
                 if key in loaded and writers[number] == 1:
                     instead[number] = loaded[key]
                     continue
@@ -106,10 +182,15 @@ def _without_repeats(
     return tuple(kept)
 
 
-def _is_load(command: Command) -> bool:
+def is_load(command: Command) -> bool:
     """Whether all it does is to fill one register from memory."""
     registers = [role for role in command.roles if role.startswith("register")]
     return registers == ["register_write"] == [command.roles[0]] and "dram_read" in command.roles
+
+
+def registers_of(command: Command) -> set[int]:
+    """The registers that a command names."""
+    return {number for number, _ in _used((command,))}
 
 
 def _names_registers(command: Command) -> bool:
