@@ -54,7 +54,7 @@ def test_rewritten_kernels_are_right(element: str) -> None:
     trial = Trial(0, 0, Candidate(task.start), Failed("measure", "timeout", "not timed here"))
     proposer = load_proposer("builtin")
     plans = proposer.plan(
-        Brief(task.workload, brief, brief.menu, 1, 9), trial, History([trial]), 4, seed=2
+        Brief(task.workload, brief, brief.menu, 1, 9), trial, History([trial]), 2, seed=2
     )
     assert plans
     for plan in plans:

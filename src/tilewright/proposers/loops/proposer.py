@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.core.errors import InputError
@@ -19,6 +19,7 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.parse import UnsupportedError
 from tilewright.proposers.loops.reading import lanes_of, read_kernel
@@ -27,8 +28,14 @@ from tilewright.proposers.normal_form import normal_form
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,
+    "exchange": 1, "block": 1, "interleave": 1, "stage": 1,
 }  # fmt: skip
-"""Techniques that may complete a plan after its first step, and how often they are drawn."""
+"""Techniques that may complete a plan after its first step, if the target's menu has them, and how
+often they are drawn."""
+DRAWN_PER_PLAN = 4
+"""Of kernels whose time can be estimated, so many plans are drawn for each that is kept."""
+BEAM = 3
+"""Kernels that the search for the shortest estimates goes on from, and that it finds."""
 LONGEST = 5
 """Steps of the longest drawn plan; every call also makes one that vectorises all it can."""
 MOST_LOOPS = 64
@@ -40,6 +47,7 @@ class LoopProposer:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._shortest: dict[str, list[list[tuple[Step, Kernel]]]] = {}
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -49,20 +57,31 @@ class LoopProposer:
             kernel = read_kernel(parent.candidate.source, brief.target)
         except InputError:
             return []
-        rng, lanes = random.Random(f"plan {seed}"), lanes_of(brief.target)
-        found: dict[str, Plan] = {}
+        rng, drawing = random.Random(f"plan {seed}"), _Drawing(brief.target)
+        now = estimate(kernel, brief.target)
+        wanted = count * (1 if now is None else DRAWN_PER_PLAN)
+        found: dict[str, tuple[Plan, float]] = {}
+        if now is not None:
+            found = self._estimated(brief, parent, kernel, now)
         for attempt in range(4 * count):
-            option_and_step = _first(kernel, brief.menu, lanes, rng)
-            if option_and_step is None or len(found) == count:
+            option_and_step = drawing.first(kernel, brief.menu, rng)
+            if option_and_step is None or len(found) == wanted:
                 break
             option, step, after = option_and_step
             steps = [(step, kernel)]
-            if attempt == 0:
-                after = _everything(after, lanes, steps)
-            _extend(after, lanes, rng, rng.randrange(LONGEST), steps)
+            if attempt == 0 and now is None:
+                after = drawing.everything(after, steps)
+            after = drawing.extend(after, rng, rng.randrange(LONGEST), steps)
             plan = self._plan(parent, option, steps)
-            found.setdefault(str(plan.parameters["steps"]), plan)
-        return list(found.values())
+            cost = estimate(after, brief.target) or 0.0
+            found.setdefault(str(plan.parameters["steps"]), (plan, cost))
+        plans = list(found.values())
+        if now is None:
+            return [plan for plan, _ in plans]
+        # The estimate knows little of the machine: the other half is as it was drawn.
+        best = sorted(plans, key=lambda made: made[1])[: -(-count // 2)]
+        rest = [made for made in plans if made not in best][: count - len(best)]
+        return [plan for plan, _ in (*best, *rest)]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
@@ -74,11 +93,11 @@ class LoopProposer:
                 kernel = Step.parse(text).apply(kernel)
         except (InputError, NotApplicableError, ValueError):
             return []
-        rng, lanes = random.Random(f"implement {seed}"), lanes_of(brief.target)
+        rng, drawing = random.Random(f"implement {seed}"), _Drawing(brief.target)
         made = {emit(kernel): plan}
         for _ in range(2 * (count - 1)):
             more: list[tuple[Step, Kernel]] = []
-            variant = _extend(kernel, lanes, rng, 1, more)
+            variant = drawing.extend(kernel, rng, 1, more)
             longer = "; ".join([str(plan.parameters["steps"]), *(str(s) for s, _ in more)])
             parameters = {**plan.parameters, "steps": longer}
             made.setdefault(emit(variant), replace(plan, parameters=parameters))
@@ -98,6 +117,24 @@ class LoopProposer:
         """Comments and white space removed."""
         return normal_form(source)
 
+    def _estimated(
+        self, brief: Brief, parent: Trial, kernel: Kernel, cost: float
+    ) -> dict[str, tuple[Plan, float]]:
+        """Plans to the shortest estimates, where the menu has options that begin them."""
+        key = f"{brief.target.name} {emit(kernel)}"
+        if key not in self._shortest:
+            self._shortest[key] = _Drawing(brief.target).shortest(kernel, cost)
+        found: dict[str, tuple[Plan, float]] = {}
+        for steps in self._shortest[key]:
+            first = steps[0][0].technique
+            option = next((o for o in brief.menu if o.technique == first), None)
+            if option is not None:
+                plan = self._plan(parent, option, steps)
+                last, before = steps[-1]
+                shorter = estimate(last.apply(before), brief.target)
+                found[str(plan.parameters["steps"])] = (plan, cost if shorter is None else shorter)
+        return found
+
     def _plan(
         self, parent: Trial, option: MenuOption, steps: Sequence[tuple[Step, Kernel]]
     ) -> Plan:
@@ -111,48 +148,90 @@ class LoopProposer:
         )
 
 
-def _first(
-    kernel: Kernel, menu: Sequence[MenuOption], lanes: int, rng: random.Random
-) -> tuple[MenuOption, Step, Kernel] | None:
-    """A random place of a random option that applies."""
-    options = [o for o in menu if o.technique in TECHNIQUES]
-    rng.shuffle(options)
-    for option in options:
-        found = _drawn(kernel, option.technique, lanes, rng)
-        if found is not None:
-            return option, *found
-    return None
+class _Drawing:
+    """Draws steps for kernels of one target."""
 
+    def __init__(self, target: TargetBrief) -> None:
+        self._target = target
+        self._lanes = lanes_of(target)
+        offered = {option.technique for option in target.menu}
+        self._follow_ups = {t: w for t, w in _FOLLOW_UPS.items() if t in offered}
 
-def _drawn(
-    kernel: Kernel, technique: str, lanes: int, rng: random.Random
-) -> tuple[Step, Kernel] | None:
-    if len(loops(kernel)) > MOST_LOOPS:
+    def first(
+        self, kernel: Kernel, menu: Sequence[MenuOption], rng: random.Random
+    ) -> tuple[MenuOption, Step, Kernel] | None:
+        """A random place of a random option that applies."""
+        options = [o for o in menu if o.technique in TECHNIQUES]
+        rng.shuffle(options)
+        for option in options:
+            found = self._drawn(kernel, option.technique, rng)
+            if found is not None:
+                return option, *found
         return None
-    found = list(steps_of(kernel, technique, lanes))
-    return rng.choice(found) if found else None
 
+    def extend(
+        self, kernel: Kernel, rng: random.Random, more: int, steps: list[tuple[Step, Kernel]]
+    ) -> Kernel:
+        """The kernel after up to `more` steps, which are appended with what they change."""
+        for _ in range(more):
+            technique = rng.choices(list(self._follow_ups), list(self._follow_ups.values()))[0]
+            found = self._drawn(kernel, technique, rng)
+            if found is not None:
+                steps.append((found[0], kernel))
+                kernel = found[1]
+        return kernel
 
-def _extend(
-    kernel: Kernel, lanes: int, rng: random.Random, more: int, steps: list[tuple[Step, Kernel]]
-) -> Kernel:
-    """The kernel after up to `more` further steps, which are appended with what they change."""
-    for _ in range(more):
-        technique = rng.choices(list(_FOLLOW_UPS), list(_FOLLOW_UPS.values()))[0]
-        found = _drawn(kernel, technique, lanes, rng)
-        if found is not None:
-            steps.append((found[0], kernel))
-            kernel = found[1]
-    return kernel
+    def everything(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
+        """The kernel with every loop vectorised that can be, innermost first, and reciprocals."""
+        for technique in ("vectorise", "reciprocal"):
+            while len(loops(kernel)) <= MOST_LOOPS:
+                found = list(steps_of(kernel, technique, self._lanes))
+                if not found:
+                    break
+                steps.append((found[-1][0], kernel))
+                kernel = found[-1][1]
+        return kernel
 
+    def shortest(self, kernel: Kernel, cost: float) -> list[list[tuple[Step, Kernel]]]:
+        """Ways to the shortest estimates that a narrow search finds, the shortest first.
 
-def _everything(kernel: Kernel, lanes: int, steps: list[tuple[Step, Kernel]]) -> Kernel:
-    """The kernel with every loop vectorised that can be, the innermost first, and reciprocals."""
-    for technique in ("vectorise", "reciprocal"):
-        while len(loops(kernel)) <= MOST_LOOPS:
-            found = list(steps_of(kernel, technique, lanes))
-            if not found:
+        Each is steps, with what they change.
+        """
+        beam: list[_Way] = [(cost, [], kernel)]
+        shorter: list[_Way] = []
+        for _ in range(LONGEST):
+            found: dict[Kernel, _Way] = {}
+            for _, steps, before in beam:
+                for technique in self._follow_ups:
+                    if technique == "accumulators":
+                        continue  # unrolling does not change an estimate
+                    for step, after in steps_of(before, technique, self._lanes):
+                        if after not in found and len(loops(after)) <= MOST_LOOPS:
+                            new = estimate(after, self._target)
+                            made = [*steps, (step, before)]
+                            found[after] = (cost if new is None else new, made, after)
+            beam = _least(found.values())
+            if not beam or beam[0][0] >= (shorter[0][0] if shorter else cost):
                 break
-            steps.append((found[-1][0], kernel))
-            kernel = found[-1][1]
-    return kernel
+            shorter = _least([*shorter, *(way for way in beam if way[0] < cost)])
+        return [steps for _, steps, _ in shorter]
+
+    def _drawn(
+        self, kernel: Kernel, technique: str, rng: random.Random
+    ) -> tuple[Step, Kernel] | None:
+        if len(loops(kernel)) > MOST_LOOPS:
+            return None
+        found = list(steps_of(kernel, technique, self._lanes))
+        return rng.choice(found) if found else None
+
+
+_Way = tuple[float, list[tuple[Step, Kernel]], Kernel]
+"""An estimate, the steps there, and the kernel."""
+
+
+def _least(ways: Iterable[_Way]) -> list[_Way]:
+    """The shortest; of kernels that are estimated alike, which mostly are alike, the first."""
+    alike: dict[str, _Way] = {}
+    for way in ways:
+        alike.setdefault(f"{way[0]:.3g}", way)
+    return sorted(alike.values(), key=lambda way: way[0])[:BEAM]

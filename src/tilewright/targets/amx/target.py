@@ -11,7 +11,7 @@ from tilewright.core.records import Failed, TargetBrief, Workload, content_id
 from tilewright.core.roles import Task
 from tilewright.native.calibration import calibrated, peaks
 from tilewright.native.evaluator import NativeEvaluation
-from tilewright.native.machine import processor
+from tilewright.native.machine import Processor, processor
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import NativeTarget
 from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
@@ -46,7 +46,7 @@ class AmxTarget(NativeTarget):
             rules=render(FOLDER / "rules.md", known),
             menu=load_menu(FOLDER / "menu.toml", known),
             commands=load_commands(FOLDER / "commands.toml", known),
-            limits={"registers": 8, "register_rows": TILE_ROWS, "register_row_bytes": TILE_BYTES},
+            limits=limits(processor()),
             constants={},
             examples=load_examples(FOLDER / "examples", known),
         )
@@ -131,6 +131,22 @@ class AmxTarget(NativeTarget):
             f"{1e-9 * vectors.memory_read_bytes_per_s:.0f} GB/s."
         )
         return min(1.0, rate / peak), {}, feedback
+
+
+def limits(core: Processor) -> dict[str, int]:
+    """Tiles, and the caches of a core: bytes, and cycles for which a line from beyond keeps it.
+
+    Where the system does not tell the sizes, those of the first CPUs with tiles.
+    """
+    return {
+        "registers": 8,
+        "register_rows": TILE_ROWS,
+        "register_row_bytes": TILE_BYTES,
+        "l1_bytes": core.l1_bytes or 48 << 10,
+        "l1_miss_cycles": 1,
+        "l2_bytes": core.l2_bytes or 2 << 20,
+        "l2_miss_cycles": 6,
+    }
 
 
 def header(*, hardware: bool) -> str:
