@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.addresses import readdressed, slot_term
-from tilewright.proposers.rewriter.analysis import at_value
+from tilewright.proposers.rewriter.analysis import at_value, decide
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
 from tilewright.proposers.rewriter.expr import var
 from tilewright.proposers.rewriter.ir import (
     Body,
+    Command,
     Compare,
+    Condition,
+    Dram,
     Guard,
     Kernel,
     Loop,
@@ -24,6 +27,9 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+
+MOST_TESTED = 4096
+"""Iterations of a loop for which a test is worked out one by one."""
 
 
 def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tuple[Kernel, Loop]:
@@ -69,12 +75,11 @@ def _undone(
     dropped: set[Stmt] = set()
     loads = {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
     for stmt, above in walk_paths(kernel.body):
-        inside = set(commands((stmt,)))
-        if isinstance(stmt, Guard) and above and inside and inside <= loads:
+        if isinstance(stmt, Guard) and above and not loads.isdisjoint(commands((stmt,))):
             around = above[-1]
             siblings = kernel.body if len(above) == 1 else _body_of(above[-2], around)
-            if isinstance(around, Loop):
-                kernel, gone = _without_prefetch(kernel, around, stmt, siblings)
+            if isinstance(around, Loop) and not _stores_what(loads, around, machine):
+                kernel, gone = _without_prefetch(kernel, around, stmt, siblings, loads)
                 dropped |= set(walk(gone))
     buffer = find_buffer(kernel, machine, buffer_name)
     slots = {a: slot_term(a.local.row, buffer) for a in buffer.accesses}
@@ -88,6 +93,24 @@ def _undone(
     return kernel.body, dict(zip(kept, now, strict=True))
 
 
+def _stores_what(loads: set[Command], loop: Loop, machine: Machine) -> bool:
+    """Whether a loop stores to an array that these fetch: later, they might find other values."""
+    return not _arrays(loads, "dram_read", machine).isdisjoint(
+        _arrays(commands(loop.body), "dram_write", machine)
+    )
+
+
+def _arrays(some: Iterable[Command], role: str, machine: Machine) -> set[str]:
+    return {
+        operand.array
+        for command in some
+        for of, operand in zip(
+            machine.effects[command.name].operands, command.operands, strict=False
+        )
+        if of == role and isinstance(operand, Dram)
+    }
+
+
 def _body_of(stmt: Stmt, inner: Stmt) -> Body:
     if isinstance(stmt, Guard):
         return stmt.body if inner in stmt.body else stmt.orelse
@@ -95,17 +118,48 @@ def _body_of(stmt: Stmt, inner: Stmt) -> Body:
 
 
 def _without_prefetch(
-    kernel: Kernel, loop: Loop, guard: Guard, siblings: Body
+    kernel: Kernel, loop: Loop, guard: Guard, siblings: Body, loads: set[Command]
 ) -> tuple[Kernel, Body]:
-    """The guarded loads of the next iteration replaced by this one's; the dropped prologue."""
-    ahead = Compare("<", var(loop.var) + loop.step, loop.upper)
-    position = siblings.index(loop)
-    prologue = siblings[max(0, position - len(guard.body)) : position]
-    first = at_value(guard.body, loop.var, loop.lower - loop.step)
-    if guard.condition != (ahead,) or guard.orelse or not same_code(prologue, first):
+    """The guarded loads of the next iteration replaced by this one's; the dropped prologue.
+
+    Loads of other buffers under the same guard stay there.
+    """
+    ahead = tuple(s for s in guard.body if loads.issuperset(commands((s,))))
+    first = at_value(ahead, loop.var, loop.lower - loop.step)
+    prologue = _before(siblings, loop, first)
+    if guard.orelse or not prologue or not _all_but_last(guard.condition, loop):
         return kernel, ()
-    now = at_value(guard.body, loop.var, var(loop.var) - loop.step)
-    new = replace(loop, body=tuple(s for t in loop.body for s in (now if t is guard else (t,))))
+    now = at_value(ahead, loop.var, var(loop.var) - loop.step)
+    rest = tuple(s for s in guard.body if s not in ahead)
+    kept = (replace(guard, body=rest),) if rest else ()
+    new = replace(
+        loop, body=(*now, *(s for t in loop.body for s in (kept if t is guard else (t,))))
+    )
     return kernel.with_body(
         rebuilt(kernel.body, lambda s: () if s in prologue else (new,) if s is loop else None)
     ), prologue
+
+
+def _before(siblings: Body, loop: Loop, code: Body) -> Body:
+    """The statements that do what `code` does, before a loop with only moves between."""
+    end = siblings.index(loop)
+    while code and end >= len(code):
+        found = siblings[end - len(code) : end]
+        if same_code(found, code):
+            return found
+        if not isinstance(siblings[end - 1], Command | Loop):
+            break
+        end -= 1
+    return ()
+
+
+def _all_but_last(condition: Condition, loop: Loop) -> bool:
+    """Whether a test holds in every iteration of a loop but the last."""
+    if condition == (Compare("<", var(loop.var) + loop.step, loop.upper),):
+        return True
+    if not loop.lower.is_const or not loop.upper.is_const:
+        return False
+    values = range(loop.lower.const, loop.upper.const, loop.step)
+    return len(values) <= MOST_TESTED and all(
+        decide(condition, {loop.var: (v, v)})[0] is (v != values[-1]) for v in values
+    )
