@@ -16,6 +16,7 @@ from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
+from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
 from tilewright.proposers.rewriter.rewrites.early import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
@@ -49,6 +50,7 @@ from tilewright.proposers.rewriter.sites import (
     products_alone,
     resident_sites,
     split_sites,
+    sums_in_array,
     tested_loops,
     tiled_loops,
 )
@@ -216,6 +218,12 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "banks": Technique(
         once, spread, "place buffers that are used together in different banks", _BANKS
+    ),
+    "dataflow": Technique(
+        sums_in_array,
+        sum_in_memory,
+        "keep second factors in the array and let sums stay in local memory",
+        _LOADS | _CORE | _BANKS,
     ),
     "overwrite": Technique(
         each_buffer,

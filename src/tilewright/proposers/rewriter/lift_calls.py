@@ -5,7 +5,15 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.ir import Body, Command, Dram, Local, Operand, Text
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Dram,
+    Guard,
+    Local,
+    Operand,
+    Text,
+)
 from tilewright.proposers.rewriter.lift_branches import parts_of_if
 from tilewright.proposers.rewriter.lift_choice import choice
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Reference, Value
@@ -31,9 +39,24 @@ class Calls(Lifting):
             return self._inlined(call, name, given, scope)
         reader = self._reader(scope)
         named = self.machine.unit(name) == "config"
-        operands = tuple(reader.operand(a, keep_names=named) for a in given)
-        self._check_operands(name, operands)
-        return (Command(name, operands),)
+        either = next((v for a in given if (v := reader.either(a)) is not None), None)
+        if either is None:
+            return (self._command(name, [reader.operand(a, keep_names=named) for a in given]),)
+        branches: list[Body] = []
+        for first in (True, False):
+            operands: list[Operand] = []
+            for argument in given:
+                held = reader.either(argument)
+                if held is not None and held.condition != either.condition:
+                    raise NotModelled(f"{name} with addresses by several conditions")
+                chosen = held and (held.first if first else held.second)
+                operands.append(chosen or reader.operand(argument, keep_names=named))
+            branches.append((self._command(name, operands),))
+        return (Guard(either.condition, branches[0], branches[1]),)
+
+    def _command(self, name: str, operands: list[Operand]) -> Command:
+        self._check_operands(name, tuple(operands))
+        return Command(name, tuple(operands))
 
     def _check_operands(self, name: str, given: tuple[Operand, ...]) -> None:
         effect = self.machine.effects[name]

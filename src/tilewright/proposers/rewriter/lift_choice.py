@@ -10,8 +10,9 @@ from tilewright.proposers.rewriter.expr import (
     minimum,
     remainder,
 )
-from tilewright.proposers.rewriter.ir import Compare, Condition, Flag, Local
+from tilewright.proposers.rewriter.ir import Compare, Condition, Flag, Local, Text
 from tilewright.proposers.rewriter.lift_kinds import (
+    Either,
     Flags,
     NotModelled,
     Pointer,
@@ -64,6 +65,8 @@ def choice(condition: Condition, first: Value, second: Value) -> Value:
             raise
     if isinstance(first, Truth) and second == Expr(0):
         return Truth(condition + first.condition)
+    if isinstance(first, Local | Text) and isinstance(second, Local | Text):
+        return Either(condition, first, second)
     raise NotModelled("conditional expression that is no minimum")
 
 

@@ -65,7 +65,18 @@ class Reference:
     slot: int
 
 
-Value: TypeAlias = "Expr | Local | Pointer | Flags | Truth | Table | Record | Reference | Text"
+@dataclass(frozen=True, slots=True)
+class Either:
+    """An address or none at all, by a condition: the commands with it are written twice."""
+
+    condition: Condition
+    first: Local | Text
+    second: Local | Text
+
+
+Value: TypeAlias = (
+    "Expr | Local | Pointer | Flags | Truth | Table | Record | Reference | Either | Text"
+)
 
 MARK = "@"
 """Ends the name of a variable that stands for a value at the head of an unknown iteration."""

@@ -28,6 +28,7 @@ from tilewright.proposers.rewriter.lift_arithmetic import (
 )
 from tilewright.proposers.rewriter.lift_choice import as_number, choice, decided, negated
 from tilewright.proposers.rewriter.lift_kinds import (
+    Either,
     Flags,
     NotModelled,
     Pointer,
@@ -67,12 +68,21 @@ class Reader:
             return Text(name)
         match value := self.value(node):
             case Pointer(array, index):
-                return Dram(array, index)
+                return Dram(array, in_rows(index, self.scope.arrays[array].shape))
             case Expr() | Local() | Text():
                 return value
             case Flags(()):
                 return Expr(0)
         raise NotModelled(f"{_KINDS.get(type(value), 'value')} as an operand")
+
+    def either(self, node: Node) -> Either | None:
+        """The address that an operand is only under a condition."""
+        if node.type not in ("conditional_expression", "identifier", "parenthesized_expression"):
+            return None
+        if node.type == "identifier" and text_of(node) not in self.scope.slots:
+            return None
+        value = self.value(node)
+        return value if isinstance(value, Either) else None
 
     def integer(self, node: Node) -> Expr:
         """An affine integer."""
@@ -367,6 +377,18 @@ class Reader:
         if isinstance(value, Pointer) and value.axis == len(value.index):
             raise NotModelled("value loaded from memory")
         return value
+
+
+def in_rows(index: tuple[Expr, ...], shape: tuple[int, ...]) -> tuple[Expr, ...]:
+    """The same element, with whole rows counted as rows: `[0][256]` of 256 columns as `[1][0]`."""
+    result = list(index)
+    for axis in range(len(index) - 1, 0, -1):
+        part, size = result[axis], shape[axis]
+        rows = Expr(
+            part.const // size, tuple((a, c // size) for a, c in part.terms if not c % size)
+        )
+        result[axis], result[axis - 1] = part - rows * size, result[axis - 1] + rows
+    return tuple(result)
 
 
 _CONDITIONAL = ("condition", "consequence", "alternative")

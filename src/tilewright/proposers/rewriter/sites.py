@@ -67,6 +67,12 @@ def resident_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
             yield buffer, label, how
 
 
+def sums_in_array(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """The whole kernel, where a setting may have sums stay in the array."""
+    if any(machine.attribute(c.name, "sums_in_array") for c in commands(kernel.body)):
+        yield ()
+
+
 def once(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     """The whole kernel."""
     yield ()

@@ -1,0 +1,244 @@
+"""Another dataflow: sums that stay in the array are moved to local memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tilewright.proposers.rewriter.analysis import Env, at_value, decide
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Expr, var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Compare,
+    Flag,
+    Guard,
+    Kernel,
+    Local,
+    Loop,
+    Stmt,
+    Text,
+    commands,
+    rebuilt,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+MOST_TESTED = 4096
+"""Iterations of a loop for which a test is worked out one by one."""
+
+
+def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
+    """Latch the second factor of every product, and let products add to their sum's local rows.
+
+    Before: `for k { latch(NONE, k == last ? sum : NONE); k == 0 ? use(a, b) : again(a, b); }`
+    After:  `for k { latch(b, sum | (k > 0 ? ACCUMULATE : 0)); use(a, NONE); }`
+
+    Factors may then be shared by neighbouring products, and products of several sums take turns.
+    Legal where one setting holds for the whole kernel, every sum begins with nothing and is moved
+    out once, and no sum is stored unscaled: sums that leave the array may be narrower.
+    """
+    setting = _setting(kernel, machine)
+    sums = _Sums(machine)
+    sums.scan(kernel.body)
+    if not sums.changed:
+        raise NotApplicable("no sum stays in the array")
+    sums.changed[setting] = _other(setting, machine)
+    return kernel.with_body(
+        rebuilt(kernel.body, lambda s: (sums.changed[s],) if s in sums.changed else None)
+    )
+
+
+def _setting(kernel: Kernel, machine: Machine) -> Command:
+    """The one command that has sums stay in the array; `NotApplicable` without it."""
+    found = [c for c in commands(kernel.body) if machine.attribute(c.name, "sums_in_array")]
+    if len(found) != 1 or found[0] not in kernel.body:
+        raise NotApplicable("not one setting says where sums stay")
+    setting = found[0]
+    kind, plain = machine.attribute(setting.name, "sums_in_array"), machine.effects[setting.name]
+    if kind is None or setting.operands[_dataflow(setting, machine)] not in (
+        Text(kind),
+        Expr(machine.constants[kind]),
+    ):
+        raise NotApplicable("sums do not stay in the array")
+    for role in plain.attributes.get("untransposed", "").split():
+        if setting.operands[plain.operands.index(role)] != Expr(0):
+            raise NotApplicable(f"{role} is set")
+    unscaled = machine.flag("unscaled")
+    for store in (c for c in commands(kernel.body) if machine.unit(c.name) == "store"):
+        if any(
+            isinstance(o, Local) and any(f.name == unscaled for f in o.flags)
+            for o in store.operands
+        ):
+            raise NotApplicable("sums are stored as they are, and leave the array narrower")
+    return setting
+
+
+def _dataflow(setting: Command, machine: Machine) -> int:
+    return machine.operands(setting.name, "dataflow")[0]
+
+
+def _other(setting: Command, machine: Machine) -> Command:
+    name, position = machine.attribute(setting.name, "sums_in_memory"), _dataflow(setting, machine)
+    assert name is not None
+    operands = list(setting.operands)
+    operands[position] = Text(name)
+    return replace(setting, operands=tuple(operands))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One product of a sum, and the loop in whose first iteration it begins the sum, if any."""
+
+    latch: Stmt
+    use: Stmt
+    begins: bool
+    loop: Loop | None
+
+
+@dataclass
+class _Sums:
+    """Follows the products of a kernel in order; `changed` has what becomes of each statement."""
+
+    machine: Machine
+    changed: dict[Stmt, Command] = field(default_factory=dict)
+    _open: list[_Part] = field(default_factory=list)
+
+    def scan(self, body: Body, loop: Loop | None = None) -> None:
+        """The products of a body; `loop` is the one around it whose iterations share a sum."""
+        latch: Stmt | None = None
+        for stmt in body:
+            if all(self.machine.unit(c.name) != "execute" for c in commands((stmt,))):
+                continue
+            if latch is None and self._is(stmt, "latches"):
+                latch = stmt
+            elif latch is not None and self._is(stmt, "uses"):
+                self._product(latch, stmt, loop)
+                latch = None
+            elif isinstance(stmt, Loop) and latch is None and loop is None:
+                shared = self._shares_a_sum(stmt)
+                if self._open and not shared:
+                    raise NotApplicable("a loop of other sums within a sum")
+                self.scan(stmt.body, stmt if shared else None)
+            else:
+                raise NotApplicable("products that are not followed")
+        if latch is not None or (loop is None and self._open):
+            raise NotApplicable("a sum is not moved out where it began")
+
+    def _shares_a_sum(self, loop: Loop) -> bool:
+        """Whether a loop's own products never begin a sum in each of its iterations."""
+        uses = [s for s in loop.body if self._is(s, "uses")]
+        return bool(uses) and all(any(self._keeps(c) for c in _ways(use)) for use in uses)
+
+    def _is(self, stmt: Stmt, attribute: str) -> bool:
+        """Whether a statement is one command of a kind, or such a command either way."""
+        ways = _ways(stmt)
+        return bool(ways) and all(self.machine.attribute(c.name, attribute) for c in ways)
+
+    def _keeps(self, use: Command) -> bool:
+        return self.machine.attribute(use.name, "keeps") is not None
+
+    def _product(self, latch: Stmt, use: Stmt, loop: Loop | None) -> None:
+        ways = _ways(use)
+        if any(c.operands != ways[0].operands for c in ways):
+            raise NotApplicable("a product of different factors")
+        begins = self._only(use, [not self._keeps(c) for c in ways], loop, first=True)
+        if bool(self._open) == begins:
+            raise NotApplicable("a sum that does not begin, or begins again")
+        self._open.append(_Part(latch, use, begins, loop))
+        out = self._moved_out(latch, loop)
+        if out is not None:
+            for part in self._open:
+                self.changed[part.latch], self.changed[part.use] = self._in_memory(part, out)
+            self._open.clear()
+
+    def _moved_out(self, latch: Stmt, loop: Loop | None) -> Command | None:
+        """The command that says where the sum goes, if it is moved out here."""
+        ways = _ways(latch)
+        reads, writes = self.machine.local_operands(ways[0].name)
+        if any(isinstance(c.operands[reads], Local) for c in ways):
+            raise NotApplicable("a sum that begins with something")
+        named = [isinstance(c.operands[writes], Local) for c in ways]
+        if not self._only(latch, named, loop, first=False):
+            return None
+        out = ways[named.index(True)]
+        if loop is None:
+            return out
+        (last,) = at_value((out,), loop.var, Expr(_values(loop)[-1]))
+        assert isinstance(last, Command)
+        return last
+
+    def _only(self, stmt: Stmt, which: list[bool], loop: Loop | None, *, first: bool) -> bool:
+        """Whether the marked way is taken: in a loop, in its first or last iteration only."""
+        if not any(which):
+            return False
+        if loop is None:
+            if len(which) == 1:
+                return True
+            raise NotApplicable("a product that depends on a test")
+        values = _values(loop)
+        taken = [which[0] if _holds(stmt, {loop.var: (v, v)}) else which[-1] for v in values]
+        if taken.count(True) != 1 or not taken[0 if first else -1]:
+            raise NotApplicable("a sum that ends or begins within a loop")
+        return True
+
+    def _in_memory(self, part: _Part, out: Command) -> tuple[Command, Command]:
+        """The product with its second factor latched, and its result added to the sum's rows."""
+        machine, use = self.machine, _ways(part.use)[0]
+        reads, writes = machine.local_operands(out.name)
+        first, second = machine.local_operands(use.name)
+        target, left, right = out.operands[writes], use.operands[first], use.operands[second]
+        add, absent = machine.flag("accumulate"), machine.flag("absent")
+        if not isinstance(target, Local) or not isinstance(left, Local) or not add or not absent:
+            raise NotApplicable("the target has no sums in memory")
+        if target.space == left.space:
+            raise NotApplicable(f"rows of {target.space} hold no sums")
+        if all(f.name != add for f in target.flags) and not (part.begins and part.loop is None):
+            begun = () if not part.begins else (_behind_first(part.loop),)
+            target = replace(target, flags=(*target.flags, Flag(add, begun)))
+        latch = list(out.operands)
+        latch[reads], latch[writes] = right, target
+        for axis in ("columns", "rows"):
+            into, extent = (
+                machine.extent(out.name, reads, axis),
+                machine.extent(use.name, second, axis),
+            )
+            if into is not None and extent is not None:
+                latch[into] = use.operands[extent]
+        again = list(use.operands)
+        again[second] = Text(absent)
+        plain = next(
+            name
+            for name in machine.effects
+            if machine.attribute(name, "uses") and not machine.attribute(name, "keeps")
+        )
+        return replace(out, operands=tuple(latch)), replace(use, name=plain, operands=tuple(again))
+
+
+def _ways(stmt: Stmt) -> list[Command]:
+    """The command that a statement is, or the two of which a test chooses one."""
+    if isinstance(stmt, Command):
+        return [stmt]
+    if isinstance(stmt, Guard) and len(stmt.body) == len(stmt.orelse) == 1:
+        return [s for s in (*stmt.body, *stmt.orelse) if isinstance(s, Command)]
+    return []
+
+
+def _holds(stmt: Stmt, env: Env) -> bool:
+    verdict = decide(stmt.condition, env)[0] if isinstance(stmt, Guard) else True
+    if verdict is None:
+        raise NotApplicable("a test that depends on more than its loop")
+    return verdict
+
+
+def _values(loop: Loop) -> range:
+    if not (loop.lower.is_const and loop.upper.is_const):
+        raise NotApplicable(f"the number of iterations of loop {loop.var} varies")
+    values = range(loop.lower.const, loop.upper.const, loop.step)
+    if not 0 < len(values) <= MOST_TESTED:
+        raise NotApplicable(f"loop {loop.var} has too many iterations to follow")
+    return values
+
+
+def _behind_first(loop: Loop | None) -> Compare:
+    assert loop is not None
+    return Compare(">", var(loop.var), loop.lower)
