@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tilewright.cli.tune_compare import show
 from tilewright.cli.tune_workloads import parse_identifiers
+from tilewright.tuner.benchmark_set import MATMULS
 from tilewright.tuner.tvm.loading import require_tvm
 from tilewright.tuner.tvm.programs import benchmark_program
 from tilewright.tuner.tvm.runner import MeasuringRules
@@ -60,19 +61,27 @@ def bars(runs: Sequence[Run]) -> list[str]:
     found = [row for (arm, trials), row in rows.items() if arm == "af-ds" and trials <= FEW]
     if not found:
         return ["af-ds: no finished runs yet"]
-    row = found[0]
-    each = speedups(latest(runs), "af-ds", row.trials, "default")
-    finals = {run["trials"] for run in latest(runs) if run["arm"] == "default"}
+    row, runs = found[0], latest(runs)
+    each = speedups(runs, "af-ds", row.trials, "default")
+    finals = {run["trials"] for run in runs if run["arm"] == "default"}
     many = " or ".join(map(str, sorted(finals)))
-    text = ", ".join(f"{name} {value:.3f}" for name, value in each.items())
+    seeds = {
+        name: sum(run["workload"] == name for run in runs if run["arm"] == "af-ds") for name in each
+    }
+    text = ", ".join(f"{name} {value:.3f} ({seeds[name]} seeds)" for name, value in each.items())
+    speedup = "not known yet" if row.speedup is None else f"{row.speedup:.3f}"
     lines = [
-        f"af-ds after {row.trials} trials over default after {many}: {row.speedup or 0:.3f} "
-        f"(bar 0.98; {text})",
+        f"af-ds after {row.trials} trials over default after {many}: {speedup} (bar 0.98; {text})",
         f"time per trial: {row.seconds_per_trial:.2f} s (bar 0.60)",
         f"predictions and replay: {row.overhead:.1%} of wall time (bar 10 %)",
     ]
-    if row.against_reference is not None:
-        lines.append(f"over OpenBLAS where it applies: {row.against_reference:.3f} (bar 0.95)")
+    products = [run for run in runs if run["workload"] in MATMULS]
+    library = next((r for r in table(products) if (r.arm, r.trials) == ("af-ds", row.trials)), None)
+    if library is not None and library.against_reference is not None:
+        lines.append(
+            f"over OpenBLAS on {library.workloads} matmuls: {library.against_reference:.3f} "
+            "(bar 0.95)"
+        )
     return lines
 
 

@@ -1,7 +1,8 @@
 """Compares ways to search on a GPU: equal trials, arms interleaved, one JSON line a finished run.
 
 Runs every (seed, workload, arm) that is not in FOLDER/runs.jsonl yet, arms next to each other, and
-stops after --seconds at the latest; the same command goes on where it stopped. Then it prints the
+stops after --seconds; every candidate is a line of a file in FOLDER/measurements as soon as it is
+measured, and the same command goes on after the last one. Then it prints the
 table of all finished runs and writes it to FOLDER/table.txt. Speedups are against the default arm
 (MetaSchedule's own search in its own space) with all trials, by medians over seeds; the library is
 cuBLAS or cuDNN in fp32 through torch, where torch is installed.
@@ -19,7 +20,8 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from comparison_table import Run, table
@@ -35,6 +37,9 @@ from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
 from tilewright.tuner.tvm.targets import TuningTarget, parse_target
 from tilewright.tuner.tvm.task_files import task_files
+from tilewright.tuner.tvm.trials import Ledger, Trial
+from tilewright.tuning.json_lines import append, read_lines
+from tilewright.tuning.stored import measurement_of, stored_trial, trial_of
 
 RULES = MeasuringRules(repeats=5, sample_s=0.005, timeout_s=20.0)
 
@@ -58,14 +63,39 @@ def measuring(
 
 
 def one_run(
-    identifier: str, target: TuningTarget, arm: str, trials: int, seed: int, mock: bool
-) -> Run:
-    """One search from nothing to its last trial."""
+    identifier: str,
+    target: TuningTarget,
+    arm: str,
+    trials: int,
+    seed: int,
+    mock: bool,
+    folder: Path,
+    end: float,
+) -> Run | None:
+    """One search to its last trial, from what `folder` keeps of it; None if `end` came before.
+
+    `end` is a time of the monotonic clock.
+    """
     program = benchmark_program(identifier)
     search = open_search(program, target, ARMS[arm], trials, seed)
+    file = folder / "measurements" / f"{identifier}-{arm}-s{seed}-n{trials}.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    rows = list(read_lines(file))
+    known = {row["key"]: measurement_of(trial_of(row)) for row in rows}
+
+    def keep(trial: Trial) -> None:
+        if trial.key not in known:
+            ledger = {**vars(search.ledger), "wall_s": trial.elapsed_s}
+            append(file, [{**asdict(stored_trial(trial)), "ledger": ledger}])
+
+    spent = Ledger(**rows[-1]["ledger"]) if rows else None
     with measuring(program, target, arm, seed, mock) as (builder, runner):
-        tuning = Tuning(search, builder, runner, Budget(trials))
-        tuning.run()
+        tuning = Tuning(search, builder, runner, Budget(trials), known, keep, spent=spent)
+        while tuning.step(lambda: time.monotonic() > end):
+            pass
+    if len(tuning.trials) < trials and time.monotonic() > end:
+        return None
+    elapsed = {row["key"]: row["elapsed_s"] for row in rows}
     failures: dict[str, int] = {}
     for trial in tuning.trials:
         if (kind := trial.measurement.failure) is not None:
@@ -77,26 +107,12 @@ def one_run(
         trials=trials,
         flops=search.anatomy.workload.flops,
         seconds=[trial.seconds for trial in tuning.trials],
-        elapsed_s=[trial.elapsed_s for trial in tuning.trials],
+        elapsed_s=[elapsed.get(trial.key, trial.elapsed_s) for trial in tuning.trials],
         failures=failures,
         ledger={name: round(value, 3) for name, value in vars(search.ledger).items()},
         kind="mock" if mock else "measured",
         device=target.device.name,
     )
-
-
-def read_runs(file: Path) -> list[Run]:
-    """All finished runs of a folder; a line that a killed call left half written is none."""
-    runs = []
-    for line in file.read_text().splitlines() if file.exists() else []:
-        with suppress(json.JSONDecodeError):
-            runs.append(Run(**json.loads(line)))
-    return runs
-
-
-def _ends_half_way(file: Path) -> bool:
-    data = file.read_bytes()
-    return bool(data) and not data.endswith(b"\n")
 
 
 def main() -> None:
@@ -110,7 +126,7 @@ def main() -> None:
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--mock", action="store_true")
     arguments = parser.parse_args()
-    started, longest = time.monotonic(), 0.0
+    started = time.monotonic()
     try:
         target = parse_target(arguments.target)
     except TilewrightError as error:
@@ -119,22 +135,29 @@ def main() -> None:
         parser.error(f"{target.device.name} is not here: measure on it, or give --mock")
     arguments.folder.mkdir(parents=True, exist_ok=True)
     file = arguments.folder / "runs.jsonl"
-    done = read_runs(file)
+    done = [Run(**row) for row in read_lines(file)]
     if any((run.kind == "mock") != arguments.mock for run in done):
         parser.error(f"{file} holds runs of the other kind: name another folder")
     finished = {(r.workload, r.arm, r.seed, r.trials) for r in done}
     for seed in range(arguments.seeds):
         for workload in arguments.workloads:
             for arm in arguments.arms:
-                left = arguments.seconds - (time.monotonic() - started)
-                # A run that would not finish in time is not begun.
-                if (workload, arm, seed, arguments.trials) in finished or left < longest:
+                end = started + arguments.seconds
+                if (workload, arm, seed, arguments.trials) in finished or time.monotonic() > end:
                     continue
-                begun = time.monotonic()
-                run = one_run(workload, target, arm, arguments.trials, seed, arguments.mock)
-                longest = max(longest, time.monotonic() - begun)
-                with file.open("a") as lines:
-                    lines.write("\n" * _ends_half_way(file) + json.dumps(vars(run)) + "\n")
+                run = one_run(
+                    workload,
+                    target,
+                    arm,
+                    arguments.trials,
+                    seed,
+                    arguments.mock,
+                    arguments.folder,
+                    end,
+                )
+                if run is None:
+                    continue
+                append(file, [vars(run)])
                 done.append(run)
                 print(f"{workload} {arm} seed {seed}: {run.summary()}", flush=True)
     report(arguments.folder, done, target, arguments.mock)

@@ -13,7 +13,12 @@ from tilewright.cli.tune_workloads import parse_workload
 from tilewright.core.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
     from tilewright.cli.tune_progress import TuneProgress
+    from tilewright.tuner.tvm.runner import Measurement
     from tilewright.tuner.tvm.targets import TuningTarget
     from tilewright.tuning.runs import TuneResult
 
@@ -126,6 +131,7 @@ def tune(
     from tilewright.tuner.tvm.targets import parse_target
     from tilewright.tuning.runs import tune as run
     from tilewright.tuning.stored import TuneSettings
+    from tilewright.tuning.winner import Winner
 
     full = search == "evolutionary" and features == "tvm164"
     method = Method(search, features or "analytical", space or ("full" if full else "restricted"))
@@ -151,7 +157,7 @@ def tune(
         write_json(json, result.facts)
     if result.interrupted:
         raise typer.Exit(130)
-    if result.winner is None:
+    if not isinstance(result.winner, Winner):
         raise typer.Exit(1)
 
 
@@ -170,7 +176,7 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
     from rich.table import Table
 
     from tilewright.cli.console import results
-    from tilewright.tuning.winner import failures
+    from tilewright.tuning.winner import NoWinner, failures
 
     table = Table(box=None, show_header=False, pad_edge=False)
     ledger, count = result.ledger, len(result.trials)
@@ -182,6 +188,10 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
         table.add_row("best", "none: no candidate was measured yet")
     elif result.winner is None:
         table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
+    elif isinstance(result.winner, NoWinner):
+        table.add_row("best", "none: every finalist failed when it was measured again; to try")
+        table.add_row("", "again, run the same command; to go on searching, give more --trials")
+        _show_failed(table, result.winner.failed)
     else:
         winner = result.winner
         spread = (max(winner.samples) - min(winner.samples)) / winner.seconds
@@ -189,9 +199,7 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
         table.add_row("", f"measured again in {len(winner.samples)} rounds, range {spread:.0%}")
         if winner.found_by is not None:
             table.add_row("", f"found by run {winner.found_by}; none of these trials is faster")
-        for name, failure in winner.failed.items():
-            said = f"{failure.failure} when measured again ({failure.log})"
-            table.add_row("left out", f"{name}: {said}")
+        _show_failed(table, winner.failed)
         if winner.reference is not None:
             against = winner.reference
             table.add_row(
@@ -208,3 +216,10 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
     if result.files:
         table.add_row("results", f"{folder}/ (run it: python {folder}/run.py)")
     results().print(table)
+
+
+def _show_failed(table: Table, failed: Mapping[str, Measurement]) -> None:
+    """Say which finalists failed when they were measured again, and how."""
+    for name, failure in failed.items():
+        said = f"{failure.failure} when measured again ({failure.log})"
+        table.add_row("left out", f"{name}: {said}")

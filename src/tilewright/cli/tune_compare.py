@@ -158,10 +158,12 @@ def show(rows: Sequence[Row]) -> None:
     arms = [row.arm for row in rows]
     baseline = "default" if "default" in arms or not arms else arms[0]
     most = max((row.workloads for row in rows), default=0)
+    fewest = min((row.fewest_seeds for row in rows), default=0)
     seeds = max((row.seeds for row in rows), default=0)
+    count = f"{seeds}" if fewest == seeds else f"{fewest} to {seeds}"
     results().print(
         f"Measured. Speedup over {baseline} after all its trials: geometric mean over {most} "
-        f"workloads of medians over {seeds} seeds, kernels timed again side by side; library: over "
+        f"workloads of medians over {count} seeds, kernels timed again side by side; library: over "
         "BLAS where it does the same work. To 95 %: of the best any arm found.",
         soft_wrap=True,
     )

@@ -7,10 +7,9 @@ at any moment, the same call goes on.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,9 +29,10 @@ from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.task_files import task_files
-from tilewright.tuner.tvm.trials import Ledger
+from tilewright.tuner.tvm.trials import Ledger, Trial
 from tilewright.tuning.confirmation import confirmed
-from tilewright.tuning.stored import measurement_of, stored_trial
+from tilewright.tuning.json_lines import append, read_lines
+from tilewright.tuning.stored import measurement_of, stored_trial, trial_of
 
 ROUNDS = 30
 """Interleaved samples of every arm's best kernels at the end of a group."""
@@ -57,7 +57,7 @@ class Group:
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
     """Finished runs of a comparison's folder, oldest first; half a line at the end is ignored."""
-    return list(_lines(folder / "runs.jsonl"))
+    return list(read_lines(folder / "runs.jsonl"))
 
 
 def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, Any]]) -> bool:
@@ -100,7 +100,7 @@ def run_group(
             if on_step is not None:
                 on_step(arm.name, len(arm.trials), arm.best_seconds(len(arm.trials)))
         lines = _confirm(group, target, arms, runner)
-    _append(folder / "runs.jsonl", lines)
+    append(folder / "runs.jsonl", lines)
     return lines
 
 
@@ -114,9 +114,9 @@ class _Arm:
         self._runner = runner
         self._file = folder / "measurements" / f"{group.name(target)}-{name}.jsonl"
         self._budget = group.budgets[name]
-        rows = list(_lines(self._file))[: self._budget]
-        self.trials = [_trial(row) for row in rows]
-        self.ledger = Ledger(**rows[-1]["ledger"]) if rows else Ledger()
+        self._rows = list(read_lines(self._file))[: self._budget]
+        self.trials = [trial_of(row) for row in self._rows]
+        self.ledger = Ledger(**self._rows[-1]["ledger"]) if self._rows else Ledger()
         self._tuning: Tuning | None = None
         self._builder: Builder | None = None
         self._at_end = False
@@ -136,16 +136,25 @@ class _Arm:
     def step(self) -> None:
         """One more batch of new trials; the first call drives the search through what is kept."""
         tuning = self._tuning or self._open()
-        going = True
-        while going and len(tuning.trials) <= len(self.trials):
+        going, kept = True, len(self.trials)
+        while going and len(tuning.trials) <= kept:
             going = tuning.step()
-        if any(a.key != b.key for a, b in zip(tuning.trials, self.trials, strict=False)):
-            self._file.unlink()  # another version of the search asks otherwise: this one counts
-            self.trials = []
-        new = [stored_trial(trial) for trial in tuning.trials[len(self.trials) :]]
-        _append(self._file, [{**asdict(trial), "ledger": asdict(self.ledger)} for trial in new])
-        self.trials += new
         self._at_end = not going
+
+    def _keep(self, trial: Trial) -> None:
+        """Write down a trial that was not known."""
+        if trial.index < len(self.trials):
+            if self.trials[trial.index].key == trial.key:
+                return
+            # Another version of the search asks otherwise: its answers replace the old ones.
+            self._rows, self.trials = self._rows[: trial.index], self.trials[: trial.index]
+            self._file.unlink()
+            append(self._file, self._rows)
+        stored = stored_trial(trial)
+        ledger = {**asdict(self.ledger), "wall_s": trial.elapsed_s}
+        self._rows.append({**asdict(stored), "ledger": ledger})
+        self.trials.append(stored)
+        append(self._file, self._rows[-1:])
 
     def best_seconds(self, trials: int) -> float | None:
         """Best median among the first `trials`."""
@@ -162,16 +171,17 @@ class _Arm:
             self._group.program, self._target, ARMS[self.name], self._budget, self._group.seed
         )
         self._builder = open_builder(self._target)
+        spent, self.ledger = self.ledger, search.ledger
         self._tuning = Tuning(
             search,
             self._builder,
             self._runner,
             Budget(self._budget),
             {trial.key: measurement_of(trial) for trial in self.trials},
+            self._keep,
             build_ahead=self._target.spare_cores > 0,
-            spent=self.ledger,
+            spent=spent,
         )
-        self.ledger = search.ledger
         return self._tuning
 
 
@@ -253,31 +263,3 @@ def _failures(trials: Sequence[TunedTrial]) -> dict[str, int]:
 
 def _seconds(trial: TunedTrial) -> float:
     return float(np.median(trial.samples))
-
-
-def _trial(row: dict[str, Any]) -> TunedTrial:
-    fields = {key: value for key, value in row.items() if key != "ledger"}
-    return TunedTrial(**{**fields, "samples": tuple(fields["samples"])})
-
-
-def _append(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add lines, in one write; after half a line of a killed process, on a new one."""
-    with file.open("ab+") as opened:
-        opened.seek(0, os.SEEK_END)
-        if opened.tell():
-            opened.seek(-1, os.SEEK_END)
-            rows_begin = b"" if opened.read(1) == b"\n" else b"\n"
-        else:
-            rows_begin = b""
-        opened.write(rows_begin + "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines of a JSON-lines file; nothing if it is not there."""
-    if not file.exists():
-        return
-    for line in file.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:  # the line that a killed process was writing
-            continue

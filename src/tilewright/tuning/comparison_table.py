@@ -7,6 +7,7 @@ same rounds, after the search, so that the luck of a single fast sample is not i
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -20,6 +21,8 @@ NEAR = 0.95
 class Row:
     """One arm at one number of trials, over some workloads.
 
+    `seeds` is the number of different seeds, `fewest_seeds` how many the workload with the fewest
+    has: a comparison that was cut off has not run all of them for each.
     `speedup`: geometric mean over workloads of the median over seeds of default's time at its last
     checkpoint over this arm's time; `low` and `high` the extremes of workloads.
     `against_reference`: the same against a library, over the workloads that have one. `reached` of
@@ -33,6 +36,7 @@ class Row:
     trials: int
     workloads: int
     seeds: int
+    fewest_seeds: int
     speedup: float | None
     low: float | None
     high: float | None
@@ -107,6 +111,7 @@ def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
         trials=checkpoint,
         workloads=len({run["workload"] for run in mine}),
         seeds=len({run["seed"] for run in mine}),
+        fewest_seeds=min(Counter(run["workload"] for run in mine).values(), default=0),
         speedup=_geomean(list(against.values())),
         low=min(against.values(), default=None),
         high=max(against.values(), default=None),

@@ -32,12 +32,13 @@ from tilewright.tuning.stored import (
     points_of,
     stored_trial,
 )
-from tilewright.tuning.winner import Winner, finish
+from tilewright.tuning.winner import NoWinner, Winner, finish
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found. `winner` is None if every candidate failed.
+    """What a run found. `winner` is None if every candidate failed, `NoWinner` if those that worked
+    in the search, or rather the fastest of them, failed when they were measured again.
 
     `ledger` says what the time of this session went into.
     """
@@ -46,7 +47,7 @@ class TuneResult:
     trials: list[Trial]
     ledger: Ledger
     measured: int
-    winner: Winner | None
+    winner: Winner | NoWinner | None
     files: list[Path]
     facts: dict[str, object]
     interrupted: bool
@@ -135,7 +136,7 @@ def _tune(
         storage.end(record.id, "interrupted" if stopped else "finished", wall_s)
         if tuning.measured:  # its other entries are of this session as well
             search.ledger.wall_s -= spent.wall_s
-        winner: Winner | None = None
+        winner: Winner | NoWinner | None = None
         files: list[Path] = []
         about: dict[str, object] = {
             "run": record.id,

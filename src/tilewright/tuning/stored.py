@@ -6,8 +6,9 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -119,6 +120,12 @@ def stored_trial(trial: Trial) -> TunedTrial:
         predicted=trial.predicted,
         elapsed_s=trial.elapsed_s,
     )
+
+
+def trial_of(row: Mapping[str, Any]) -> TunedTrial:
+    """A stored trial that was written as JSON; what else the row holds is left out."""
+    values = {field.name: row[field.name] for field in fields(TunedTrial)}
+    return TunedTrial(**{**values, "samples": tuple(row["samples"])})
 
 
 def measurement_of(trial: TunedTrial) -> Measurement:

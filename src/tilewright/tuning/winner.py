@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.core.errors import InternalError
 from tilewright.core.tuning_records import KnownKernel
 from tilewright.timing import Comparison, Session, TimingPlan, compare
 from tilewright.tuner.tvm.references import reference_kind, reference_name
@@ -47,6 +46,13 @@ class Winner:
         return float(np.median(self.samples))
 
 
+@dataclass(frozen=True)
+class NoWinner:
+    """Every finalist failed when it was measured again: nothing is written. `failed` says how."""
+
+    failed: Mapping[str, Measurement]
+
+
 def finish(
     search: Search,
     trials: Sequence[Trial],
@@ -54,7 +60,7 @@ def finish(
     output: Path,
     about: Mapping[str, object],
     earlier: Sequence[KnownKernel] = (),
-) -> tuple[Winner, list[Path], dict[str, object]]:
+) -> tuple[Winner | NoWinner, list[Path], dict[str, object]]:
     """Measure the finalists side by side, and write the winner's folder: winner, files, facts.
 
     `about` (the run's id, method and versions) becomes part of result.json. `trials` must hold one
@@ -83,14 +89,15 @@ def finish(
         reference=kind,
         slowest_s=max(times),
     ) as again:
+        failed = {names[n]: f for n, f in again.failures.items() if names[n] in own_names}
         if not again.kernels:
-            raise InternalError("the best candidates fail when they are measured again.")
+            return NoWinner(failed), [], {**about, "failed_again": _told(failed)}
         best = min(again.kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
         kernel = again.kernels[best]
         winner = Winner(
             finalists[best] if best < len(finalists) else None,
             kernel.samples,
-            failed={names[n]: f for n, f in again.failures.items() if names[n] in own_names},
+            failed=failed,
             found_by=None if best < len(finalists) else others[best - len(finalists)].run_id,
         )
         if kind is not None and again.reference is not None:
@@ -141,10 +148,7 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
         "ledger": asdict(search.ledger),
     }
     if winner.failed:
-        found["failed_again"] = [
-            {"kernel": name, "failure": failure.failure, "log": failure.log}
-            for name, failure in winner.failed.items()
-        ]
+        found["failed_again"] = _told(winner.failed)
     if winner.trial is None:
         found["found_by"] = winner.found_by
     elif (point := winner.trial.point) is not None:
@@ -169,6 +173,13 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
         f"{search.target.threads} thread(s), {best}."
     )
     return found
+
+
+def _told(failed: Mapping[str, Measurement]) -> list[dict[str, object]]:
+    return [
+        {"kernel": name, "failure": failure.failure, "log": failure.log}
+        for name, failure in failed.items()
+    ]
 
 
 def failures(trials: Sequence[Trial]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ if shutil.which("g++") is None and shutil.which("clang++") is None:
 from tilewright.cli.tune import _show
 from tilewright.cli.tune_progress import TuneProgress
 from tilewright.core.tuning_records import TuningRecord
+from tilewright.tuner.tvm.runner import Measurement, Rounds, Runner
 from tilewright.tuner.tvm.trials import Ledger
 from tilewright.tuning.runs import TuneResult
 
@@ -33,6 +35,24 @@ def test_a_run_is_shown_and_written(
     facts = json.loads(Path("out.json").read_text())
     assert facts == json.loads(Path("tuned-matmul-16x16x16/result.json").read_text())
     assert facts["trials"] == 3
+
+
+def test_finalists_that_all_fail_again_end_a_run_with_a_sentence(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_crash(self: Runner, libraries: Sequence[Path], *_: object, **__: object) -> Rounds:
+        crashed = Measurement(failure="crashed", log="the candidate ended with SIGSEGV")
+        return Rounds({}, None, dict.fromkeys(range(len(libraries)), crashed))
+
+    monkeypatch.setattr(Runner, "interleave", all_crash)
+    monkeypatch.chdir(tmp_path)
+    words = "tune matmul 16 16 16 --trials 2 --search random --json out.json --no-color"
+    result = cli(*words.split())
+    assert result.code == 1
+    assert "every finalist failed when it was measured again" in result.out
+    assert "crashed when measured again (the candidate ended with SIGSEGV)" in result.out
+    told = json.loads(Path("out.json").read_text())["failed_again"]
+    assert [failed["failure"] for failed in told] == ["crashed", "crashed"]
 
 
 def test_a_run_stopped_before_its_first_candidate_says_so(

@@ -29,6 +29,8 @@ def test_a_mock_comparison_says_so_everywhere_and_goes_on_where_it_stopped(
     (run,) = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     assert run["kind"] == "mock"
     assert len(run["seconds"]) == 8
+    kept = tmp_path / "measurements" / "M0-af-ds-s0-n8.jsonl"
+    assert len(kept.read_text().splitlines()) == 8
     assert all(seconds > 0 for seconds in run["seconds"])
     assert "(mock)" in capsys.readouterr().out
     half = '{"workload": "M0", "arm'
@@ -40,6 +42,23 @@ def test_a_mock_comparison_says_so_everywhere_and_goes_on_where_it_stopped(
     assert [json.loads(line)["arm"] for line in (first, second)] == ["af-ds", "random"]
     table = (tmp_path / "table.txt").read_text()
     assert "mock (analytical time model with noise, nothing was measured)" in table
+
+
+def test_a_killed_run_goes_on_after_its_last_candidate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = ["--mock", "--trials", "4", "--seeds", "1", "--arms", "random"]
+    compare(monkeypatch, tmp_path, *options)
+    kept = tmp_path / "measurements" / "M0-random-s0-n4.jsonl"
+    lines = kept.read_text().splitlines(keepends=True)
+    kept.write_text("".join(lines[:3]) + lines[3][:20])
+    (tmp_path / "runs.jsonl").unlink()
+    compare(monkeypatch, tmp_path, *options)
+    again = kept.read_text().splitlines(keepends=True)
+    assert again[:3] == lines[:3]
+    assert json.loads(again[4])["key"] == json.loads(lines[3])["key"]
+    (run,) = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert run["elapsed_s"][:3] == [json.loads(line)["elapsed_s"] for line in lines[:3]]
 
 
 def test_made_up_times_are_never_mixed_with_measured_ones(

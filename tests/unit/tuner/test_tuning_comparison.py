@@ -63,6 +63,7 @@ def test_workloads_weigh_alike_and_seeds_by_their_median() -> None:
     assert row.speedup == pytest.approx(4.0)
     assert (row.low, row.high) == pytest.approx((2.0, 8.0))
     assert row.variability == pytest.approx((9.0 - 1.0) / 9.0)
+    assert (row.workloads, row.seeds, row.fewest_seeds) == (2, 3, 1)
 
 
 def test_trials_to_near_the_best_of_any_arm() -> None:

@@ -26,8 +26,9 @@ from tilewright.core.errors import StorageError
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.tuner.tvm import setup
 from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.contained import contained
 from tilewright.tuner.tvm.programs import Program, matmul
-from tilewright.tuner.tvm.runner import MeasuringRules, Runner, Task
+from tilewright.tuner.tvm.runner import Measurement, MeasuringRules, Runner, Task
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import Method, open_search
 from tilewright.tuner.tvm.targets import parse_target
@@ -130,6 +131,19 @@ def test_a_hanging_candidate_times_out_and_the_next_is_measured(
         assert (found.failure, found.samples) == ("timeout", ())
     with Runner(task, "cpu", 1, QUICK) as runner:
         assert runner.measure(library, None).failure is None
+
+
+def test_a_compiler_that_takes_too_long_or_crashes_is_a_typed_failure(program: Program) -> None:
+    target = parse_target("cpu")
+    schedule = open_search(program, target, Method("random"), 1, 0).strategy.ask()[0].schedule
+    with Builder(target.target, timeout_s=0.001) as hurried:
+        late = hurried.build([schedule, schedule])
+    assert [(built.library, built.failure) for built in late] == [(None, "timeout")] * 2
+    assert late[0].log == "not compiled within 0.001 s"
+    reading, writing = os.pipe()
+    contained(lambda: os.kill(os.getpid(), signal.SIGKILL), writing, "the compiler")
+    told = json.loads(os.read(reading, 1000))
+    assert told == {"failure": "crashed", "log": "the compiler ended with SIGKILL"}
 
 
 @pytest.mark.parametrize(
@@ -257,6 +271,14 @@ def test_a_result_is_never_worse_than_what_the_project_knows(
     assert again.winner.trial.trace == favourite
 
     # Searched in another way, into another folder: what the database holds takes part.
+    measure = Runner.measure
+
+    def slow(self: Runner, library: Path, best_s: float | None) -> Measurement:
+        """As if the other search found nothing that is faster."""
+        found = measure(self, library, best_s)
+        return replace(found, samples=tuple(sample + 1.0 for sample in found.samples))
+
+    monkeypatch.setattr(Runner, "measure", slow)
     favourite = min(again.trials, key=lambda t: (t.seconds or 0.0, t.index)).trace
     changed = replace(RANDOM, method=Method("random", space="template"), trials=1)
     other = tune(program, target, changed, project=tmp_path, output=tmp_path / "p")

@@ -1,7 +1,6 @@
 """The process that loads built candidates and times them; started by `runner`.
 
-Protocol: one JSON object per line, requests on stdin, one answer each on the descriptor that the
-first argument numbers. On a CPU every candidate gets a child process of its own, so that a crash
+Protocol in `answering`. On a CPU every candidate gets a child process of its own, so that a crash
 takes nothing else with it; a CUDA context does not survive a fork, so there the whole process ends
 and the runner starts another.
 """
@@ -10,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Answer = dict[str, Any]
+from tilewright.tuner.tvm.contained import Answer, contained, send
 
 
 class Session:
@@ -31,16 +31,17 @@ class Session:
 
     def measure(self, request: dict[str, Any]) -> Answer:
         """Warm up, check, time, and check what the timed calls left."""
-        kernel = Kernel(self, request["library"])
+        kernel, sample_s = Kernel(self, request["library"]), float(request["sample_s"])
         first = kernel.time(1)
         if (wrong := kernel.verdict()) is not None:
             return {"failure": "wrong", "log": wrong}
+        if first < sample_s:  # cold caches show in a short call
+            first = min(first, kernel.time(2))
         # A candidate far slower than the best is not worth more of the device's time.
         if first > float(request["slow_s"]):
             return {"samples": [first], "calls": 1}
-        calls = _calls(kernel, float(request["sample_s"]), first)
         kernel.poison()
-        samples = [kernel.time(calls) for _ in range(int(request["repeats"]))]
+        samples, calls = _samples(kernel, int(request["repeats"]), sample_s, first)
         if (wrong := kernel.verdict()) is not None:
             return {"failure": "wrong", "log": wrong}
         return {"samples": samples, "calls": calls}
@@ -101,7 +102,7 @@ class Kernel:
         module = tvm.runtime.load_module(library)
         self._arguments = [tvm.runtime.tensor(a, self._device) for a in session.inputs]
         self._out = self._arguments[session.output]
-        self._module = module
+        self._module, self._main = module, module["main"]
         self.poison()
 
     def poison(self) -> None:
@@ -111,9 +112,19 @@ class Kernel:
         self._out.copyfrom(np.full(shape, fill, kind))
 
     def time(self, calls: int) -> float:
-        """Mean seconds of `calls` calls in a row, by TVM's own timer of the device."""
-        evaluator = self._module.time_evaluator("main", self._device, number=calls, repeat=1)
-        return float(evaluator(*self._arguments).results[0])
+        """Mean seconds of `calls` calls in a row."""
+        return self.times(calls, 1)[0]
+
+    def times(self, calls: int, repeats: int) -> list[float]:
+        """Mean seconds of `calls` calls in a row, `repeats` times.
+
+        By TVM's own timer of the device, which makes one more call first. Single calls on a CPU are
+        timed here, without that: they serve where a call is long, and would take twice the time.
+        """
+        if calls == 1 and self._session.device == "cpu":
+            return [_wall_s(lambda: self._main(*self._arguments)) for _ in range(repeats)]
+        evaluator = self._module.time_evaluator("main", self._device, number=calls, repeat=repeats)
+        return [float(seconds) for seconds in evaluator(*self._arguments).results]
 
     def verdict(self) -> str | None:
         """What is wrong with the output, or None."""
@@ -145,19 +156,42 @@ class Reference:
         return reference if wrong is None else None
 
     def time(self, calls: int) -> float:
-        """Mean seconds of `calls` calls in a row."""
-        import time
+        """Mean seconds of `calls` calls in a row, after one more as for kernels."""
+        if calls > 1:
+            self._again()
+        return _wall_s(self._again, calls)
 
-        started = time.perf_counter()
-        for _ in range(calls):
-            self._result = self._call()
-        return (time.perf_counter() - started) / calls
+    def _again(self) -> None:
+        self._result = self._call()
 
     def verdict(self) -> str | None:
         """What is wrong with the last call's result, or None."""
         shape = self._session.expected.shape
         result = np.asarray(self._result).reshape(shape)
         return _difference(result, self._session.expected, self._session.bound)
+
+
+def _wall_s(call: Callable[[], object], calls: int = 1) -> float:
+    """Mean seconds of `calls` calls in a row, by the clock."""
+    started = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - started) / calls
+
+
+def _samples(
+    kernel: Kernel, repeats: int, sample_s: float, first_s: float
+) -> tuple[list[float], int]:
+    """Samples of about `sample_s` and the calls in each, `first_s` being what one call took.
+
+    A first call that was interrupted would make samples short: they are taken again.
+    """
+    shortest = first_s
+    while True:
+        calls = max(1, int(np.ceil(sample_s / max(shortest, 1e-9))))
+        samples = kernel.times(calls, repeats)
+        if (shortest := min(samples)) * calls >= sample_s / 2:
+            return samples, calls
 
 
 def _calls(contender: Any, sample_s: float, first_s: float) -> int:
@@ -193,34 +227,8 @@ def answer(session: Session, request: dict[str, Any]) -> Answer:
         return {"failure": "run", "log": f"{type(error).__name__}: {lines[-1] if lines else ''}"}
 
 
-def contained(session: Session, request: dict[str, Any], out: int) -> None:
-    """Answer from a child process; a child that ends without an answer is answered for."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            send(writing, answer(session, request))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:  # noqa: PTH123 (a descriptor, not a path)
-        reply = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if reply.endswith(b"\n"):
-        os.write(out, reply)
-    elif os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        send(out, {"failure": "crashed", "log": f"the candidate ended with {name}"})
-    else:
-        send(out, {"failure": "crashed", "log": "the candidate ended its process"})
-
-
-def send(out: int, reply: Answer) -> None:
-    """One line, in one piece."""
-    data = (json.dumps(reply) + "\n").encode()
-    while data:
-        data = data[os.write(out, data) :]
+def _in_child(session: Session, request: dict[str, Any], out: int) -> None:
+    contained(lambda: answer(session, request), out, "the candidate")
 
 
 def main() -> None:
@@ -234,7 +242,7 @@ def main() -> None:
             session = Session(request)
             send(out, {"ready": True})
         elif session is not None and session.device == "cpu":
-            contained(session, request, out)
+            _in_child(session, request, out)
         elif session is not None:
             send(out, answer(session, request))
 

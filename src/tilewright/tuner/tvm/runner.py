@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +13,10 @@ import numpy as np
 
 from tilewright.core.errors import InternalError
 from tilewright.timing import exclusive
+from tilewright.tuner.tvm.answering import AnsweringProcess, LateAnswerError, NoAnswerError
 
 FailureKind = Literal["rejected", "build", "run", "wrong", "crashed", "timeout"]
-_START_S = 120.0
+_THREADS = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -88,10 +81,22 @@ class Runner:
 
     def __init__(self, task: Task, device: str, threads: int, rules: MeasuringRules) -> None:
         """`device` is TVM's name for it, "cpu" or "cuda"."""
-        self._task, self._device, self._threads = task, device, threads
-        self.rules = rules
-        self._process: subprocess.Popen[str] | None = None
-        self._answers = -1
+        self._device, self.rules = device, rules
+        environment = {
+            # The runtime alone starts in a third of the time, and compiles nothing.
+            "TVM_USE_RUNTIME_LIB": "1",
+            **dict.fromkeys(_THREADS, str(threads)),
+        }
+        opening = {
+            "kind": "open",
+            "device": device,
+            "inputs": [str(path) for path in task.inputs],
+            "output": task.output,
+            "expected": str(task.expected),
+            "bound": task.bound,
+        }
+        module = "tilewright.tuner.tvm.measure_process"
+        self._process = AnsweringProcess(module, environment, opening)
 
     def __enter__(self) -> Runner:
         return self
@@ -185,86 +190,14 @@ class Runner:
 
     def close(self) -> None:
         """End the process and all it started. Idempotent."""
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        os.close(self._answers)
-        self._process = None
+        self._process.close()
 
     def _ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        if self._process is None:
-            self._start()
-        with exclusive(self._device):
-            answer = self._exchange(request, timeout_s)
-        if answer is None:
-            ended = self._process is not None and self._process.poll() is not None
-            self.close()
-            if ended:
-                return {"failure": "crashed", "log": "the measuring process ended"}
-            return {"failure": "timeout", "log": f"no result within {timeout_s:g} s"}
-        return answer
-
-    def _start(self) -> None:
-        answers, theirs = os.pipe()
-        environment = {
-            **os.environ,
-            # The runtime alone starts in a third of the time, and compiles nothing.
-            "TVM_USE_RUNTIME_LIB": "1",
-            **{
-                name: str(self._threads)
-                for name in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-            },
-            "MKL_NUM_THREADS": str(self._threads),
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tilewright.tuner.tvm.measure_process", str(theirs)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            pass_fds=[theirs],
-            start_new_session=True,
-            env=environment,
-        )
-        os.close(theirs)
-        self._answers = answers
-        opened = {
-            "kind": "open",
-            "device": self._device,
-            "inputs": [str(path) for path in self._task.inputs],
-            "output": self._task.output,
-            "expected": str(self._task.expected),
-            "bound": self._task.bound,
-        }
-        if self._exchange(opened, _START_S) is None:
-            self.close()
-            raise InternalError(
-                "the measuring process does not start: is this machine out of memory?"
-            )
-
-    def _exchange(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
-        """The answer to a request; None when none came in time or the process ended."""
-        assert self._process is not None
-        assert self._process.stdin is not None
+        self._process.start()
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            return None
-        end, text = time.monotonic() + timeout_s, b""
-        while not text.endswith(b"\n"):
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
-                return None
-            part = os.read(self._answers, 1 << 16)
-            if not part:
-                return None
-            text += part
-        answer: dict[str, Any] = json.loads(text)
-        return answer
+            with exclusive(self._device):
+                return self._process.ask(request, timeout_s)
+        except NoAnswerError:
+            return {"failure": "crashed", "log": "the measuring process ended"}
+        except LateAnswerError:
+            return {"failure": "timeout", "log": f"no result within {timeout_s:g} s"}

@@ -136,7 +136,7 @@ class Tuning:
         built = build.result()
         ledger.build_s += time.perf_counter() - started
         if built.library is None:
-            return Measurement(failure="build", log=built.log)
+            return Measurement(failure=built.failure or "build", log=built.log)
         started, best = time.perf_counter(), self.best
         result = self._runner.measure(built.library, best.seconds if best else None)
         ledger.measure_s += time.perf_counter() - started

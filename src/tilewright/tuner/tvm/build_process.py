@@ -1,0 +1,67 @@
+"""The process that compiles candidates; started by `builder`, protocol in `answering`.
+
+Every candidate is compiled in a child process: LLVM ends its process on what it takes for its own
+error, and cannot be stopped from within.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+from tilewright.tuner.tvm.contained import Answer, contained, send
+
+_GRACE_S = 5
+_LATE = ("tvm.contrib.tvmjs", "tvm.support.cc", "tvm.support.tar")
+"""What TVM imports when a library is written, and every child would import again."""
+
+
+class Compiler:
+    """A target, and where it is a GPU, the device that kernels must fit."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        from tvm.ir import load_json
+
+        from tilewright.tuner.device import GpuDevice
+        from tilewright.tuner.tvm.loading import require_tvm
+
+        require_tvm()
+        for module in _LATE:
+            importlib.import_module(module)
+        self.target = load_json(request["target"])
+        self.device = GpuDevice(**request["device"]) if request["device"] else None
+
+    def build(self, request: dict[str, Any]) -> Answer:
+        """The path of the library, or the compiler's complaint."""
+        from tvm.ir import load_json
+
+        from tilewright.tuner.tvm.builder import compile_module
+
+        # A compiler whose user was killed is stopped by nobody else.
+        limit = int(request["timeout_s"]) + _GRACE_S
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        built = compile_module(
+            load_json(request["module"]), self.target, Path(request["library"]), self.device
+        )
+        return {"failure": built.failure, "log": built.log}
+
+
+def main() -> None:
+    """Answer requests until stdin ends."""
+    out, compiler = int(sys.argv[1]), None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if compiler is None:
+            compiler = Compiler(request)
+            send(out, {"ready": True})
+        else:
+            opened = compiler
+            contained(lambda: opened.build(request), out, "the compiler")  # noqa: B023
+
+
+if __name__ == "__main__":
+    main()
