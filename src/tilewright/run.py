@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
@@ -53,6 +54,7 @@ from tilewright.evaluation.screening import ScreenedExecutor, refutation
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.search.ahead import AheadBatches
+from tilewright.search.apart import ApartBatches
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
     Called,
@@ -65,6 +67,7 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.loop import Search
+from tilewright.search.proposing import Batches
 from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
@@ -261,6 +264,13 @@ def _external(opened: OpenTask, simulator: str) -> ExternalRun:
     return opened.task.external(simulator)
 
 
+def worker_count(opened: OpenTask, wanted: int | None) -> int:
+    """Processes to evaluate in: one per core by default, fewer where measurements take turns."""
+    count = wanted or len(os.sched_getaffinity(0))
+    task = opened.task
+    return min(count, task.most_workers) if isinstance(task, TakesTurns) else count
+
+
 def create_executor(
     opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
 ) -> Executor:
@@ -269,11 +279,10 @@ def create_executor(
 
     recorded = settings.recorded()
     task = opened.task
-    wanted = workers or len(os.sched_getaffinity(0))
     executor = LocalExecutor(
         opened.name,
         recorded,
-        min(wanted, task.most_workers) if isinstance(task, TakesTurns) else wanted,
+        worker_count(opened, workers),
         lookup=storage.cached_outcome if storage else None,
         store=storage.store_outcome if storage else None,
     )
@@ -332,7 +341,7 @@ class _Session:
         with ExitStack() as stack:
             executor = create_executor(self._opened, self._settings, workers, self._storage)
             stack.enter_context(closing(executor))
-            search = self._assemble(executor, stack)
+            search = self._assemble(executor, worker_count(self._opened, workers), stack)
             if not history:
                 history = search.evaluate_start(Candidate(self._opened.task.start))
             _require_start(self._opened.name, history)
@@ -401,11 +410,16 @@ class _Session:
         models = self._models.names
         return [load_proposer(n) for n in self._settings.proposers if n not in models]
 
-    def _assemble(self, executor: Executor, stack: ExitStack) -> Search:
+    def _assemble(self, executor: Executor, workers: int, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
         strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
         proposer, models_stop = self._proposer(stack)
-        make_batches = StreamedBatches if getattr(proposer, "waits", False) else AheadBatches
+        make_batches: Callable[..., Batches] = AheadBatches
+        if getattr(proposer, "waits", False):
+            make_batches = StreamedBatches
+        elif getattr(proposer, "parallel", False):
+            most = max(1, min(workers, settings.beam))
+            make_batches = partial(ApartBatches, processes=most)
         batches = make_batches(
             opened.task.workload,
             opened.target.brief(),
@@ -415,6 +429,8 @@ class _Session:
             self._hear,
             self._schedule(),
         )
+        if isinstance(batches, ApartBatches):
+            stack.enter_context(batches)
         return Search(
             strategy=strategy,
             batches=batches,

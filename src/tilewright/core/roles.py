@@ -39,7 +39,8 @@ class Proposer(Protocol):
     """Writes candidates in two steps. Deterministic for a given `seed`.
 
     One that mostly waits for others says so by a true attribute `waits`: its methods may then be
-    called from several threads at once.
+    called from several threads at once. One that computes, and for each parent apart, says so by a
+    true attribute `parallel`: parents may then be given to pickled copies of it in other processes.
     """
 
     name: str

@@ -31,6 +31,7 @@ class BuiltinProposer:
     """Needs no key and no model; deterministic for a seed."""
 
     name = NAME
+    parallel = True
 
     def __init__(self) -> None:
         self._asked: RewriterProposer | LoopProposer | None = None

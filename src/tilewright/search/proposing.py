@@ -34,6 +34,80 @@ T = TypeVar("T")
 Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
 
 
+class Steps:
+    """Asks a proposer: what a parent of an iteration gives depends on nothing but the history."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: TargetBrief,
+        proposer: Proposer,
+        settings: Settings,
+        on_event: OnEvent,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self._schedule = schedule
+        self._workload = workload
+        self._target = target
+        self._proposer = proposer
+        self._settings = settings
+        self._on_event = on_event
+
+    def brief(self, iteration: int, rank: int, parent: Trial) -> Brief:
+        """What the proposer is given for a parent: the menu after dropout, and its place."""
+        settings = self._settings
+        seed = self.seed(iteration, parent, "dropout")
+        menu = dropped(self._target.menu_for(self._workload), settings.menu_dropout, seed)
+        return Brief(
+            self._workload,
+            self._target,
+            menu,
+            iteration,
+            settings.iterations,
+            rank,
+            self._schedule,
+        )
+
+    def plans(self, brief: Brief, parent: Trial, history: History) -> list[Plan]:
+        """The proposer's plans for a parent."""
+        seed = self.seed(brief.iteration, parent, "plan")
+        return self.or_nothing(
+            brief.iteration,
+            parent.candidate.id,
+            lambda: self._proposer.plan(brief, parent, history, self._settings.plans, seed),
+        )
+
+    def implementations(self, brief: Brief, parent: Trial, plan: Plan) -> list[Candidate]:
+        """What the proposer makes of a plan."""
+        count = self._settings.implementations
+        seed = self.seed(brief.iteration, parent, f"implement {plan.id}")
+        return self.or_nothing(
+            brief.iteration,
+            parent.candidate.id,
+            lambda: self._proposer.implement(brief, parent, plan, count, seed),
+        )
+
+    def form(self, candidate: Candidate) -> str:
+        """Hash of a candidate's normal form."""
+        return content_id(self._proposer.normalize(candidate.source))
+
+    def seed(self, iteration: int, parent: Trial, purpose: str) -> int:
+        """For one of the proposer's steps."""
+        return derived_seed(self._settings.seed, iteration, parent.candidate.id, purpose)
+
+    def or_nothing(
+        self, iteration: int, parent_id: str, propose: Callable[[], list[Proposal]]
+    ) -> list[Proposal]:
+        """What `propose` returns; a defect in a proposer costs that step, not the run."""
+        try:
+            return propose()
+        except TilewrightError:
+            raise
+        except Exception:
+            self._on_event(ProposalFailed(iteration, parent_id, traceback.format_exc()))
+            return []
+
+
 class Batches:
     """Proposes one batch per iteration."""
 
@@ -47,13 +121,13 @@ class Batches:
         on_event: OnEvent,
         schedule: Schedule | None = None,
     ) -> None:
-        self._schedule = schedule
-        self._workload = workload
-        self._target = target
         self._proposer = proposer
         self._strategy = strategy
         self._settings = settings
         self._on_event = on_event
+        self._steps = Steps(
+            workload, target, proposer, settings, lambda event: self._on_event(event), schedule
+        )
         self._forms: dict[str, str] = {}  # candidate id -> hash of its normal form
         self._seen: set[str] = set()  # forms of the iteration's candidates and all before it
 
@@ -91,9 +165,9 @@ class Batches:
         """What `propose` gives, plan by plan; each is implemented when it is asked for."""
         begun = False
         for rank, parent in enumerate(parents):
-            brief = self._brief(iteration, rank, parent)
+            brief = self._steps.brief(iteration, rank, parent)
             checkpoint()
-            plans = self._plans(brief, parent, history)
+            plans = self._steps.plans(brief, parent, history)
             self._on_event(Planned(iteration, parent.candidate.id, len(plans)))
             # Only now: a proposer that reads the target's language from its briefs must know it
             # by the first normal form, also in the first iteration after a resume.
@@ -103,7 +177,7 @@ class Batches:
             made = kept = 0
             for plan in plans:
                 checkpoint()
-                children = self._implementations(brief, parent, plan)
+                children = self._steps.implementations(brief, parent, plan)
                 fresh = self._fresh(parent, children)
                 made, kept = made + len(children), kept + len(fresh)
                 yield fresh
@@ -133,9 +207,9 @@ class Batches:
         proposer = self._proposer
         if not isinstance(proposer, Repairer):
             return []
-        brief = self._brief(iteration, 0, parent)
-        seed = self._seed(iteration, parent, f"repair {failed.candidate.id}")
-        return self._or_nothing(
+        brief = self._steps.brief(iteration, 0, parent)
+        seed = self._steps.seed(iteration, parent, f"repair {failed.candidate.id}")
+        return self._steps.or_nothing(
             iteration,
             parent.candidate.id,
             lambda: proposer.repair(brief, parent, failed, seed),
@@ -156,56 +230,10 @@ class Batches:
                 requests.append(EvaluationRequest(child, limit))
         return requests
 
-    def _seed(self, iteration: int, parent: Trial, purpose: str) -> int:
-        return derived_seed(self._settings.seed, iteration, parent.candidate.id, purpose)
-
-    def _brief(self, iteration: int, rank: int, parent: Trial) -> Brief:
-        settings = self._settings
-        seed = self._seed(iteration, parent, "dropout")
-        menu = dropped(self._target.menu_for(self._workload), settings.menu_dropout, seed)
-        return Brief(
-            self._workload,
-            self._target,
-            menu,
-            iteration,
-            settings.iterations,
-            rank,
-            self._schedule,
-        )
-
-    def _plans(self, brief: Brief, parent: Trial, history: History) -> list[Plan]:
-        seed = self._seed(brief.iteration, parent, "plan")
-        return self._or_nothing(
-            brief.iteration,
-            parent.candidate.id,
-            lambda: self._proposer.plan(brief, parent, history, self._settings.plans, seed),
-        )
-
-    def _implementations(self, brief: Brief, parent: Trial, plan: Plan) -> list[Candidate]:
-        count = self._settings.implementations
-        seed = self._seed(brief.iteration, parent, f"implement {plan.id}")
-        return self._or_nothing(
-            brief.iteration,
-            parent.candidate.id,
-            lambda: self._proposer.implement(brief, parent, plan, count, seed),
-        )
-
-    def _or_nothing(
-        self, iteration: int, parent_id: str, propose: Callable[[], list[Proposal]]
-    ) -> list[Proposal]:
-        """What `propose` returns; a defect in a proposer costs that step, not the run."""
-        try:
-            return propose()
-        except TilewrightError:
-            raise
-        except Exception:
-            self._on_event(ProposalFailed(iteration, parent_id, traceback.format_exc()))
-            return []
-
     def _form(self, candidate: Candidate) -> str:
         form = self._forms.get(candidate.id)
         if form is None:
-            form = content_id(self._proposer.normalize(candidate.source))
+            form = self._steps.form(candidate)
             self._forms[candidate.id] = form
         return form
 

@@ -104,11 +104,11 @@ class StreamedBatches(Batches):
         self, iteration: int, rank: int, parent: Trial, history: History, begun: Begun
     ) -> None:
         """Begin to implement each of a parent's plans once it is known."""
-        brief = self._brief(iteration, rank, parent)
+        brief = self._steps.brief(iteration, rank, parent)
         threads = self._threads
         try:
             for plan in self._each_plan(brief, parent, history):
-                begun.put(threads.submit(self._implementations, brief, parent, plan))
+                begun.put(threads.submit(self._steps.implementations, brief, parent, plan))
         finally:
             begun.put(None)
 
@@ -116,15 +116,15 @@ class StreamedBatches(Batches):
         """The proposer's plans as they become known; a defect in it ends them."""
         proposer, count = self._proposer, self._settings.plans
         if not isinstance(proposer, StreamingPlanner):
-            yield from self._plans(brief, parent, history)
+            yield from self._steps.plans(brief, parent, history)
             return
-        seed = self._seed(brief.iteration, parent, "plan")
+        seed = self._steps.seed(brief.iteration, parent, "plan")
 
-        def begin() -> Iterator[Plan]:  # only when first asked, so that `_or_nothing` sees it fail
+        def begin() -> Iterator[Plan]:  # only when first asked, so that `or_nothing` sees it fail
             yield from proposer.each_plan(brief, parent, history, count, seed)
 
         plans = begin()
-        while following := self._or_nothing(
+        while following := self._steps.or_nothing(
             brief.iteration, parent.candidate.id, lambda: list(islice(plans, 1))
         ):
             yield following[0]

@@ -31,6 +31,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
 from tilewright.proposers.rewriter.replay import replayed
 from tilewright.proposers.rewriter.rewrites.separate import separated
+from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
 
 NAME = "builtin"
 
@@ -50,7 +51,8 @@ class RewriterProposer:
         """Up to `count` distinct plans: a menu option at a place, often with follow-up steps.
 
         A third of them start from an ancestor instead, where that promises a better kernel than
-        the parent: an early choice that led nowhere can be made differently.
+        the parent: an early choice that led nowhere can be made differently. Once nothing better
+        was found for some iterations, all of them are walks off the tried paths.
         """
         machine = self._machine_of(brief)
         try:
@@ -59,6 +61,11 @@ class RewriterProposer:
             return []
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
+        if is_stale(history, brief.iteration):
+            tried = tried_from(parent, history)
+            menu = brief.target.menu_for(brief.workload)  # whole: walks differ without dropout
+            walks = wander(kernel, machine, menu, tried, count, rng)
+            return [_plan(parent, draft, before) for draft in walks]
         reused = _plans_of_schedule(brief, parent, kernel, machine, before)[:count]
         count -= len(reused)
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)

@@ -1,0 +1,88 @@
+"""Plans for a search that has found nothing better for a while: random walks off the tried paths.
+
+Around the best kernels, what the estimate expects to pay is soon all tried, and draws by it give
+the same plans again. Then steps are taken at random, whatever the estimate says of each; of the
+kernels at the ends of several walks, those with the lowest estimates are measured.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence, Set
+
+from tilewright.core.records import History, MenuOption, Trial
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.ir import Kernel, same_code
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planner import POOL, Draft
+
+STALE = 4
+"""Iterations without a better kernel before walks begin."""
+FARTHEST = 4
+"""Steps of the longest walk."""
+TRIES = 4
+"""Walks begun for each one that is wanted, at most."""
+
+
+def is_stale(history: History, iteration: int) -> bool:
+    """Whether the best kernel is older than that many iterations."""
+    best = history.best
+    return best is not None and iteration - best.iteration > STALE
+
+
+def wander(
+    kernel: Kernel,
+    machine: Machine,
+    menu: Sequence[MenuOption],
+    tried: Set[str],
+    count: int,
+    rng: random.Random,
+) -> list[Draft]:
+    """Up to `count` drafts that begin with an option of the menu; none of them is in `tried`."""
+    found: dict[str, Draft] = {}
+    for _ in range(TRIES * count):
+        if len(found) == POOL * count:
+            break
+        steps: tuple[Step, ...] = ()
+        end = kernel
+        for _ in range(rng.randint(1, FARTHEST)):
+            taken = _random_step(end, machine, menu, rng)
+            if taken is None:
+                break
+            steps, end = (*steps, taken[0]), taken[1]
+        text = "; ".join(map(str, steps))
+        if steps and text not in tried and not same_code(end.body, kernel.body):
+            option = next(o for o in menu if o.technique == steps[0].technique)
+            found.setdefault(text, Draft(option, steps, end, estimate(end, machine)))
+    return sorted(found.values(), key=lambda d: d.cost.total)[:count]
+
+
+def tried_from(parent: Trial, history: History) -> frozenset[str]:
+    """The sequences of steps that this run has carried out on a kernel."""
+    plans = [t.candidate.plan for t in history if t.candidate.plan is not None]
+    return frozenset(
+        str(plan.parameters.get("steps", ""))
+        for plan in plans
+        if plan.parameters.get("base", plan.parent_id) == parent.candidate.id
+    )
+
+
+def _random_step(
+    kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], rng: random.Random
+) -> tuple[Step, Kernel] | None:
+    """A step at a random place of a random technique that changes the kernel."""
+    techniques = [o.technique for o in menu if o.technique]
+    rng.shuffle(techniques)
+    for technique in techniques:
+        places = list(steps_for(kernel, machine, technique))
+        rng.shuffle(places)
+        for step in places:
+            try:
+                after = step.apply(kernel, machine)
+            except NotApplicable:
+                continue
+            if not same_code(after.body, kernel.body):
+                return step, after
+    return None

@@ -1,0 +1,74 @@
+"""`python -m tilewright.search.family_process DESCRIPTOR`: proposes for some of the parents.
+
+DESCRIPTOR is one end of a socket that only the searching process and this one hold. It carries
+pickled records: first an `Opening`, then a `Family` for each parent. Each is answered by messages
+(`Message`) that end with None. The end of the socket ends the process.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+from tilewright.core.errors import InputError, TilewrightError, UnknownNameError
+from tilewright.core.records import History
+from tilewright.search.events import Planned
+from tilewright.search.family import Children, Family, Forms, Message, Opening
+from tilewright.search.proposing import Steps
+
+COLLECT_EVERY = 50_000
+"""Objects made between two looks for cycles: what a proposer remembers is large and holds few."""
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the socket closes."""
+    gc.set_threshold(COLLECT_EVERY)
+    connection = Connection(int(arguments[0]))
+    rank = 0
+
+    def tell(message: Message) -> None:
+        connection.send((rank, message))
+
+    try:
+        opening: Opening = connection.recv()
+        steps = Steps(
+            opening.workload,
+            opening.target,
+            opening.proposer,
+            opening.settings,
+            tell,
+            opening.schedule,
+        )
+        history = History()
+        while True:
+            family: Family = connection.recv()
+            rank = family.rank
+            history = History((*history[: family.known], *family.trials))
+            try:
+                _propose(steps, family, history, tell)
+                tell(None)
+            except TilewrightError as error:
+                # An error whose constructor takes more than a message cannot be sent.
+                tell(InputError(str(error)) if isinstance(error, UnknownNameError) else error)
+    except (EOFError, ConnectionError):
+        return
+
+
+def _propose(
+    steps: Steps, family: Family, history: History, tell: Callable[[Message], None]
+) -> None:
+    parent = history[family.parent]
+    brief = steps.brief(family.iteration, family.rank, parent)
+    plans = steps.plans(brief, parent, history)
+    if family.unformed:
+        tell(Forms({c.id: steps.form(c) for c in family.unformed}))
+    tell(Planned(family.iteration, parent.candidate.id, len(plans)))
+    for plan in plans:
+        made = steps.implementations(brief, parent, plan)
+        tell(Children(tuple((child, steps.form(child)) for child in made)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
