@@ -46,6 +46,8 @@ def test_a_search_is_stale_once_its_best_kernel_is_older_than_some_iterations() 
     assert is_stale(History([START]), STALE + 1)
     better = Trial(1, 3, Candidate("x"), replace(START.outcome, latency=1.0))
     assert not is_stale(History([START, better]), STALE + 1)
+    hardly = Trial(1, 3, Candidate("x"), replace(START.outcome, latency=999.9))
+    assert is_stale(History([START, hardly]), STALE + 1)
 
 
 def test_walks_are_right_and_never_one_that_was_tried(

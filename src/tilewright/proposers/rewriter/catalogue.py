@@ -101,7 +101,7 @@ class Step:
         return result
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=1 << 13)
 def _applied(step: Step, body: SameBody, machine: Machine) -> Kernel | str:
     """What a step makes of a kernel, or why it does not fit: asked again by plans and drafts."""
     try:
@@ -125,7 +125,7 @@ def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step
         yield from _steps(technique, SameBody(kernel), machine)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 13)
 def _steps(technique: str, body: SameBody, machine: Machine) -> tuple[Step, ...]:
     """The places of a technique, found once per kernel: many drafts start from the same one."""
     found = CATALOGUE[technique].sites(body.kernel, machine)

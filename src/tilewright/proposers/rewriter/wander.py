@@ -7,6 +7,7 @@ kernels at the ends of several walks, those with the lowest estimates are measur
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence, Set
 
@@ -20,6 +21,8 @@ from tilewright.proposers.rewriter.planner import POOL, Draft
 
 STALE = 4
 """Iterations without a better kernel before walks begin."""
+LEAST_PROGRESS = 0.001
+"""By how much, as a share of its latency, a kernel has to be better to count."""
 FARTHEST = 4
 """Steps of the longest walk."""
 TRIES = 4
@@ -27,9 +30,12 @@ TRIES = 4
 
 
 def is_stale(history: History, iteration: int) -> bool:
-    """Whether the best kernel is older than that many iterations."""
-    best = history.best
-    return best is not None and iteration - best.iteration > STALE
+    """Whether no kernel was better than all before it in the iterations just before this one."""
+    best, found = math.inf, iteration
+    for trial in history:
+        if trial.latency is not None and trial.latency < best * (1 - LEAST_PROGRESS):
+            best, found = trial.latency, trial.iteration
+    return iteration - found > STALE
 
 
 def wander(
