@@ -72,6 +72,19 @@ def test_loops_stay_loops(machine: Machine, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "index"),
+    [
+        ("A[0] + 64 * i + 128", "[i + 2][0]"),
+        ("&A[i][0] + 64 - 1", "[i][63]"),
+        ("&A[1][i] - 4", "[1][i - 4]"),
+    ],
+)
+def test_whole_rows_are_counted_as_rows(machine: Machine, place: str, index: str) -> None:
+    body = f"for (int i = 0; i < 9; i++) mvin({place}, SPAD(i), 16, 1);"
+    assert f"mvin(&A{index}, SPAD(i)" in emit(lift(HEAD + body + "\n}\n", machine))
+
+
+@pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("int v[2]; v[0] = A[0][0]; mvin(A[v[0]], SPAD(0), 16, 1);", "memory"),

@@ -47,6 +47,8 @@ AHEAD = {
     " load(A, B, i, j, k + 16, (k / 16 + 1) % 2); multiply(k / 16 % 2, k); }",
     "behind the work": "int s = 0; for (int k = 0; k < 80; k += 16) { multiply(s, k); s = !s;"
     " if (k <= 48) load(A, B, i, j, k + 16, s); }",
+    "the last apart": "for (int k = 0; k < 64; k += 16) {"
+    " load(A, B, i, j, k + 16, (k / 16 + 1) % 2); multiply(k / 16 % 2, k); } multiply(0, 64);",
 }
 
 

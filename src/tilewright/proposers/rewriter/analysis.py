@@ -174,6 +174,11 @@ def simplify(kernel: Kernel) -> Kernel:
     return kernel.with_body(_distinct(_simplify(kernel.body, {}), set()))
 
 
+def folded(body: Body, env: Env) -> Body:
+    """A body with everything folded that these ranges decide."""
+    return _distinct(_simplify(body, env), set())
+
+
 def _distinct(body: Body, seen: set[Stmt]) -> Body:
     """The body with a copy of every statement that stands in it twice: they compare by identity."""
     result: list[Stmt] = []

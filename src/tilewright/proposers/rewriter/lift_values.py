@@ -384,9 +384,9 @@ def in_rows(index: tuple[Expr, ...], shape: tuple[int, ...]) -> tuple[Expr, ...]
     result = list(index)
     for axis in range(len(index) - 1, 0, -1):
         part, size = result[axis], shape[axis]
-        rows = Expr(
-            part.const // size, tuple((a, c // size) for a, c in part.terms if not c % size)
-        )
+        whole = tuple((a, c // size) for a, c in part.terms if c % size == 0)
+        alone = len(whole) == len(part.terms)  # a constant beside other terms may be taken off them
+        rows = Expr(part.const // size if alone else 0, whole)
         result[axis], result[axis - 1] = part - rows * size, result[axis - 1] + rows
     return tuple(result)
 

@@ -27,6 +27,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.rejoin import rejoined
 
 MOST_TESTED = 4096
 """Iterations of a loop for which a test is worked out one by one."""
@@ -34,6 +35,8 @@ MOST_TESTED = 4096
 
 def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tuple[Kernel, Loop]:
     """One slot, and every load in the iteration that uses it; and what `loop` becomes.
+
+    The last iteration may stand behind the loop, without the loads.
 
     Before: `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], ..); use(slot(i)); }`
     After:  `for i { load(A[i], SPAD(0)); use(SPAD(0)); }`
@@ -70,10 +73,14 @@ def _undone(
     Every place where a rewrite may apply asks this; it is worked out once per body.
     """
     kernel = Kernel("", "", (), body, "")
-    buffer = find_buffer(kernel, machine, buffer_name)
     order = [s for s in walk(kernel.body) if isinstance(s, Loop)]
     dropped: set[Stmt] = set()
-    loads = {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
+    loads = _loads(kernel, machine, buffer_name)
+    moves = {c for c in commands(kernel.body) if machine.unit(c.name) == "load"}
+    if loads:
+        kernel, gone = rejoined(kernel, loads, moves)
+        dropped |= set(walk(gone))
+        loads = _loads(kernel, machine, buffer_name)
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Guard) and above and not loads.isdisjoint(commands((stmt,))):
             around = above[-1]
@@ -91,6 +98,11 @@ def _undone(
     kept = [s for s in order if s not in dropped]
     now = [s for s in walk(kernel.body) if isinstance(s, Loop)]
     return kernel.body, dict(zip(kept, now, strict=True))
+
+
+def _loads(kernel: Kernel, machine: Machine, buffer_name: str) -> set[Command]:
+    buffer = find_buffer(kernel, machine, buffer_name)
+    return {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
 
 
 def _stores_what(loads: set[Command], loop: Loop, machine: Machine) -> bool:
