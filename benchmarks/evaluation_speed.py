@@ -4,8 +4,8 @@ The first row includes what is done once per run: inputs, expected outputs, the 
 With `--search`, how many distinct candidates a second a whole keyless search of a new project
 evaluates, on the given number of workers: every candidate compiled, checked and simulated, nothing
 taken from a cache. CPU seconds tell more than the rate where others use the machine too: they are
-given for the searching process, for its workers, and, from evaluating some of the candidates again
-in this process, for each stage.
+given for the searching process, for those that propose and evaluate for it, and, from evaluating
+some of the candidates again in this process, for each stage.
 
     uv run python benchmarks/evaluation_speed.py [WORKLOAD ...]
     uv run python benchmarks/evaluation_speed.py --search 1000 --workers 2
@@ -102,8 +102,8 @@ def search(task_name: str, evaluations: int, workers: int) -> None:
     print(
         f"{task_name}: {count} candidates on {workers} workers in {wall_s:.0f} s: "
         f"{count / wall_s:.2f} per second (goal: {SEARCH_GOAL:g}); CPU time of each: "
-        f"{(own + children) / count:.3f} s, of which the search {own / count:.3f} s, workers and "
-        f"their start {children / count:.3f} s"
+        f"{(own + children) / count:.3f} s, of which the searching process {own / count:.3f} s, "
+        f"those that propose and evaluate, and their start, {children / count:.3f} s"
     )
     sources = [trial.candidate.source for trial in trials]
     sample = sources[:: max(1, len(sources) // SAMPLE)]
