@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
+from tilewright.native.calibration import Peaks
 from tilewright.parts.float_error import Bounded
 from tilewright.targets.amx import create_bf16_target, create_int8_target
 from tilewright.targets.amx.elements import BF16, INT8, bf16_bits, bf16_values
+from tilewright.targets.amx.performance import certain_operations, described
 from tilewright.targets.amx.problems import TileProblem, unpacked
 from tilewright.targets.amx.shapes import REGISTERED, parse_shape, workload_of
 
@@ -77,3 +81,23 @@ def test_the_brief_describes_every_instruction_of_the_naive_kernels(target) -> N
     used = {c.name for c in brief.commands if c.name in start}
     assert len(used) == 6
     assert all(role.count("_") >= 1 for c in brief.commands for role in c.operands)
+
+
+def test_operations_that_a_folder_claims_are_believed_up_to_those_of_a_product() -> None:
+    registered = workload_of(parse_shape("conv-1x8x8x64x16-k3s1", INT8), INT8)
+    assert certain_operations(registered, INT8) == 8 * 8 * 16 * 9 * 64
+    product = workload_of(parse_shape("gemm-32x48x64", INT8), INT8)
+    claimed = replace(product, source="/some/folder", operations=10**12)
+    assert certain_operations(claimed, INT8) == 32 * 48 * 64
+    assert certain_operations(replace(claimed, operations=7), INT8) == 7
+
+
+def test_feedback_says_which_bound_binds() -> None:
+    around = Peaks(*[1e11] * len(fields(Peaks)))
+    workload = workload_of(parse_shape("gemm-1024x1024x1024-packed", INT8), INT8)
+    share, numbers, text = described(workload, 1e-3, 3.4e12, around)
+    assert share == pytest.approx(1024**3 / 1e-3 / 3.4e12)
+    assert "binds is products" in text
+    assert numbers["bytes_per_operation"] == pytest.approx(6 * 1024**2 / 2 / 1024**3)
+    thin = workload_of(parse_shape("gemm-12544x256x64-packed", INT8), INT8)
+    assert "binds is moving" in described(thin, 1e-3, 3.4e12, around)[2]

@@ -17,14 +17,24 @@ PATTERNS: Mapping[str, str] = {
     "gemm-MxNxK-packed": "the same, B packed beforehand as tile instructions read it",
     "conv-NxHxWxCxK-k3s1": "3x3 convolution, weights packed beforehand",
 }
-_SIZES = (
-    "12544x64x256", "12544x256x64", "3136x128x512", "3136x512x128", "784x256x1024",
-    "512x512x512", "1024x1024x1024", "256x256x256",
-)  # fmt: skip
+_SIZES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("12544x64x256", "12544x256x64", "3136x128x512", "3136x512x128", "784x256x1024",
+         "784x1024x256"),
+        "ResNet-50 at batch 4",
+    ),
+    **dict.fromkeys(("512x512x512", "1024x1024x1024", "256x256x256"), "square"),
+    "512x64x1024": "M0 of the tuner's benchmark set",
+    "512x4096x1024": "M1 of the tuner's benchmark set",
+    "512x64x768": "M2 of the tuner's benchmark set",
+    "512x3072x768": "M3 of the tuner's benchmark set",
+    "512x1024x4096": "M4 of the tuner's benchmark set",
+    "512x768x3072": "M5 of the tuner's benchmark set",
+}  # fmt: skip
 _CONVOLUTIONS = ("4x56x56x64x64", "4x28x28x128x128", "4x14x14x256x256")
 REGISTERED: Mapping[str, str] = {
-    **{f"gemm-{sizes}-packed": "weights packed, as a library packs them" for sizes in _SIZES},
-    **{f"gemm-{sizes}": "plain weights" for sizes in _SIZES},
+    **{f"gemm-{sizes}-packed": f"{text}, weights packed" for sizes, text in _SIZES.items()},
+    **{f"gemm-{sizes}": f"{text}, weights plain" for sizes, text in _SIZES.items()},
     **{f"conv-{sizes}-k3s1": "ResNet-50 at batch 4, 3x3" for sizes in _CONVOLUTIONS},
 }
 """Names shown by `tilewright workloads`; any other multiples of a tile work too."""

@@ -19,6 +19,7 @@ from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
 from tilewright.targets.amx.naive import naive_kernel
+from tilewright.targets.amx.performance import certain_operations, described
 from tilewright.targets.amx.problems import TileProblem
 from tilewright.targets.amx.shapes import PATTERNS, REGISTERED, parse_shape, workload_of
 from tilewright.targets.amx.support import refusal
@@ -117,20 +118,13 @@ class AmxTarget(NativeTarget):
         """Exact products of int8 have no shortcut through sums; those of bfloat16 may have one."""
         if self._element is not INT8:
             return 0.0, "nothing"
-        return workload.operations / self._peak() / _UNDERESTIMATE * 1e9, "the tile multiplier"
+        operations = certain_operations(workload, self._element)
+        return operations / self._peak() / _UNDERESTIMATE * 1e9, "the tile multiplier"
 
     def _describe(
         self, workload: Workload, latency_s: float
     ) -> tuple[float, Mapping[str, float], str]:
-        peak, vectors = self._peak(), peaks(self._toolchain)
-        rate = workload.operations / latency_s
-        feedback = (
-            f"{2e-12 * rate:.3f} TOPS, {rate / peak:.1%} of the tiles' measured peak of "
-            f"{2e-12 * peak:.2f}; the second-level cache delivers "
-            f"{1e-9 * vectors.l2_read_bytes_per_s:.0f} GB/s, memory "
-            f"{1e-9 * vectors.memory_read_bytes_per_s:.0f} GB/s."
-        )
-        return min(1.0, rate / peak), {}, feedback
+        return described(workload, latency_s, self._peak(), peaks(self._toolchain))
 
 
 def limits(core: Processor) -> dict[str, int]:
