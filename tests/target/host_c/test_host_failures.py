@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -158,3 +159,15 @@ def test_more_workers_than_can_measure_are_not_started(monkeypatch: pytest.Monke
     for name in ("host-c:softmax-16x64", "gemmini:gemm-16x16x16"):
         run.create_executor(open_task(name, {}), Settings(), 64, None).close()
     assert asked == [4, 64]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the names are those of x86-64")
+def test_the_mathematics_of_vectors_may_be_called_and_nothing_of_a_like_name(
+    evaluator: Evaluator,
+) -> None:
+    builder, _, _ = evaluator
+    head = "typedef float v4 __attribute__((vector_size(16)));\nv4 _ZGVbN4v_NAME(v4);\n"
+    body = "*(v4 *)Y[0] = _ZGVbN4v_NAME(*(const v4 *)X[0]);"
+    for name, kind in [("expf", None), ("system", "link_error")]:
+        built = builder.build(Candidate((head + KERNEL.format(body)).replace("NAME", name)))
+        assert getattr(built, "kind", None) == kind, built
