@@ -4,9 +4,10 @@
     python benchmarks/host_c.py --quick            one run of 30 s a workload: about ten minutes
     python benchmarks/host_c.py --repeat ...       only how far evaluations of one kernel differ
 
-For each workload: `--runs` searches with seeds 1, 2, ..., each winner measured again in three
-sessions of new processes on fresh inputs. A speedup is that last one's: the median over pairs,
-interleaved with the starting kernel. Baselines, all on one thread and pinned to the same core:
+For each workload: `--runs` searches with seeds 1, 2, ..., each of which ends by measuring its
+winner again, in three sessions of new processes on fresh inputs. A speedup is that of these: the
+median over pairs, interleaved with the starting kernel. Baselines, all on one thread and pinned to
+the same core:
 
 naive      the loops as they are written: -O1, no vectors
 compiler   the compiler alone on the same loops: -O3 -march=native (the starting kernel)
@@ -14,10 +15,10 @@ compiler   the compiler alone on the same loops: -O3 -march=native (the starting
 PyTorch    its CPU build (oneDNN), by benchmarks/host_c_library.py; numpy's OpenBLAS for products
 
 Printed for each: how many times as fast the winner is. Then the winner's GFLOP/s and share of the
-core's measured peak, candidates per second while the search works, and the largest difference
-between the medians of five evaluations of one kernel. Each result is kept in `--results` when it
-is there: the same command goes on where it was stopped. Without PyTorch (`pip install torch`, the
-CPU build is enough) its column is empty.
+core's measured peak, candidates per second while the search works, and how far five evaluations of
+the winner differ at most, in their median nanoseconds and in their ratio to the starting kernel.
+Each result is kept in `--results` when it is there: the same command goes on where it was stopped.
+Without PyTorch (`pip install torch`, the CPU build is enough) its column is empty.
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ from tilewright.run import optimize
 from tilewright.search.events import Event, RunStarted, Stopped
 from tilewright.storage.project import open_project
 from tilewright.targets.host_c.shapes import parse_shape
-from tilewright.verification import as_winner, recheck
 
 WORKLOADS = (
     "softmax-256x1024", "softmax-1024x128", "layernorm-256x768", "rmsnorm-256x768",
@@ -102,11 +102,16 @@ def measure(options: argparse.Namespace) -> int:
     if options.repeat:
         for name in options.workloads:
             start = open_task(f"host-c:{name}", {}).task.start
-            print(f"{name}: medians of {REPEATS} evaluations of the starting kernel differ by "
-                  f"{repeatability(name, start):.1%} at most", flush=True)  # fmt: skip
+            latency, ratio = repeatability(name, start)
+            print(f"{name}: {REPEATS} evaluations of the starting kernel differ by {latency:.1%}, "
+                  f"their ratios to itself by {ratio:.1%}, at most", flush=True)  # fmt: skip
         return 0
     print(f"{options.runs} runs of {options.seconds:g} s each; times as fast as each baseline\n")
-    print("| workload | " + " | ".join(COLUMNS) + " | GFLOP/s | of peak | cand/s | repeats |")
+    print(
+        "| workload | "
+        + " | ".join(COLUMNS)
+        + " | GFLOP/s | of peak | cand/s | repeats: ns, ratio |"
+    )
     print("|---" * (len(COLUMNS) + 5) + "|")
     ratios: dict[str, list[float]] = {column: [] for column in COLUMNS}
     for name in options.workloads:
@@ -166,12 +171,12 @@ def row(name: str, runs: int, seconds: float, kept: Kept) -> tuple[Mapping[str, 
     cells[COLUMNS.index("compiler")] += f" ({low:.2f}..{high:.2f})"
     gflops, share, rate = (statistics.median(s[k] for s in searches)
                            for k in ("gflop_per_s", "share", "rate"))  # fmt: skip
-    cells += [f"{gflops:.1f}", f"{share:.1%}", f"{rate:.2f}", f"{differs:.1%}"]
+    cells += [f"{gflops:.1f}", f"{share:.1%}", f"{rate:.2f}", "{:.1%}, {:.1%}".format(*differs)]
     return ratios, f"| {name} | {' | '.join(cells)} |"
 
 
 def search(name: str, seed: int, seconds: float) -> Record:
-    """One search, and its winner measured in fresh sessions."""
+    """One search; its winner as fresh sessions measured it, or the starting kernel."""
     settings = Settings(seed=seed, max_wall_s=seconds, patience=99, iterations=99)
     times: dict[type[Event], float] = {}
 
@@ -182,18 +187,16 @@ def search(name: str, seed: int, seconds: float) -> Record:
         summary = optimize(f"host-c:{name}", settings, project=Path(folder), on_event=hear)
         best = open_project(Path(folder)).history(summary.run_id).best
     assert best is not None
-    source = best.candidate.source
-    again = recheck(f"host-c:{name}", as_winner(settings.recorded()), Candidate(source))
-    if isinstance(again, Failed):
-        raise InputError(f"the winner of {name} was not confirmed: {again.log}")
+    found = best.outcome  # of the winner: that of the three fresh sessions
+    assert isinstance(found, Measured)
     return {
-        "source": source,
-        "speedup": 100 / again.details["percent_of_baseline"],
-        "low": 100 / again.details["percent_of_baseline_high"],
-        "high": 100 / again.details["percent_of_baseline_low"],
-        "latency_ns": again.latency,
-        "gflop_per_s": again.details["gflop_per_s"],
-        "share": again.utilization,
+        "source": best.candidate.source,
+        "speedup": 100 / found.details["percent_of_baseline"],
+        "low": 100 / found.details["percent_of_baseline_high"],
+        "high": 100 / found.details["percent_of_baseline_low"],
+        "latency_ns": found.latency,
+        "gflop_per_s": found.details["gflop_per_s"],
+        "share": found.utilization,
         "rate": summary.evaluations / (times[Stopped] - times[RunStarted]),
     }
 
@@ -225,12 +228,14 @@ def libraries(name: str) -> dict[str, float]:
     return cast("dict[str, float]", json.loads(finished.stdout))
 
 
-def repeatability(name: str, source: str) -> float:
-    """Largest difference between medians of repeated evaluations of one kernel."""
+def repeatability(name: str, source: str) -> tuple[float, float]:
+    """Largest differences between repeated evaluations of a kernel: of latency and of speedup."""
     evaluator = open_task(f"host-c:{name}", {"input_seed": 1}).task.evaluator
     found = [evaluate(evaluator, EvaluationRequest(Candidate(source))) for _ in range(REPEATS)]
-    latencies = [f.latency for f in found if isinstance(f, Measured)]
-    return max(latencies) / min(latencies) - 1
+    measured = [f for f in found if isinstance(f, Measured)]
+    latencies = [m.latency for m in measured]
+    shares = [m.details["percent_of_baseline"] for m in measured]
+    return max(latencies) / min(latencies) - 1, max(shares) / min(shares) - 1
 
 
 if __name__ == "__main__":
