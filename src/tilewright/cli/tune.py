@@ -207,6 +207,8 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
                 f"{against.baseline_s * 1e3:.4f} ms; the kernel is {against.ratio:.2f}x as fast "
                 f"(interval {against.low:.2f} to {against.high:.2f})",
             )
+    if missing := result.facts.get("no_library"):
+        table.add_row("library", str(missing))
     if result.measured:
         table.add_row(
             "time",

@@ -96,8 +96,12 @@ def tune_compare(
             runs = read_runs(output)
             write_text(output / "plots.html", render_plots(runs))
             write_json(output / "table.json", {"rows": [asdict(row) for row in table(runs)]})
-    rows = table(read_runs(output))
+    runs = read_runs(output)
+    rows = table(runs)
     show(rows)
+    for workload, sentence in {run["workload"]: run.get("no_library") for run in runs}.items():
+        if sentence:
+            console.print(f"{workload}: {sentence}", markup=False, soft_wrap=True)
     console.print(f"raw data, table.json and plots.html are in {output}/", markup=False)
     if json is not None:
         write_json(json, {"rows": [asdict(row) for row in rows]})

@@ -23,7 +23,7 @@ from tilewright.tuner.tvm.analysis import analyse
 from tilewright.tuner.tvm.builder import Builder, open_builder
 from tilewright.tuner.tvm.loading import tvm_version
 from tilewright.tuner.tvm.programs import Program
-from tilewright.tuner.tvm.references import reference_kind, reference_name
+from tilewright.tuner.tvm.references import missing_library, reference_kind, reference_name
 from tilewright.tuner.tvm.runner import MeasuringRules, Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
@@ -202,7 +202,7 @@ def _confirm(
                 wanted[best.key] = best
                 chosen[arm.name, checkpoint] = best.key
     workload = analyse(group.program.function, group.program.name).workload
-    kind = None if target.is_gpu else reference_kind(workload)
+    kind = reference_kind(workload, target.is_gpu)
     with confirmed(
         module,
         target.target,
@@ -230,6 +230,7 @@ def _confirm(
         "reference": None
         if kind is None or again.reference is None
         else {"name": reference_name(kind), "samples": again.reference},
+        "no_library": missing_library(workload, target.is_gpu),
     }
     return [
         {

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.core.tuning_records import KnownKernel
 from tilewright.timing import Comparison, Session, TimingPlan, compare
-from tilewright.tuner.tvm.references import reference_kind, reference_name
+from tilewright.tuner.tvm.references import missing_library, reference_kind, reference_name
 from tilewright.tuner.tvm.result import export_database, write_result
 from tilewright.tuner.tvm.runner import Measurement, Runner
 from tilewright.tuner.tvm.setup import Search
@@ -78,7 +78,7 @@ def finish(
         *names[: len(finalists)],
         *(f"best of run {k.run_id}" for k in others if k.workload == search.program.name),
     }
-    kind = None if search.target.is_gpu else reference_kind(search.anatomy.workload)
+    kind = reference_kind(search.anatomy.workload, search.target.is_gpu)
     with confirmed(
         search.module,
         search.target.target,
@@ -165,6 +165,8 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
         )
     if winner.reference is not None:
         found["reference"] = {"name": winner.reference_name, **asdict(winner.reference)}
+    elif missing := missing_library(search.anatomy.workload, search.target.is_gpu):
+        found["no_library"] = missing
     best = f"best of {len(trials)} trials"
     if winner.found_by is not None:
         best = f"found by run {winner.found_by} and faster than the {best} of this one"

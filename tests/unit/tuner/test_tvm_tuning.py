@@ -40,6 +40,7 @@ from tilewright.tuning.runs import tune
 from tilewright.tuning.stored import TuneSettings, identity_of
 
 QUICK = MeasuringRules(repeats=2, sample_s=0.0005, timeout_s=20.0)
+MATMUL = json.dumps({"call": "matmul", "gpu": False})
 RANDOM = TuneSettings(Method("random"), trials=6, rules=QUICK)
 
 
@@ -99,7 +100,7 @@ def test_rounds_go_on_without_the_candidates_that_fail(
     crashing = _c_kernel(tmp_path, "std::abort();")
     libraries = [wrong, library, crashing, tmp_path / "absent.so", library]
     with Runner(task, "cpu", 1, QUICK) as runner:
-        found = runner.interleave(libraries, rounds=3, seed=0, reference='{"call": "matmul"}')
+        found = runner.interleave(libraries, rounds=3, seed=0, reference=MATMUL)
         none = runner.interleave([tmp_path / "absent.so"], rounds=3, seed=0)
     assert {n: len(samples) for n, samples in found.samples.items()} == {1: 3, 4: 3}
     kinds = {n: failure.failure for n, failure in found.failures.items()}

@@ -137,7 +137,7 @@ class Reference:
     def __init__(self, session: Session, kind: str) -> None:
         from tilewright.tuner.tvm.references import reference_call
 
-        self._session = session
+        self._session, self._kind = session, kind
         self._call = reference_call(kind, session.inputs)
 
     @classmethod
@@ -158,25 +158,29 @@ class Reference:
     def time(self, calls: int) -> float:
         """Mean seconds of `calls` calls in a row, after one more as for kernels."""
         if calls > 1:
-            self._again()
-        return _wall_s(self._again, calls)
+            self._again(1)
+        return _wall_s(lambda: self._again(calls)) / calls
 
-    def _again(self) -> None:
-        self._result = self._call()
+    def _again(self, calls: int) -> None:
+        from tilewright.tuner.tvm.references import wait_for_gpu
+
+        for _ in range(calls):
+            self._result = self._call()
+        wait_for_gpu(self._kind)
 
     def verdict(self) -> str | None:
         """What is wrong with the last call's result, or None."""
         shape = self._session.expected.shape
-        result = np.asarray(self._result).reshape(shape)
-        return _difference(result, self._session.expected, self._session.bound)
+        result = self._result
+        on_host = np.asarray(result.cpu() if hasattr(result, "cpu") else result).reshape(shape)
+        return _difference(on_host, self._session.expected, self._session.bound)
 
 
-def _wall_s(call: Callable[[], object], calls: int = 1) -> float:
-    """Mean seconds of `calls` calls in a row, by the clock."""
+def _wall_s(call: Callable[[], object]) -> float:
+    """Seconds of one call, by the clock."""
     started = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return (time.perf_counter() - started) / calls
+    call()
+    return time.perf_counter() - started
 
 
 def _samples(

@@ -1,7 +1,7 @@
 """Libraries that answer the same task, timed beside the tuner's kernels.
 
-numpy's matrix product is OpenBLAS (or what numpy was built with); convolutions with larger kernels
-need torch, which is used where it is installed.
+On a CPU numpy's matrix product, which is OpenBLAS (or what numpy was built with), and torch for
+convolutions with larger kernels; on a GPU cuBLAS and cuDNN through torch, in fp32 without TF32.
 """
 
 from __future__ import annotations
@@ -18,8 +18,48 @@ from tilewright.tuner.workload import TensorWorkload
 Arrays = list[np.ndarray[Any, Any]]
 
 
-def reference_kind(workload: TensorWorkload) -> str | None:
+def reference_kind(workload: TensorWorkload, gpu: bool = False) -> str | None:
     """Which library call computes this workload, as text for `reference_call`; None if none does.
+
+    None also where torch is needed and not installed: `missing_library` says so.
+    """
+    call = _library_call(workload, gpu)
+    if call is None or (_needs_torch(call) and importlib.util.find_spec("torch") is None):
+        return None
+    return json.dumps(call)
+
+
+def missing_library(workload: TensorWorkload, gpu: bool = False) -> str | None:
+    """A sentence where a library would be timed beside this workload if it were installed."""
+    call = _library_call(workload, gpu)
+    if call is None or reference_kind(workload, gpu) is not None:
+        return None
+    library = _NAMES[call["call"], gpu]
+    return f"{library} is not timed beside it, since torch is not installed: pip install torch"
+
+
+def reference_name(kind: str) -> str:
+    """What a reference is called in tables."""
+    call = json.loads(kind)
+    return _NAMES[call["call"], call["gpu"]]
+
+
+_NAMES = {
+    ("matmul", False): "numpy (BLAS)",
+    ("pointwise", False): "numpy (BLAS)",
+    ("conv2d", False): "torch",
+    ("matmul", True): "torch (cuBLAS)",
+    ("pointwise", True): "torch (cuDNN)",
+    ("conv2d", True): "torch (cuDNN)",
+}
+
+
+def _needs_torch(call: dict[str, Any]) -> bool:
+    return bool(call["gpu"]) or call["call"] == "conv2d"
+
+
+def _library_call(workload: TensorWorkload, gpu: bool) -> dict[str, Any] | None:
+    """The call and its settings, installed or not.
 
     Recognised by the reduction's accesses, not by name: a matrix product over the last two loops, a
     pointwise or a general NCHW convolution. Other stages are not looked at: whether the call gives
@@ -29,7 +69,7 @@ def reference_kind(workload: TensorWorkload) -> str | None:
         return None
     first, second = (access.dims for access in workload.inputs)
     if first == (((0, 1),), ((2, 1),)) and second == (((2, 1),), ((1, 1),)):
-        return json.dumps({"call": "matmul"})
+        return {"call": "matmul", "gpu": gpu}
     if workload.spatial != 4 or len(workload.loops) != 7 or len(first) != 4:
         return None
     if second != (((1, 1),), ((4, 1),), ((5, 1),), ((6, 1),)) or len(first[2]) != 2:
@@ -37,34 +77,49 @@ def reference_kind(workload: TensorWorkload) -> str | None:
     if first[:2] != (((0, 1),), ((4, 1),)) or first[2][0][0] != 2 or first[3][0][0] != 3:
         return None
     stride, kernel = first[2][0][1], workload.extents[5]
-    if stride == 1 and kernel == 1 and not workload.padded:
-        return json.dumps({"call": "pointwise"})
-    if importlib.util.find_spec("torch") is None:
-        return None
-    return json.dumps({"call": "torch", "stride": stride, "rows": workload.extents[2]})
-
-
-def reference_name(kind: str) -> str:
-    """What a reference is called in tables."""
-    call = json.loads(kind)["call"]
-    return "torch" if call == "torch" else "numpy (BLAS)"
+    pointwise = stride == 1 and kernel == 1 and not workload.padded
+    return {
+        "call": "pointwise" if pointwise else "conv2d",
+        "gpu": gpu,
+        "stride": stride,
+        "rows": workload.extents[2],
+    }
 
 
 def reference_call(kind: str, arrays: Arrays) -> Callable[[], Any]:
     """A call without arguments that computes the result from `arrays`, the function's buffers."""
     settings, (first, second, *_) = json.loads(kind), arrays
+    if _needs_torch(settings):
+        return _torch_call(settings, first, second)
     if settings["call"] == "matmul":
         out = np.empty((first.shape[0], second.shape[1]), first.dtype)
         return lambda: np.matmul(first, second, out=out)
-    if settings["call"] == "pointwise":
-        channels, size = first.shape[1], first.shape[2] * first.shape[3]
-        image = first.reshape(first.shape[0], channels, size)
-        weights = second.reshape(second.shape[0], channels)
-        result = np.empty((first.shape[0], second.shape[0], size), first.dtype)
-        return lambda: np.matmul(weights, image, out=result)
+    channels, size = first.shape[1], first.shape[2] * first.shape[3]
+    image = first.reshape(first.shape[0], channels, size)
+    weights = second.reshape(second.shape[0], channels)
+    result = np.empty((first.shape[0], second.shape[0], size), first.dtype)
+    return lambda: np.matmul(weights, image, out=result)
+
+
+def _torch_call(settings: dict[str, Any], first: Any, second: Any) -> Callable[[], Any]:
     import torch
 
-    image, weights = torch.from_numpy(first), torch.from_numpy(second)
+    a, b = torch.from_numpy(first), torch.from_numpy(second)
+    if settings["gpu"]:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        a, b = a.cuda(), b.cuda()
+    if settings["call"] == "matmul":
+        return lambda: torch.matmul(a, b)
     stride, height, kernel = settings["stride"], first.shape[2], second.shape[2]
     padding = ((settings["rows"] - 1) * stride + kernel - height + 1) // 2
-    return lambda: torch.nn.functional.conv2d(image, weights, stride=stride, padding=padding)
+    return lambda: torch.nn.functional.conv2d(a, b, stride=stride, padding=padding)
+
+
+def wait_for_gpu(kind: str) -> None:
+    """Return when what a call started is done; at once for a call on a CPU."""
+    if json.loads(kind)["gpu"]:
+        import torch
+
+        torch.cuda.synchronize()
