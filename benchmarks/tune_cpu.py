@@ -68,7 +68,10 @@ def bars(runs: Sequence[Run]) -> list[str]:
     seeds = {
         name: sum(run["workload"] == name for run in runs if run["arm"] == "af-ds") for name in each
     }
-    text = ", ".join(f"{name} {value:.3f} ({seeds[name]} seeds)" for name, value in each.items())
+    text = ", ".join(
+        f"{name} {value:.3f} ({seeds[name]} seed{'s' * (seeds[name] > 1)})"
+        for name, value in each.items()
+    )
     speedup = "not known yet" if row.speedup is None else f"{row.speedup:.3f}"
     lines = [
         f"af-ds after {row.trials} trials over default after {many}: {speedup} (bar 0.98; {text})",
@@ -137,6 +140,8 @@ def main() -> None:
             print("stopped; the same command goes on from here")
     runs = read_runs(arguments.folder)
     rows = []
+    if not runs:
+        print(f"no workload is finished in {arguments.folder} yet")
     for threads in sorted({run["threads"] for run in runs}):
         of_threads = [run for run in runs if run["threads"] == threads]
         print(f"{threads} thread(s)")
