@@ -101,3 +101,16 @@ def test_feedback_says_which_bound_binds() -> None:
     assert numbers["bytes_per_operation"] == pytest.approx(6 * 1024**2 / 2 / 1024**3)
     thin = workload_of(parse_shape("gemm-12544x256x64-packed", INT8), INT8)
     assert "binds is moving" in described(thin, 1e-3, 3.4e12, around)[2]
+
+
+def test_small_bfloat16_numbers_are_normal_and_of_both_signs() -> None:
+    shape = parse_shape("gemm-32x32x64", BF16)
+    drawn = TileProblem(shape, BF16).draw(
+        shape.arguments(BF16)[0], "small", np.random.default_rng(1)
+    )
+    values = bf16_values(drawn)
+    assert drawn.dtype == np.uint16
+    assert (abs(values) >= 0.5).all()
+    assert (abs(values) < 2).all()
+    assert 0.4 < (values < 0).mean() < 0.6
+    assert len(np.unique(values)) > 400
