@@ -50,7 +50,7 @@ BESIDE = {
         beside("f(3);", "void g(int n);\nvoid f(int n) { g(n); }\nvoid g(int n) { f(n); }\n"),
         "calls itself",
     ),
-    "variable length": (beside("int n = 4; char v[n]; v[0] = 1;"), "other than an integer"),
+    "variable length": (beside("int n = 4; char v[n]; v[0] = 1;"), "variable length"),
     "goto": (beside("int n = 0;\nagain: fence(); if (n++ < 3) goto again;"), "goto"),
     "assembly": (beside('__asm__ volatile("nop");'), "asm"),
     "function pointer": (beside("void (*f)(void) = 0; if (f) f();"), "other than an integer"),

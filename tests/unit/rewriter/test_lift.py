@@ -164,7 +164,7 @@ def test_loops_that_only_look_alike_stay_text(machine: Machine, body: str) -> No
         ("if (A[0][0]) mvin(&A[0][0], SPAD(0), 16, 16);", "memory"),
         ("mvin((int32_t *)A + 3, SPAD(0), 16, 16);", "pointer"),
         ("mvin(&A[0][0], SPAD(0));", "operands"),
-        ("int n = 3; int v[n]; v[0] = 1;", "integer"),
+        ("int n = 3; int v[n]; v[0] = 1;", "variable length"),
     ],
 )
 def test_odd_code_stays_text_with_a_reason(machine: Machine, body: str, reason: str) -> None:

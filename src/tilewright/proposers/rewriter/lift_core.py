@@ -34,7 +34,7 @@ def assignment(node: Node, reader: Reader) -> Assign:
 def local_array(name: str, sizes: list[Node | None], kind: str, reader: Reader) -> Array:
     """A local array that begins without values; `NotModelled` if a size is not a constant."""
     if any(s is not None and any(True for _ in identifiers(s)) for s in sizes):
-        raise NotModelled("declaration of something other than an integer")  # may vary in length
+        raise NotModelled(f"array {name} of variable length")
     extents = [reader.integer(s) if s is not None else None for s in sizes]
     known = [e.const if e is not None and e.is_const else None for e in extents]
     if not known or any(k is None or k < 1 for k in known):

@@ -69,6 +69,9 @@ def _with_last(loop: Loop, behind: Body, env: Env, moves: Set[Command]) -> tuple
     """The loop with one more iteration, and what of the statements behind it that one is."""
     if has_opaque(loop.body) or not (loop.lower.is_const and loop.upper.is_const):
         return None
+    repeated = {c.name for c in commands(loop.body) if c not in moves}
+    if not repeated <= {c.name for c in commands(behind)}:
+        return None
     count = len(range(loop.lower.const, loop.upper.const, loop.step))
     last = Expr(loop.lower.const + count * loop.step)
     upper, at = last + loop.step, 0
