@@ -418,8 +418,7 @@ class _Session:
         if getattr(proposer, "waits", False):
             make_batches = StreamedBatches
         elif getattr(proposer, "parallel", False):
-            most = max(1, min(workers, settings.beam))
-            make_batches = partial(ApartBatches, processes=most)
+            make_batches = partial(ApartBatches, processes=min(workers, settings.beam))
         batches = make_batches(
             opened.task.workload,
             opened.target.brief(),
