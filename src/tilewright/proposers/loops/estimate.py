@@ -90,11 +90,16 @@ def _waiting(kernel: Kernel, limits: Mapping[str, int], level: str) -> float:
     usable = _USABLE * limits.get(f"{level}_bytes", 0)
     per_row = limits.get(f"{level}_miss_cycles", 0)
     cycles = 0.0
+    touched: dict[int, int] = {}
     for access in accesses:
         depth = 0
-        while depth < len(access.path) and usable < rows * row_bytes * sum(
-            other.blocks(depth) for other in _beside(accesses, access, depth)
-        ):
+        while depth < len(access.path):
+            loop = id(access.path[depth])
+            if loop not in touched:
+                beside = _beside(accesses, access, depth)
+                touched[loop] = rows * row_bytes * sum(other.blocks(depth) for other in beside)
+            if touched[loop] <= usable:
+                break
             depth += 1
         # What one iteration of a loop around needs again in the next has stayed there.
         while depth and access.path[depth - 1].variable not in access.used:

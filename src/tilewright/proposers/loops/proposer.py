@@ -20,10 +20,10 @@ from tilewright.core.records import (
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
-from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.ir import Kernel, loops, statements
 from tilewright.proposers.loops.parse import UnsupportedError
 from tilewright.proposers.loops.reading import lanes_of, read_kernel
-from tilewright.proposers.loops.steps import TECHNIQUES, Step, steps_of
+from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
 from tilewright.proposers.normal_form import normal_form
 
 _FOLLOW_UPS: Mapping[str, float] = {
@@ -40,6 +40,10 @@ LONGEST = 5
 """Steps of the longest drawn plan; every call also makes one that vectorises all it can."""
 MOST_LOOPS = 64
 """A kernel of more loops is not rewritten further: its code has left the first-level cache."""
+
+
+MOST_STATEMENTS = 96
+"""A kernel on registers of more statements is not rewritten further: compilers unroll, too."""
 
 
 class LoopProposer:
@@ -155,6 +159,7 @@ class _Drawing:
         self._target = target
         self._lanes = lanes_of(target)
         offered = {option.technique for option in target.menu}
+        self._estimates = any("cycles" in c.attributes for c in target.commands)
         self._follow_ups = {t: w for t, w in _FOLLOW_UPS.items() if t in offered}
 
     def first(
@@ -199,6 +204,8 @@ class _Drawing:
         """
         beam: list[_Way] = [(cost, [], kernel)]
         shorter: list[_Way] = []
+        if sum(1 for _ in statements(kernel.body)) > MOST_STATEMENTS // 2:
+            return []  # it was unrolled, which comes last
         for _ in range(LONGEST):
             found: dict[Kernel, _Way] = {}
             for _, steps, before in beam:
@@ -221,8 +228,20 @@ class _Drawing:
     ) -> tuple[Step, Kernel] | None:
         if len(loops(kernel)) > MOST_LOOPS:
             return None
-        found = list(steps_of(kernel, technique, self._lanes))
-        return rng.choice(found) if found else None
+        if not self._estimates:
+            found = list(steps_of(kernel, technique, self._lanes))
+            return rng.choice(found) if found else None
+        # Many kernels are drawn for each that is kept: only what is drawn is carried out.
+        steps = possible(kernel, technique, self._lanes)
+        rng.shuffle(steps)
+        for step in steps:
+            try:
+                after = step.apply(kernel)
+            except NotApplicableError:
+                continue
+            if sum(1 for _ in statements(after.body)) <= MOST_STATEMENTS:
+                return step, after
+        return None
 
 
 _Way = tuple[float, list[tuple[Step, Kernel]], Kernel]

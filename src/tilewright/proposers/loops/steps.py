@@ -86,11 +86,14 @@ class Step:
 
 def steps_of(kernel: Kernel, technique: str, lanes: int) -> Iterator[tuple[Step, Kernel]]:
     """Every place where a technique applies, with the kernel after it."""
+    for step in possible(kernel, technique, lanes):
+        try:
+            yield step, step.apply(kernel)
+        except NotApplicableError:
+            continue
+
+
+def possible(kernel: Kernel, technique: str, lanes: int) -> list[Step]:
+    """All steps of a technique, whether they apply or not."""
     factors = _FACTORS.get(technique, (lanes,))
-    for number in range(len(loops(kernel))):
-        for factor in factors:
-            step = Step(technique, number, factor)
-            try:
-                yield step, step.apply(kernel)
-            except NotApplicableError:
-                continue
+    return [Step(technique, n, f) for n in range(len(loops(kernel))) for f in factors]
