@@ -281,6 +281,8 @@ class Measured:
     what contained whatever was built or run natively, empty where the target names none.
     `warnings` are sentences on what may make the result differ on hardware. `noise` is half the
     interquartile range of a measured latency's samples over their median, 0 where it repeats.
+    `samples` are the raw measurements in `unit` behind a measured latency, by series, in the order
+    taken; empty where nothing was measured.
     """
 
     latency: float
@@ -296,6 +298,7 @@ class Measured:
     sandbox: str = ""
     warnings: tuple[str, ...] = ()
     noise: float = 0.0
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ class NativeRunner:
             feedback="\n".join(line for line in (feedback, timed.counted) if line),
             warnings=timed.warnings,
             noise=timed.noise,
+            samples=timed.samples,
         )
 
 

@@ -64,7 +64,8 @@ CONFIRMING = Effort(40, 1.0)
 class Timed:
     """A kernel's median seconds, their relative spread, further numbers, and what is doubtful.
 
-    `counted` says in words what hardware counters showed, or why they could not be read.
+    `counted` says in words what hardware counters showed, or why they could not be read. `samples`
+    are the raw nanoseconds of each session and variant; sample i of both variants is pair i.
     """
 
     latency_s: float
@@ -72,6 +73,7 @@ class Timed:
     details: Mapping[str, float]
     warnings: tuple[str, ...]
     counted: str
+    samples: Mapping[str, tuple[float, ...]]
 
 
 class CallFailedError(Exception):
@@ -171,7 +173,7 @@ def _timed(
         if comparison.decision != "unsteady":
             break
     counts, words = counted(candidate)
-    return _outcome(comparison, plan.pairs, counts, words)
+    return _outcome(comparison, [measured], counts, words)
 
 
 OpenKernels = Callable[[int], AbstractContextManager[tuple[TimedKernel, TimedKernel]]]
@@ -211,8 +213,7 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
             f"{', '.join(f'{ratio:.3f}' for ratio in ratios)}."
         )
         return Failed("measure", "unconfirmed", log)
-    pairs = sum(len(session.candidate_s) for session in confirmation.sessions)
-    return _outcome(pooled, pairs, numbers, words)
+    return _outcome(pooled, confirmation.sessions, numbers, words)
 
 
 def _probe(candidate: TimedKernel) -> list[float]:
@@ -237,18 +238,33 @@ def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan, seed
 
 
 def _outcome(
-    comparison: Comparison, pairs: int, numbers: Mapping[str, float], counted: str
+    comparison: Comparison, sessions: Sequence[Session], numbers: Mapping[str, float], counted: str
 ) -> Timed:
     details = {
         "baseline_ns": comparison.baseline_s * 1e9,
         "percent_of_baseline": 100 / comparison.ratio,
         "percent_of_baseline_low": 100 / comparison.high,
         "percent_of_baseline_high": 100 / comparison.low,
-        "timed_pairs": float(pairs),
+        "timed_pairs": float(sum(len(session.candidate_s) for session in sessions)),
         **numbers,
     }
-    warnings = _warnings(comparison)
-    return Timed(comparison.candidate_s, comparison.spread, details, warnings, counted)
+    return Timed(
+        comparison.candidate_s,
+        comparison.spread,
+        details,
+        _warnings(comparison),
+        counted,
+        _samples(sessions),
+    )
+
+
+def _samples(sessions: Sequence[Session]) -> dict[str, tuple[float, ...]]:
+    """Raw nanoseconds by session and variant."""
+    series: dict[str, tuple[float, ...]] = {}
+    for number, session in enumerate(sessions, 1):
+        series[f"session {number} baseline"] = tuple(s * 1e9 for s in session.baseline_s)
+        series[f"session {number} candidate"] = tuple(s * 1e9 for s in session.candidate_s)
+    return series
 
 
 def counted(candidate: TimedKernel) -> tuple[dict[str, float], str]:

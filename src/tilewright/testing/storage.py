@@ -39,6 +39,7 @@ MEASURED = Measured(
     details={"instructions": 5.0},
     versions={"compiler": "gcc 12"},
     artifact_digest="ab" * 32,
+    samples={"session 1 candidate": (1.5, 2.25)},
 )
 FAILED = Failed("check", "wrong_result", "C[0][1] is 3, expected 4\nhint: …", line=7)
 BOUND = Failed("measure", "slower_than_limit", "stopped", bound=100.0)

@@ -58,6 +58,10 @@ def test_a_faster_kernel_is_confirmed_by_samples_of_all_sessions() -> None:
     assert timed.details["percent_of_baseline"] == pytest.approx(50, rel=0.01)
     assert timed.latency_s == pytest.approx(0.05, rel=0.01)
     assert timed.warnings == ()
+    assert {name: len(series) for name, series in timed.samples.items()} == {
+        f"session {n} {variant}": 10 for n in (1, 2, 3) for variant in ("baseline", "candidate")
+    }
+    assert timed.samples["session 2 candidate"][0] == pytest.approx(0.05e9, rel=0.01)
     assert timed.details["cycles_per_call"] == 3
     assert "3 cycles" in timed.counted
 
