@@ -8,18 +8,20 @@ their plans, whoever is done first: the same batch as from a single process.
 from __future__ import annotations
 
 import contextlib
+import pickle
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from queue import Empty, SimpleQueue
-from threading import Thread
+from queue import SimpleQueue
+from signal import SIGKILL
+from threading import Lock, Thread
 from types import TracebackType
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias
 
 from tilewright.core.config import Settings
-from tilewright.core.errors import InternalError, TilewrightError
+from tilewright.core.errors import InputError, InternalError, TilewrightError
 from tilewright.core.records import (
     Candidate,
     EvaluationRequest,
@@ -32,14 +34,10 @@ from tilewright.core.records import (
 from tilewright.core.roles import Proposer, SearchStrategy
 from tilewright.search.events import Event, Implemented, OnEvent
 from tilewright.search.family import Children, Family, Forms, Opening
-from tilewright.search.proposing import Batches, Parts
+from tilewright.search.proposing import Batches, Parts, T, awaited
 
 _COMMAND = (sys.executable, "-P", "-m", "tilewright.search.family_process")
 
-CHECK_EVERY_S = 0.5
-"""How long the wall-time budget may be overdrawn while nothing happens."""
-
-T = TypeVar("T")
 Answer: TypeAlias = Event | Children | TilewrightError | None
 """What is heard of a parent; None is its end."""
 
@@ -60,13 +58,24 @@ class ApartBatches(Batches):
         processes: int = 2,
     ) -> None:
         super().__init__(workload, target, proposer, strategy, settings, on_event, schedule)
-        self._opening = Opening(workload, target, proposer, settings, schedule)
+        opening = Opening(workload, target, proposer, settings, schedule)
+        try:
+            self._opening = pickle.dumps(opening)
+        except Exception as error:  # whatever the proposer's own attributes raise
+            raise InputError(
+                f"proposer {proposer.name!r} says that it is parallel but cannot be pickled "
+                f"({error}): make what it holds picklable, or `parallel` false."
+            ) from error
         self._processes: list[_Process] = []
         self._wanted = processes
         self._home: dict[str, int] = {}  # parent -> number of the process that knows it
 
     def __enter__(self) -> Self:
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
         return self
 
     def __exit__(
@@ -155,6 +164,11 @@ class ApartBatches(Batches):
         return homes
 
     def _start(self) -> None:
+        """Have all processes there are to be; those that ended while idle are replaced."""
+        for number, process in enumerate(self._processes):
+            if process.has_ended():
+                self._processes[number] = _Process(self._opening)
+                process.kill()
         while len(self._processes) < self._wanted:
             self._processes.append(_Process(self._opening))
 
@@ -166,28 +180,35 @@ class ApartBatches(Batches):
 class _Process:
     """One process that proposes, and a thread that takes what it says off its hands."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: bytes) -> None:
         own, other = socket.socketpair()
-        with other:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "tilewright.search.family_process",
-                    str(other.fileno()),
-                ],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(other.fileno(),),
-                start_new_session=True,  # Ctrl-C is the search's to handle
-            )
-        self._connection = Connection(own.detach())
+        with own, other:
+            try:
+                self._process = subprocess.Popen(
+                    [*_COMMAND, str(other.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(other.fileno(),),
+                    start_new_session=True,  # Ctrl-C is the search's to handle
+                )
+            except OSError as error:
+                raise InternalError(
+                    f"a process that proposes candidates cannot be started ({error.strerror}): "
+                    "free memory or processes, or use fewer workers."
+                ) from error
+            self._connection = Connection(own.detach())
         self._known: tuple[Trial, ...] = ()
+        self._lock = Lock()
+        self._ended: InternalError | None = None
         self._answers: dict[int, SimpleQueue[Answer]] = {}
         self._forms: SimpleQueue[Forms | TilewrightError] = SimpleQueue()
-        self._connection.send(opening)
+        with contextlib.suppress(OSError):
+            self._connection.send_bytes(opening)
         self._reader = Thread(target=self._read, name="propose", daemon=True)
         self._reader.start()
+
+    def has_ended(self) -> bool:
+        """Whether it does nothing any more."""
+        return self._ended is not None
 
     def give(
         self,
@@ -203,8 +224,11 @@ class _Process:
         trials = tuple(history)
         known = len(self._known) if trials[: len(self._known)] == self._known else 0
         family = Family(iteration, rank, trials.index(parent), known, trials[known:], unformed)
-        self._known, self._forms, self._answers[rank] = trials, forms, answers
-        # One that has ended is noticed where its answers are waited for.
+        with self._lock:
+            self._known, self._forms, self._answers[rank] = trials, forms, answers
+            if self._ended is not None:
+                self._tell_the_end(self._ended)
+        # One that ends now is noticed where its answers are waited for.
         with contextlib.suppress(OSError):
             self._connection.send(family)
 
@@ -225,21 +249,30 @@ class _Process:
                     self._answers[rank].put(message)
         except (EOFError, OSError):
             pass
+        except Exception:  # a plug-in's record that can be sent but not received
+            self._process.kill()
+            raise
         finally:
-            ended = InternalError("a process that proposes candidates has ended: run this again.")
-            self._forms.put(ended)
-            for answers in self._answers.values():
-                answers.put(ended)
+            status = self._process.wait()
+            how = f"was killed by signal {-status}" if status < 0 else "has ended"
+            lack = ", which the system does when memory runs out" if status == -SIGKILL else ""
+            ended = InternalError(
+                f"a process that proposes candidates {how}{lack}: run this again, "
+                "with fewer workers where memory is short."
+            )
+            with self._lock:
+                self._ended = ended
+                self._tell_the_end(ended)
+
+    def _tell_the_end(self, ended: InternalError) -> None:
+        self._forms.put(ended)
+        for answers in self._answers.values():
+            answers.put(ended)
 
 
 def _next(queue: SimpleQueue[T | TilewrightError], checkpoint: Callable[[], None]) -> T:
     """What comes next; an error is raised, and the checkpoint may end the waiting for it."""
-    while True:
-        checkpoint()
-        try:
-            message = queue.get(timeout=CHECK_EVERY_S)
-        except Empty:
-            continue
-        if isinstance(message, TilewrightError):
-            raise message
-        return message
+    message = awaited(queue, checkpoint)
+    if isinstance(message, TilewrightError):
+        raise message
+    return message

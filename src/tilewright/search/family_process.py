@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from tilewright.core.errors import InputError, TilewrightError, UnknownNameError
+from tilewright.core.errors import TilewrightError
 from tilewright.core.records import History
 from tilewright.search.events import Planned
 from tilewright.search.family import Children, Family, Forms, Message, Opening
@@ -50,10 +50,16 @@ def main(arguments: list[str]) -> None:
                 _propose(steps, family, history, tell)
                 tell(None)
             except TilewrightError as error:
-                # An error whose constructor takes more than a message cannot be sent.
-                tell(InputError(str(error)) if isinstance(error, UnknownNameError) else error)
+                tell(_sendable(error))
     except (EOFError, ConnectionError):
         return
+
+
+def _sendable(error: TilewrightError) -> TilewrightError:
+    """The error, or the nearest kind of it: one whose constructor is its own cannot be pickled."""
+    kinds = [k for k in type(error).__mro__ if issubclass(k, TilewrightError)]
+    own = max((n for n, kind in enumerate(kinds, 1) if "__init__" in vars(kind)), default=0)
+    return kinds[own](str(error)) if own else error
 
 
 def _propose(

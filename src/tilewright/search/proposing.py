@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from typing import TypeAlias, TypeVar
 
 from tilewright.core.config import Settings
@@ -32,6 +33,9 @@ from tilewright.search.events import Implemented, OnEvent, Planned, ProposalFail
 Proposal = TypeVar("Proposal", Plan, Candidate)
 T = TypeVar("T")
 Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
+
+CHECK_EVERY_S = 0.5
+"""How long the wall-time budget may be overdrawn while nothing happens."""
 
 
 class Steps:
@@ -248,3 +252,13 @@ def dropped(menu: Sequence[MenuOption], dropout: float, seed: int) -> tuple[Menu
     rng = random.Random(seed)
     kept = tuple(option for option in menu if rng.random() >= dropout)
     return kept or tuple(rng.sample(tuple(menu), min(1, len(menu))))
+
+
+def awaited(queue: SimpleQueue[T], checkpoint: Callable[[], None]) -> T:
+    """What comes next; the checkpoint may end the waiting for it."""
+    while True:
+        checkpoint()
+        try:
+            return queue.get(timeout=CHECK_EVERY_S)
+        except Empty:
+            continue

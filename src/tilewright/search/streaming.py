@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TypeAlias
 
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
 from tilewright.core.roles import StreamingPlanner
 from tilewright.search.events import Implemented, Planned
-from tilewright.search.proposing import Batches, Parts, T
+from tilewright.search.proposing import CHECK_EVERY_S, Batches, Parts, T, awaited
 
 THREADS = 64
 """They only wait; how many calls run at a time is up to the proposer."""
-
-CHECK_EVERY_S = 0.5
-"""How long the wall-time budget may be overdrawn while nothing happens."""
 
 Begun: TypeAlias = "SimpleQueue[Future[list[Candidate]] | None]"
 """Implementations of one parent in the order of its plans; None ends them."""
@@ -60,7 +57,7 @@ class StreamedBatches(Batches):
                 if part and begun.empty():
                     yield part
                     part = []
-                implementation = self._next(begun)
+                implementation = awaited(begun, self._checkpoint)
                 if implementation is None:
                     break
                 if part and not implementation.done():
@@ -128,15 +125,6 @@ class StreamedBatches(Batches):
             brief.iteration, parent.candidate.id, lambda: list(islice(plans, 1))
         ):
             yield following[0]
-
-    def _next(self, begun: Begun) -> Future[list[Candidate]] | None:
-        """The next of a family's implementations; the checkpoint may end the waiting for it."""
-        while True:
-            self._checkpoint()
-            try:
-                return begun.get(timeout=CHECK_EVERY_S)
-            except Empty:
-                continue
 
     def _awaited(self, future: Future[T]) -> T:
         """The future's result; the checkpoint may end the waiting for it."""

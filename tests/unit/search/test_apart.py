@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.config import Settings
-from tilewright.core.errors import InternalError, WorkloadError
+from tilewright.core.errors import InputError, InternalError, WorkloadError
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
 from tilewright.search.apart import ApartBatches
 from tilewright.search.beam import BeamSearch
@@ -37,6 +40,32 @@ class Refusing(ToyProposer):
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
         raise WorkloadError("it cannot be read.")
+
+
+class OddError(WorkloadError):
+    """Takes more than a message."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what} is odd: {why}.")
+
+
+class Odd(ToyProposer):
+    """Finds the user's input unusable in its own words."""
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        raise OddError("the kernel", "it is empty")
+
+
+class Dying(ToyProposer):
+    """Is killed while it plans, as for lack of memory."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
 
 
 class Endless(ToyProposer):
@@ -138,6 +167,14 @@ def test_an_error_that_is_the_users_to_hear_is_raised_here() -> None:
         made_by(batches, toy_history(1, 12))
 
 
+def test_an_error_with_a_constructor_of_its_own_is_raised_here() -> None:
+    with (
+        apart(Odd(), []) as batches,
+        pytest.raises(WorkloadError, match="the kernel is odd: it is empty"),
+    ):
+        made_by(batches, toy_history(1, 12))
+
+
 def test_a_batch_that_is_given_up_leaves_nothing_behind_and_can_be_asked_for_again() -> None:
     history = toy_history(1, 12)
     with apart(Endless(), []) as batches:
@@ -169,3 +206,58 @@ def test_a_process_that_ends_is_an_error_not_a_wait(monkeypatch: pytest.MonkeyPa
         pytest.raises(InternalError, match="process that proposes"),
     ):
         made_by(batches, toy_history(1, 12))
+
+
+def test_a_process_that_is_killed_is_an_error_with_its_cause() -> None:
+    with (
+        apart(Dying(), []) as batches,
+        pytest.raises(InternalError, match=r"killed by signal 9, .* memory runs out"),
+    ):
+        made_by(batches, toy_history(1, 12))
+
+
+def test_a_process_that_is_killed_while_idle_is_replaced() -> None:
+    history, later = toy_history(1, 12), toy_history(1, 30)
+    with apart(ToyProposer(), []) as batches:
+        made_by(batches, history)
+        idle = batches._processes[0]
+        idle._process.kill()
+        idle._reader.join(10.0)
+        assert made_by(batches, later, 4) == made_by(alone(ToyProposer(), []), later, 4)
+        assert batches._processes[0] is not idle
+
+
+def test_what_is_given_to_a_process_that_has_just_ended_is_not_waited_for() -> None:
+    with apart(ToyProposer(), []) as batches:
+        for process in batches._processes:
+            process._process.kill()
+            process._reader.join(10.0)
+            process.has_ended = lambda: False  # type: ignore[method-assign]
+        with pytest.raises(InternalError, match="killed by signal 9"):
+            made_by(batches, toy_history(1, 12))
+
+
+def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
+    proposer = ToyProposer()
+    proposer.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="is parallel but cannot be pickled"):
+        apart(proposer, [])
+
+
+def test_processes_that_cannot_all_be_started_leave_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Limited(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: object, **options: object) -> None:
+            if started:
+                raise BlockingIOError(11, "Resource temporarily unavailable")
+            super().__init__(*args, **options)  # type: ignore[call-overload]
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Limited)
+    with (
+        pytest.raises(InternalError, match=r"cannot be started .Resource temporarily"),
+        apart(ToyProposer(), []),
+    ):
+        pass
+    assert started[0].poll() is not None
