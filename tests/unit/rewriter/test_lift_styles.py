@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from logged_commands import HEAD, issued
 
+from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
 from tilewright.proposers.rewriter.lift import lift
@@ -63,6 +64,44 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
     printed = issued(emit(kernel), tmp_path)
     assert printed == issued(source, tmp_path)
     assert printed
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int at[2] = {0, 512}; for (int i = 0; i < 3; i++) { at[0]++;"
+        " mvin(A[i], SPAD(at[0]), 16, 1); }",
+        "int at[2] = {0, 512}; for (int i = 0; i < 20; i++) { at[1] = at[1] + 2;"
+        " mvin(A[i], SPAD(at[1]), 16, 1); } mvin(A[0], SPAD(at[1]), 16, 1);",
+        "int s = 0; for (int i = 0; i < 9; i++) { mvin(A[0], SPAD(s), 16, 1); s += 3;"
+        " if (s == 4) s = 0; }",
+        "int s = 0; for (int i = 0; i < 9; i++) { mvin(A[0], SPAD(s), 16, 1); s += 3;"
+        " if (s >= 4) s = 0; }",
+        "int s = 1; for (int i = 0; i < 9; i++) { mvin(A[0], SPAD(s), 16, 1); s += 2;"
+        " if (s == 8) s = 0; }",
+        "int s = 32; for (int i = 0; i < 90; i++) { mvin(A[0], SPAD(s), 16, 1); s += 16;"
+        " if (s == 64) s = 0; }",
+        "for (int i = -5; i < 16; i++) { mvin(A[0], SPAD(99 + (i & 3)), 16, 1);"
+        " mvin(A[0], SPAD(99 + (i >> 1)), 16, 1); mvin(A[0], SPAD(99 + (i & ~3)), 16, 1);"
+        " mvin(A[0], SPAD(99 + i / 2), 16, 1); if (i % 3 < 0) fence(); }",
+        "int x = -7; mvin(A[0], SPAD(99 + x / 2), 16, 1); mvin(A[0], SPAD(99 + x % 4), 16, 1);",
+    ],
+)
+def test_what_only_looks_countable_keeps_its_meaning(
+    machine: Machine, tmp_path: Path, body: str
+) -> None:
+    source = HEAD + body + "\n}\n"
+    for kernel in (lift(source, machine), simplify(lift(source, machine))):
+        assert issued(emit(kernel), tmp_path) == issued(source, tmp_path)
+
+
+def test_rows_that_wrap_around_in_steps_are_still_modelled(machine: Machine) -> None:
+    body = (
+        "int s = 32; for (int i = 0; i < 90; i++) { mvin(A[0], SPAD(s), 16, 1); s += 16;"
+        " if (s == 64) s = 0; }"
+    )
+    assert not any(isinstance(s, Opaque) for s in walk(lift(HEAD + body + "\n}\n", machine).body))
 
 
 @pytest.mark.parametrize("name", ["break first", "break last", "masks", "an order in a table"])

@@ -66,6 +66,9 @@ def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
             return left * right.const
         case "*" if left.is_const:
             return right * left.const
+        case "/" | "%" if left.is_const and left.const < 0 and right.is_const and right.const > 0:
+            whole = -(-left.const // right.const)  # C rounds towards 0
+            return Expr(whole if operator == "/" else left.const - whole * right.const)
         case "/" if right.is_const and right.const > 0:
             return quotient(left, right.const)
         case "%" if right.is_const and right.const > 0:

@@ -150,7 +150,9 @@ def _wrapped(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
     if first != Expr(0) or not size.is_const or size.const < 1:
         return None
     low, high = bounds(second, {})
-    if not (low >= 0 and high <= size.const) and not is_marked(second):
+    # A variable that counts up reaches n only by steps of which n is a multiple.
+    counts = is_marked(second) and (second.const == 0 or size.const % second.const == 0)
+    if not (low >= 0 and high <= size.const) and not counts:
         return None
     return remainder(second, size.const)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 
 from tilewright.proposers.rewriter.expr import (
     Expr,
@@ -249,7 +250,7 @@ def _number(first: Expr, mark: Expr, last: Expr, count: Count) -> Expr | None:
         atom = last.terms[0][0]
         if isinstance(atom, Remainder) and _within(first, atom.by):
             step = _step(mark, atom.of)
-            if step is not None:
+            if step is not None and _begins_whole(first, gcd(step, atom.by)):
                 return remainder(first + count.times(step), atom.by)
     return None
 
@@ -259,6 +260,12 @@ def _within(value: Expr, size: int) -> bool:
     return (low >= 0 and high < size) or any(
         isinstance(a, Var) and a.name.endswith(MARK) for a, _ in value.terms
     )
+
+
+def _begins_whole(value: Expr, step: int) -> bool:
+    """Whether a value is a multiple: `== n ? 0` is a remainder of n only where steps reach n."""
+    begun = remainder(value, step)
+    return begun == Expr(0) or any(name.endswith(MARK) for name in begun.names())
 
 
 def _swapped(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value | None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.ir import Body, Condition, Loop, Opaque, walk
+from tilewright.proposers.rewriter.expr import Expr, Quotient, Remainder, bounds
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Condition,
+    Loop,
+    Opaque,
+    map_expressions,
+    walk,
+)
 from tilewright.proposers.rewriter.lift_branches import Branches
 from tilewright.proposers.rewriter.lift_choice import decided
 from tilewright.proposers.rewriter.lift_forms import Form, form_of, never_again
@@ -141,7 +149,10 @@ class Loops(Branches):
             inner.state.pop(inner.slots[text_of(part.named_children[0])], None)
         if not stmts:
             return ()
-        return (Loop(count.variable, count.lower, count.upper, count.step, stmts),)
+        loop = Loop(count.variable, count.lower, count.upper, count.step, stmts)
+        if count.lower.is_const and count.lower.const < 0 and _divides_negatives(loop):
+            raise NotModelled("division of a number that may be negative")
+        return (loop,)
 
     def _loop_variables(self, first: Node | None, scope: Scope) -> set[str]:
         """Declares or sets what the head of a `for` does; the names it declares."""
@@ -224,6 +235,28 @@ class Loops(Branches):
 
 def _has_text(stmts: Body) -> bool:
     return any(isinstance(s, Opaque) for s in walk(stmts))
+
+
+def _divides_negatives(loop: Loop) -> bool:
+    """Whether a quotient or remainder by a loop's variable may be one of a negative number.
+
+    C rounds those towards 0, shifts and masks round them down; here all of them round down.
+    """
+    env = {loop.var: (float(loop.lower.const), math.inf)}
+    found: list[Expr] = []
+
+    def noted(expr: Expr) -> Expr:
+        found.append(expr)
+        return expr
+
+    map_expressions(loop.body, noted)
+    return any(
+        isinstance(atom, Quotient | Remainder)
+        and loop.var in atom.of.names()
+        and bounds(atom.of, env)[0] < 0
+        for expr in found
+        for atom in expr.atoms()
+    )
 
 
 def _runs_once(count: Count) -> bool:

@@ -73,6 +73,9 @@ class Variables(Lifting):
             self._declare_array(name, sizes, kind, scope)
             return
         scope_value = self._initial(target, given, sizes, kind, scope)
+        if isinstance(scope_value, Table) and name in self.pinned and not _is_constant(item):
+            scope.declare(name, None)  # text may change its entries
+            raise NotModelled(f"array {name} that other code may change")
         scope.declare(name, scope_value)
         self._remember(name, scope_value)
 
@@ -216,6 +219,13 @@ class Variables(Lifting):
 
     def _plus(self, scope: Scope, value: Value, amount: Expr) -> Value:
         return self._reader(scope).combined("+", value, amount)
+
+
+def _is_constant(item: Node) -> bool:
+    """Whether a declared array holds constants; a qualifier before `*` is not the array's own."""
+    kinds = item.parent.children if item.parent is not None else []
+    constant = any(c.type == "type_qualifier" and text_of(c) == "const" for c in kinds)
+    return constant and "*" not in text_of(item.child_by_field_name("declarator") or item)
 
 
 def only_entries(item: Node, name: str, scope: Scope) -> bool:
