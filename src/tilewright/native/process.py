@@ -28,6 +28,7 @@ _COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _NOWHERE = -1
 _START_S = 20.0
+_LOOKS, _LOOK_AGAIN_S = 10, 0.0005
 _TOO_MANY_THREADS = 1000  # threads.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
 _ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
@@ -120,6 +121,14 @@ class KernelProcess:
         """Its CPU seconds so far, as the operating system counts them."""
         return time.clock_gettime_ns(self._clock) * 1e-9
 
+    def is_asleep(self) -> bool:
+        """Whether all its threads wait, or will within milliseconds."""
+        for _ in range(_LOOKS):
+            if threads_wait(self.pid):
+                return True
+            time.sleep(_LOOK_AGAIN_S)
+        return False
+
     def call(self, stage: Stage, timeout_s: float) -> Failed | None:
         """Call the kernel once on the arrays as they are placed; None once it has returned."""
         nonce = secrets.randbits(64)
@@ -197,6 +206,15 @@ class KernelProcess:
             "OMP_WAIT_POLICY": "passive",
             "MALLOC_ARENA_MAX": "1",  # further ones would need a system call that is refused
         }
+
+
+def threads_wait(pid: int) -> bool:
+    """Whether no thread of a process runs or is about to; so too where there is no process."""
+    try:
+        tasks = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:  # no thread ends alone: the process is gone
+        return True
+    return all(task.rpartition(")")[2].split()[0] != "R" for task in tasks)
 
 
 def _beside(offset: int, size: int) -> str:

@@ -6,7 +6,9 @@ the return, or done before a call on values that already lie there, is counted t
 other processes of the machine is not.
 
 Of several threads the CPU time says what all took together, not how long it took: there a call is
-its wall time, and all CPU time that the process used since the call before.
+its wall time, and all CPU time that the process used since the call before. The system adds what a
+thread runs on another core only when that waits, or at a tick: of a process that still runs when
+the next call begins, all threads are taken to have run since the call before.
 """
 
 from __future__ import annotations
@@ -113,18 +115,18 @@ class TimedKernel:
         self._process = process
         self._values = values
         self._timeout_s = timeout_s
-        self._clock_s = process.cpu_s()
+        self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
 
     def call(self, *, check: bool) -> float:
         """Seconds of one call. Raises `CallFailedError`."""
         case = self._values.for_call_of(self._process)
         # Written by this core just before the call: warm, as a producer would leave them.
         self._process.arrays.place(case.initial)
-        between_s, started = self._process.cpu_s() - self._clock_s, time.perf_counter()
+        between_s, started = self._late_s(), time.perf_counter()
         failed = self._process.call("measure", self._timeout_s)
         wall_s = time.perf_counter() - started
         if failed is None and self._process.threads > 1:
-            self._clock_s = self._process.cpu_s()
+            self._clock_s, self._returned_s = self._process.cpu_s(), time.perf_counter()
         if failed is None and check:
             failed = compared(self._process, case, "measure")
         if failed is not None:
@@ -133,6 +135,14 @@ class TimedKernel:
             return wall_s + between_s
         before, self._clock_s = self._clock_s, self._process.cpu_s()
         return self._clock_s - before
+
+    def _late_s(self) -> float:
+        """CPU seconds of several threads since the call before."""
+        if self._process.threads == 1:
+            return 0.0  # part of that call
+        if self._process.is_asleep():
+            return self._process.cpu_s() - self._clock_s
+        return (time.perf_counter() - self._returned_s) * self._process.threads
 
     def counts(self) -> dict[str, float]:
         """Hardware counters per call. Raises `CallFailedError` and `OSError`."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 import pytest
 
-from tilewright.native.process import KernelProcess
+from tilewright.native.process import KernelProcess, threads_wait
 from tilewright.native.runner import timed_case
-from tilewright.native.timed import FreshValues
+from tilewright.native.timed import FreshValues, TimedKernel
 from tilewright.parts.cases import Case, Cases
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import parse_shape
@@ -64,3 +68,44 @@ def test_expected_outputs_are_those_of_the_values_that_were_drawn() -> None:
     assert first.mismatch(product(first)) is None
     assert second.mismatch(product(second)) is None
     assert second.mismatch(product(first)) is not None
+
+
+class Pair:
+    """A process of two threads whose CPU time the system has not brought up to date."""
+
+    threads = 2
+
+    def __init__(self, asleep: bool) -> None:
+        self.asleep = asleep
+        self.arrays = self
+
+    def is_asleep(self) -> bool:
+        return self.asleep
+
+    def cpu_s(self) -> float:
+        return 1.0
+
+    def place(self, arrays: object) -> None:
+        return None
+
+    def call(self, stage: str, timeout_s: float) -> None:
+        return None
+
+
+@pytest.mark.parametrize("asleep", [True, False])
+def test_threads_that_still_run_are_taken_to_have_run_since_the_last_call(
+    asleep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = cast(KernelProcess, Pair(asleep))
+    called = TimedKernel(pair, fresh_values("gemm-8x8x8"), 1.0)
+    monkeypatch.setattr(time, "perf_counter", iter([0.1, 0.1, 0.1, 0.1]).__next__)
+    monkeypatch.setattr(called, "_returned_s", 0.0)
+    assert called.call(check=False) == pytest.approx(0.0 if asleep else 0.2)
+
+
+def test_whether_threads_wait_is_seen_from_outside() -> None:
+    assert not threads_wait(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as waiting:
+        while not threads_wait(waiting.pid):
+            time.sleep(0.01)
+        waiting.communicate()

@@ -99,11 +99,11 @@ def test_copies_have_registers_of_their_own_and_share_equal_loads() -> None:
     [
         ("4, 4, 4, 4, 4, 4}", "4, 4, 4, 4, 4}", "not described"),
         ("      clear(0);\n", "", "comes from outside"),
-        ("&C[i][j], 64", "&C[i][j], 128", "does not write rows"),
+        ("&C[i][j], 64", "&C[i][j], 128", "as they lie"),
         ("&C[i][j], 64", "&C[i][0], 64", "same elements"),
         ("j += 4", "j += 2", "same elements"),
         ("  }\n}\n", "  }\n  put(2, &C[0][0], 64);\n}\n", "used elsewhere"),
-        ("int32_t C", "int8_t C", "does not write rows"),
+        ("int32_t C", "int8_t C", "as they lie"),
         ("      clear(0);\n", "      setup(&s);\n      clear(0);\n", "setup in the loop"),
     ],
 )
@@ -240,3 +240,39 @@ def test_commands_are_not_vectorised_and_unknown_ones_refused() -> None:
         vectorise(read(PRODUCT.replace("j += 4", "j++")), 1, 4)
     with pytest.raises(UnsupportedError, match="explode"):
         read(PRODUCT.replace("clear(0)", "explode(0)"))
+
+
+SWEEP = """\
+void kernel(const int8_t B[8][16][4], int32_t C[64][16], int32_t D[16][16]) {
+  setup(&s);
+  fetch(2, &C[0][0], 64);
+  for (int i = 0; i < 16; i += 4) {
+    for (int j = 0; j < 16; j += 4) {
+      fetch(1, &B[i][j][0], 64);
+      fetch(0, &C[i][j], 64);
+      put(0, &C[i][j], 64);
+    }
+  }
+  put(2, &D[0][0], 64);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("fetch(1, &B[i][j][0]", "mul(0, 1, 1);\n      fetch(1, &B[0][j][0]", "from outside"),
+        ("      fetch(1, &B[i]", "      setup(&s);\n      fetch(1, &B[0]", "all registers"),
+    ],
+    ids=["a register that was filled before", "a configuration"],
+)
+def test_nothing_is_copied_over_what_registers_hold(old: str, new: str, why: str) -> None:
+    assert "B_1" in emit(stage(read(SWEEP.replace("&B[i]", "&B[0]")), 1, 0))
+    with pytest.raises(NotApplicableError, match=why):
+        stage(read(SWEEP.replace(old, new)), 1, 0)
+
+
+def test_reads_across_other_iterations_rows_keep_loops_in_order() -> None:
+    exchange(read(SWEEP), 0)
+    with pytest.raises(NotApplicableError, match="fetch does not touch rows of C as they lie"):
+        exchange(read(SWEEP.replace("fetch(0, &C[i][j], 64)", "fetch(0, &C[i][j], 256)")), 0)

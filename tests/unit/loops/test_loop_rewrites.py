@@ -164,6 +164,13 @@ def test_a_loop_without_constant_quotients_has_no_reciprocal() -> None:
         ("void kernel(float X[4]) {\n  X[0x2] = 0.0f;\n}", 2),
         ("void kernel(float X[4]) {\n  for (int i = 0, j = 1; i < 4; i++) X[i] = j;\n}", 2),
         ("typedef float vf __attribute__((vector_size(4 * 8)));\nvoid kernel(float X[4]) {}", 1),
+        (
+            "void kernel(float X[4]) { for (int i = 0; i < 4; i++) for (int i = 0; i < 2; i++) "
+            "X[i] = 0.0f; }",
+            1,
+        ),
+        ("void kernel(float X[4]) { float s; for (int i = 0; i < 4; i++) { float s; } }", 1),
+        ("void kernel(float X[4]) { float X; }", 1),
         ("", 1),
         ("int x = {", 1),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.ir import (
@@ -64,6 +64,27 @@ def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
         return None
 
     return search(kernel.body, {}) or {}
+
+
+def hidden_name(body: tuple[Statement, ...], visible: Collection[str]) -> str | None:
+    """A name that is declared where one of that name is visible already, or None.
+
+    Variables are known by their names, so that two of one name would be taken for the same.
+    """
+    known = set(visible)
+    for statement in body:
+        if not isinstance(statement, (Declare, For)):
+            continue
+        name = statement.name if isinstance(statement, Declare) else statement.variable
+        if name in known:
+            return name
+        if isinstance(statement, Declare):
+            known.add(name)
+            continue
+        hidden = hidden_name(statement.body, {*known, name})
+        if hidden is not None:
+            return hidden
+    return None
 
 
 def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
@@ -158,6 +179,9 @@ def require_independent(loop: For, kernel: Kernel) -> None:
     inside = changed_by(loop) - {loop.variable}
     accesses = list(_accesses(loop.body, kernel))
     written = {access.array for access, is_write in accesses if is_write}
+    for statement in statements(loop.body):
+        if isinstance(statement, Command):
+            _require_rows(statement, written, kernel)
     for array in written:
         here = [access for access, _ in accesses if access.array == array]
         if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
@@ -201,7 +225,7 @@ def _without_offset(subscript: Expr) -> tuple[Expr, int]:
 def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
     """Elements that an access covers along a dimension.
 
-    A command covers rows that lie as far apart as those of the array: `_accesses` sees to it.
+    A command covers rows that lie as far apart as those of the array: see `_require_rows`.
     """
     behind = len(access.subscripts) - 1 - dimension
     if isinstance(access, Load):
@@ -237,23 +261,27 @@ def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Acc
 
 
 def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
-    """What a command touches in memory; its rows must be rows of the array it writes."""
-    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
-    strides = [
-        argument
-        for argument, role in zip(command.arguments, command.roles, strict=True)
-        if role == "row_stride_bytes"
-    ]
+    """What a command touches in memory."""
     for argument, role in zip(command.arguments, command.roles, strict=True):
         if role not in ("dram_read", "dram_write"):
             continue
         if not isinstance(argument, Address):
             raise NotApplicableError(f"{command.name} is given no element of an array")
-        if role == "dram_write":
+        yield argument, role == "dram_write"
+
+
+def _require_rows(command: Command, written: Collection[str], kernel: Kernel) -> None:
+    """Raise unless what a command touches of arrays that are written are rows of theirs."""
+    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
+    operands = list(zip(command.arguments, command.roles, strict=True))
+    strides = [argument for argument, role in operands if role == "row_stride_bytes"]
+    for argument, _ in operands:
+        if isinstance(argument, Address) and argument.array in written:
             row = sizes.get(argument.array, (0,))[-1] * element_bytes(argument.array, kernel)
             if strides != [Number(str(row))]:
-                raise NotApplicableError(f"{command.name} does not write rows of the array")
-        yield argument, role == "dram_write"
+                raise NotApplicableError(
+                    f"{command.name} does not touch rows of {argument.array} as they lie"
+                )
 
 
 def names_in(kernel: Kernel) -> set[str]:

@@ -12,6 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import CommandEffect
+from tilewright.proposers.loops.analysis import hidden_name
 from tilewright.proposers.loops.emit import scratch_text
 from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
 from tilewright.proposers.loops.ir import (
@@ -104,6 +105,9 @@ class _Reader:
         scratch = tuple(p for node in block if _is_scratch(node) for p in _scratch(node))
         body = tuple(s for n in block if not _is_scratch(n) for s in self._statement(n))
         parameters = _parameters(found)
+        hidden = hidden_name(body, {p.name for p in (*parameters, *scratch)})
+        if hidden is not None:
+            raise UnsupportedError(found, f"{hidden} is declared again where it is visible")
         return Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
 
     def _body(self, node: Node) -> tuple[Statement, ...]:

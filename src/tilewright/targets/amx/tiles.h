@@ -71,18 +71,22 @@ static inline void tile_require_tile(int tile) {
   tile_require(tile_shapes.palette == 1 && tile >= 0 && tile < 8 && tile_shapes.rows[tile]);
 }
 
+static inline void tile_release(void) { memset(&tile_shapes, 0, sizeof tile_shapes); }
+
 static inline void tile_loadconfig(const void *from) {
   memcpy(&tile_shapes, from, sizeof tile_shapes);
+  memset(tile_data, 0, sizeof tile_data);
+  if (tile_shapes.palette == 0) { /* as releasing them, whatever else it says */
+    tile_release();
+    return;
+  }
   tile_require(tile_shapes.palette == 1 && tile_shapes.start_row == 0);
   for (int i = 0; i < 14; i++) tile_require(!tile_shapes.reserved[i]);
   for (int tile = 0; tile < 16; tile++) {
     int rows = tile_shapes.rows[tile], bytes = tile_shapes.row_bytes[tile];
     tile_require(rows <= 16 && bytes <= 64 && !rows == !bytes && (tile < 8 || !rows));
   }
-  memset(tile_data, 0, sizeof tile_data);
 }
-
-static inline void tile_release(void) { memset(&tile_shapes, 0, sizeof tile_shapes); }
 
 static inline void tile_zero(int tile) {
   tile_require_tile(tile);
@@ -123,24 +127,32 @@ static inline void tile_dpbssd(int c, int a, int b) {
     }
 }
 
+/* Subnormal numbers count as zeros there, before and after. */
+static inline float tile_flushed(float value) {
+  return __builtin_fabsf(value) < 0x1p-126f ? __builtin_copysignf(0.0f, value) : value;
+}
+
 static inline float tile_bf16(const uint8_t *from) {
   uint16_t bits;
   memcpy(&bits, from, 2);
   uint32_t whole = (uint32_t)bits << 16;
   float value;
   memcpy(&value, &whole, 4);
-  return value;
+  return tile_flushed(value);
 }
 
+/* Even and odd places are summed apart, each product rounded once with its sum. */
 static inline void tile_dpbf16ps(int c, int a, int b) {
   tile_require_product(c, a, b);
   for (int m = 0; m < tile_shapes.rows[c]; m++)
     for (int n = 0; n < tile_shapes.row_bytes[c] / 4; n++) {
-      float sum;
+      float sum, sums[2] = {0.0f, 0.0f};
       memcpy(&sum, tile_data[c][m] + 4 * n, 4);
       for (int k = 0; k < tile_shapes.row_bytes[a] / 2; k++)
-        sum += tile_bf16(tile_data[a][m] + 2 * k) *
-               tile_bf16(tile_data[b][k / 2] + 4 * n + 2 * (k % 2));
+        sums[k % 2] = tile_flushed(
+            __builtin_fmaf(tile_bf16(tile_data[a][m] + 2 * k),
+                           tile_bf16(tile_data[b][k / 2] + 4 * n + 2 * (k % 2)), sums[k % 2]));
+      sum = tile_flushed(tile_flushed(sum) + tile_flushed(sums[0] + sums[1]));
       memcpy(tile_data[c][m] + 4 * n, &sum, 4);
     }
 }

@@ -68,6 +68,19 @@ def require_private(kernel: Kernel, loop: For) -> None:
             raise NotApplicableError("a register of the loop is used elsewhere too")
 
 
+def require_unused_before(statement: Statement, number: int) -> None:
+    """Raise unless commands in front of the statement may use a register for something else.
+
+    That is where it is written before it is read, and nothing concerns registers in general.
+    """
+    for inner in statements((statement,)):
+        if isinstance(inner, Command) and not _names_registers(inner):
+            raise NotApplicableError(f"{inner.name} in the loop may concern all registers")
+    first = next((role for used, role in _used((statement,)) if used == number), None)
+    if first != "register_write":
+        raise NotApplicableError(f"register {number} comes from outside the loop")
+
+
 def _self_contained(statement: Statement) -> bool:
     """Whether all registers in it are written before they are read."""
     seen: set[int] = set()

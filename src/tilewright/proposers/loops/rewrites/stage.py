@@ -54,7 +54,11 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
-from tilewright.proposers.loops.rewrites.registers import is_load
+from tilewright.proposers.loops.rewrites.registers import (
+    is_load,
+    registers_of,
+    require_unused_before,
+)
 
 _MOST_BYTES = 1 << 26
 _STORE = ("register_read", "dram_write", "row_stride_bytes")
@@ -69,6 +73,7 @@ def stage(kernel: Kernel, number: int, which: int) -> Kernel:
     if which >= len(loads):
         raise NotApplicableError("there is no such load in the loop")
     load = loads[which]
+    require_unused_before(path[0], min(registers_of(load)))
     filling, kind = _filling(kernel, loop, load)
     made = (*filling, load)
     own = {s.variable for s in statements(made) if isinstance(s, For)}
