@@ -68,3 +68,19 @@ def test_loads_ahead_of_what_the_loop_stores_stay(machine: Machine) -> None:
     for text, undone in ((source, True), (storing, False)):
         kernel = simplify(lift(text, machine))
         assert loaded_in_turn(kernel, machine, "A") is undone
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["mvout(&A[i][0], ACC(0), 16, 16);", "config_ld(64, 1.0f, 16, 0);", "multiply(0, 0);"],
+)
+def test_loads_before_a_loop_are_not_moved_behind_other_commands(
+    machine: Machine, between: str
+) -> None:
+    source = HEAD.replace("const int8_t A", "int8_t A") + between + AHEAD["at the head"] + TAIL
+    assert not loaded_in_turn(simplify(lift(source, machine)), machine, "A")
+
+
+def test_loads_ahead_under_settings_that_change_stay(machine: Machine) -> None:
+    source = HEAD + AHEAD["at the head"].replace("multiply", "config_ld(64, 1.0f, 16, 0); multiply")
+    assert not loaded_in_turn(simplify(lift(source + TAIL, machine)), machine, "A")

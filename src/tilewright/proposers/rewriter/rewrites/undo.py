@@ -21,6 +21,7 @@ from tilewright.proposers.rewriter.ir import (
     Loop,
     Stmt,
     commands,
+    has_opaque,
     rebuilt,
     same_code,
     walk,
@@ -85,8 +86,8 @@ def _undone(
         if isinstance(stmt, Guard) and above and not loads.isdisjoint(commands((stmt,))):
             around = above[-1]
             siblings = kernel.body if len(above) == 1 else _body_of(above[-2], around)
-            if isinstance(around, Loop) and not _stores_what(loads, around, machine):
-                kernel, gone = _without_prefetch(kernel, around, stmt, siblings, loads)
+            if isinstance(around, Loop) and not _may_change(loads, around, machine):
+                kernel, gone = _without_prefetch(kernel, around, stmt, siblings, loads, machine)
                 dropped |= set(walk(gone))
     buffer = find_buffer(kernel, machine, buffer_name)
     slots = {a: slot_term(a.local.row, buffer) for a in buffer.accesses}
@@ -105,8 +106,15 @@ def _loads(kernel: Kernel, machine: Machine, buffer_name: str) -> set[Command]:
     return {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
 
 
-def _stores_what(loads: set[Command], loop: Loop, machine: Machine) -> bool:
-    """Whether a loop stores to an array that these fetch: later, they might find other values."""
+def _may_change(loads: set[Command], loop: Loop, machine: Machine) -> bool:
+    """Whether these might fetch something else if they did so later in a loop.
+
+    That is so where it stores to an array that they fetch from, changes settings, or holds text.
+    """
+    if has_opaque(loop.body):
+        return True
+    if any(machine.unit(c.name) == "config" for c in commands(loop.body)):
+        return True
     return not _arrays(loads, "dram_read", machine).isdisjoint(
         _arrays(commands(loop.body), "dram_write", machine)
     )
@@ -130,7 +138,12 @@ def _body_of(stmt: Stmt, inner: Stmt) -> Body:
 
 
 def _without_prefetch(
-    kernel: Kernel, loop: Loop, guard: Guard, siblings: Body, loads: set[Command]
+    kernel: Kernel,
+    loop: Loop,
+    guard: Guard,
+    siblings: Body,
+    loads: set[Command],
+    machine: Machine,
 ) -> tuple[Kernel, Body]:
     """The guarded loads of the next iteration replaced by this one's; the dropped prologue.
 
@@ -138,7 +151,7 @@ def _without_prefetch(
     """
     ahead = tuple(s for s in guard.body if loads.issuperset(commands((s,))))
     first = at_value(ahead, loop.var, loop.lower - loop.step)
-    prologue = _before(siblings, loop, first)
+    prologue = _before(siblings, loop, first, machine)
     if guard.orelse or not prologue or not _all_but_last(guard.condition, loop):
         return kernel, ()
     now = at_value(ahead, loop.var, var(loop.var) - loop.step)
@@ -152,14 +165,17 @@ def _without_prefetch(
     ), prologue
 
 
-def _before(siblings: Body, loop: Loop, code: Body) -> Body:
-    """The statements that do what `code` does, before a loop with only moves between."""
+def _before(siblings: Body, loop: Loop, code: Body, machine: Machine) -> Body:
+    """The statements that do what `code` does, before a loop with only loads between."""
     end = siblings.index(loop)
     while code and end >= len(code):
         found = siblings[end - len(code) : end]
         if same_code(found, code):
             return found
-        if not isinstance(siblings[end - 1], Command | Loop):
+        between = siblings[end - 1 : end]
+        if not isinstance(between[0], Command | Loop) or has_opaque(between):
+            break
+        if any(machine.unit(c.name) != "load" for c in commands(between)):
             break
         end -= 1
     return ()
