@@ -64,6 +64,7 @@ def rewrite(
     from tilewright.proposers.rewriter import by_hand
     from tilewright.proposers.rewriter.emit import emit
     from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.proposers.rewriter.reading import read
 
     if (apply is not None) == list_:
         raise InputError('give either --list or --apply "STEPS", so that there is one thing to do.')
@@ -73,7 +74,7 @@ def rewrite(
         _rewrite_loops(source, brief, apply, output)
         return
     machine = Machine.of(brief)
-    kernel = by_hand.read(source, machine)
+    kernel = read(source, machine)
     if apply is None:
         _list(source, kernel, machine)
         return

@@ -12,10 +12,11 @@ from tilewright.cli.main import main
 from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.rewriter import create_proposer
-from tilewright.proposers.rewriter.by_hand import left_alone, read
+from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.ir import Command, walk
 from tilewright.proposers.rewriter.lift import DEEPEST, lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
 
 Refusal = Callable[[Path], str]
 SHAPE = (32, 32, 32)

@@ -6,10 +6,10 @@ import pytest
 from kernel_model import gemm_is_right
 
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.by_hand import read
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
 
 HEAD = """
 #define LOAD(k)                          \\

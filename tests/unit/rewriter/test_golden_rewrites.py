@@ -58,6 +58,7 @@ APART = {
     "strength": "strength d#2; strength d#3",
     "dead_code": "dead-code",
 }
+ONE_FORM = {"settings_apart": "resident B i before; block-load A j"}
 STATIONARY = {"dataflow": "dataflow"}
 RAGGED = {
     "ragged_lifted": "",
@@ -67,7 +68,7 @@ RAGGED = {
     "ragged_retile": "retile r 2",
     "ragged_resident": "resident W r before; pipeline X d#2 2",
 }
-KERNELS = CASES | RAGGED | FENCED | APART | STATIONARY
+KERNELS = CASES | RAGGED | FENCED | APART | ONE_FORM | STATIONARY
 
 
 @pytest.mark.parametrize(("name", "steps"), [*KERNELS.items()])
@@ -78,6 +79,7 @@ def test_result_is_the_stored_one(
         "ragged.c": RAGGED,
         "fenced.c": FENCED,
         "apart.c": APART,
+        "one_form.c": ONE_FORM,
         "stationary.c": STATIONARY,
         "start.c": CASES,
     }

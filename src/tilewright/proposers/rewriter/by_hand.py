@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.core.records import LeftAlone
-from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
+from tilewright.proposers.rewriter.analysis import labelled_loops
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, same_code, walk
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.separate import separated
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,6 @@ class Applicable:
 
     step: Step
     time: float
-
-
-def read(source: str, machine: Machine) -> Kernel:
-    """The kernel as the rewriter sees it; `InputError` if it has none or does not parse."""
-    return separated(simplify(lift(source, machine)), machine)
 
 
 def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:

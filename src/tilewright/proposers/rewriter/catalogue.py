@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
+from tilewright.proposers.rewriter.rewrites.dependence import SettingsInside
 from tilewright.proposers.rewriter.rewrites.early import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
 from tilewright.proposers.rewriter.rewrites.forward import carry, forward, share
@@ -33,6 +34,7 @@ from tilewright.proposers.rewriter.rewrites.promote import promote
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
+from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_forms_apart
 from tilewright.proposers.rewriter.rewrites.strength import count_iterations
 from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
@@ -104,8 +106,12 @@ class Step:
 @lru_cache(maxsize=1 << 13)
 def _applied(step: Step, body: SameBody, machine: Machine) -> Kernel | str:
     """What a step makes of a kernel, or why it does not fit: asked again by plans and drafts."""
+    rewrite, kernel = CATALOGUE[step.technique].apply, body.kernel
     try:
-        changed = CATALOGUE[step.technique].apply(body.kernel, machine, *step.arguments)
+        try:
+            changed = rewrite(kernel, machine, *step.arguments)
+        except SettingsInside:
+            changed = rewrite(place_settings(kernel, machine), machine, *step.arguments)
     except NotApplicable as refusal:
         return str(refusal)
     return simplify(changed)
@@ -141,6 +147,7 @@ def _loop(kernel: Kernel, label: str) -> Loop:
 
 
 def _resident(kernel: Kernel, machine: Machine, buffer: str, label: str, how: str) -> Kernel:
+    kernel = with_forms_apart(kernel, machine)
     loop = _loop(kernel, label)
     if how == "inside":
         kernel = interchange(kernel, machine, loop)
@@ -155,6 +162,7 @@ def _resident(kernel: Kernel, machine: Machine, buffer: str, label: str, how: st
 
 
 def _block_load(kernel: Kernel, machine: Machine, buffer: str, label: str) -> Kernel:
+    kernel = with_forms_apart(kernel, machine)
     kernel = promote(kernel, machine, buffer, _loop(kernel, label))
     return widened_everywhere(simplify(kernel), machine)
 

@@ -17,7 +17,6 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
-from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.canonical import canonical_text
@@ -26,11 +25,10 @@ from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel, same_code
-from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
+from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.replay import replayed
-from tilewright.proposers.rewriter.rewrites.separate import separated
 from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
 
 NAME = "builtin"
@@ -135,7 +133,7 @@ class RewriterProposer:
 
 @lru_cache(maxsize=64)
 def _lifted(source: str, machine: Machine) -> Kernel:
-    return separated(simplify(lift(source, machine)), machine)
+    return read(source, machine)
 
 
 def _plan(parent: Trial, draft: Draft, before: Cost, ancestor: Trial | None = None) -> Plan:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.buffers import NotApplicable
@@ -20,6 +20,7 @@ from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
+    Dram,
     Guard,
     Kernel,
     Loop,
@@ -42,12 +43,13 @@ def resolved(kernel: Kernel, machine: Machine) -> Kernel:
     return kernel.with_body(_Resolver(machine).body(kernel.body, {})[0])
 
 
-def settled(kernel: Kernel, machine: Machine) -> Kernel:
+def settled(kernel: Kernel, machine: Machine, *, apart: bool = False) -> Kernel:
     """The inverse of `resolved`, with as few settings as the target's forms of a move allow.
 
     Moves in loops get a form of their own for each setting while there are enough; others share.
+    With `apart`, arrays get forms of their own as well, where there are enough for all of them.
     """
-    forms = _assigned_forms(kernel, machine)
+    forms = _assigned_forms(kernel, machine, apart=apart)
     return kernel.with_body(_Settler(machine, forms).body(kernel.body, {})[0])
 
 
@@ -169,24 +171,61 @@ def _moves(kernel: Kernel, machine: Machine) -> Iterator[tuple[Command, Body, Se
             yield stmt, above, stmt.operands[len(machine.effects[stmt.name].operands) :]
 
 
-def _assigned_forms(kernel: Kernel, machine: Machine) -> Mapping[tuple[str, Setting], str]:
-    """The form of the move for each setting, by the setting's command."""
-    weights: dict[tuple[str, Setting], int] = {}
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Moves that share a form: by the command of their setting, the setting, and the array."""
+
+    config: str
+    setting: Setting
+    array: str
+
+
+def _slot(move: Command, machine: Machine) -> _Slot:
+    """The slot of a move that carries its setting, apart from those of other arrays."""
+    config = machine.attribute(move.name, "configured_by") or ""
+    setting = move.operands[len(machine.effects[move.name].operands) :]
+    array = next((o.array for o in move.operands if isinstance(o, Dram)), "")
+    return _Slot(config, setting, array)
+
+
+def _assigned_forms(kernel: Kernel, machine: Machine, *, apart: bool) -> Mapping[_Slot, str]:
+    """The form of the move for each slot."""
+    weights: dict[_Slot, int] = {}
+    written: dict[_Slot, str] = {}
     by_setting: dict[str, list[str]] = {}
-    for move, above, setting in _moves(kernel, machine):
-        name = machine.attribute(move.name, "configured_by") or ""
+    for move, above, _ in _moves(kernel, machine):
+        slot = _slot(move, machine)
         depth = sum(isinstance(s, Loop) for s in above)
-        slot = (name, setting)
         weights[slot] = weights.get(slot, 0) + (100**depth if depth else 0)
-        by_setting.setdefault(name, _forms(move.name, machine))
-    result: dict[tuple[str, Setting], str] = {}
-    for name, forms in by_setting.items():
-        used = [slot for slot in weights if slot[0] == name]
-        used.sort(key=lambda slot: -weights[slot])
-        for position, slot in enumerate(used):
+        written.setdefault(slot, move.name)
+        by_setting.setdefault(slot.config, _forms(move.name, machine))
+    result: dict[_Slot, str] = {}
+    for config, forms in by_setting.items():
+        slots = sorted((s for s in weights if s.config == config), key=lambda s: -weights[s])
+        if apart and len(slots) <= len(forms):
+            result |= _one_each(slots, forms, written)
+            continue
+        total: dict[Setting, int] = {}
+        for slot in weights:
+            if slot.config == config:
+                total[slot.setting] = total.get(slot.setting, 0) + weights[slot]
+        used = sorted(total, key=lambda setting: -total[setting])
+        for slot in slots:
             # The most used have a form each; the others share the last.
-            result[slot] = forms[min(position, len(forms) - 1)]
+            result[slot] = forms[min(used.index(slot.setting), len(forms) - 1)]
     return result
+
+
+def _one_each(
+    slots: list[_Slot], forms: list[str], written: Mapping[_Slot, str]
+) -> Mapping[_Slot, str]:
+    """A form for each slot: the one it was written with, unless another slot has that."""
+    result: dict[_Slot, str] = {}
+    for slot in slots:
+        if written[slot] in forms and written[slot] not in result.values():
+            result[slot] = written[slot]
+    free = [f for f in forms if f not in result.values()]
+    return result | dict(zip((s for s in slots if s not in result), free, strict=False))
 
 
 def _forms(name: str, machine: Machine) -> list[str]:
@@ -206,7 +245,7 @@ def _forms(name: str, machine: Machine) -> list[str]:
 
 
 class _Settler(_Rewriter):
-    def __init__(self, machine: Machine, forms: Mapping[tuple[str, Setting], str]) -> None:
+    def __init__(self, machine: Machine, forms: Mapping[_Slot, str]) -> None:
         self._machine = machine
         self._forms = forms
 
@@ -238,14 +277,15 @@ class _Settler(_Rewriter):
                 before.append(self._setting(key, only))
             state = {**state, key: only}
         body, after = self.body(loop.body, state)
-        return (*before, replace(loop, body=body)), after
+        runs = loop.lower.is_const and loop.upper.is_const and loop.lower.const < loop.upper.const
+        return (*before, replace(loop, body=body)), after if runs else _merged(state, after)
 
     def _named(self, move: Command) -> tuple[Command, Key, Setting]:
         """The move in its form and without its setting, what sets it, and the setting."""
         count = len(self._machine.effects[move.name].operands)
         setting = move.operands[count:]
         name = self._machine.attribute(move.name, "configured_by") or ""
-        form = self._forms[name, setting]
+        form = self._forms[_slot(move, self._machine)]
         key = (name, self._machine.attribute(form, "id") or "")
         return replace(move, name=form, operands=move.operands[:count]), key, setting
 

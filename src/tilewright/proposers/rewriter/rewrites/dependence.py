@@ -24,6 +24,10 @@ from tilewright.proposers.rewriter.region import Region
 from tilewright.proposers.rewriter.regions import array_regions, overwrites, reads, touches
 
 
+class SettingsInside(NotApplicable):
+    """A rewrite does not fit because of where settings are made; it may once they are elsewhere."""
+
+
 def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
     """Raise `NotApplicable` unless each iteration of a loop writes a buffer before it reads it."""
     if has_opaque(loop.body):
@@ -112,11 +116,11 @@ def check_stores(kernel: Kernel, machine: Machine, loop: Loop) -> None:
 
 
 def check_settings(kernel: Kernel, machine: Machine, moved: Iterable[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if commands that leave their place work by settings made in a loop."""
+    """Raise `SettingsInside` if commands that leave their place work by settings made in a loop."""
     inside = set(commands(loop.body))
     for command in moved:
         if inside & set(settings_for(kernel, machine, command)):
-            raise NotApplicable(
+            raise SettingsInside(
                 f"the settings for {command.name} are made inside loop {loop.var}: hoist them first"
             )
 

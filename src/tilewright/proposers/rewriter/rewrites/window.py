@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 
 from tilewright.proposers.rewriter.analysis import env_of, trip_count
 from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable
-from tilewright.proposers.rewriter.expr import Expr, Minimum, bounds, minimum, quotient, var
+from tilewright.proposers.rewriter.expr import (
+    Expr,
+    Minimum,
+    bounds,
+    minimum,
+    quotient,
+    remainder,
+    var,
+)
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
@@ -138,9 +146,7 @@ class _Load:
             if loop in self.needed and loop.var in self.access.local.row.names():
                 raise NotApplicable(f"loop {loop.var} moves through the buffer")
             if loop in self.private and (
-                self.dimension(loop) == len(self.dram.index) - 1
-                or (self.dimension(loop) == self.row_dimension and in_buffer != step)
-                or in_buffer < 1
+                self.dimension(loop) == len(self.dram.index) - 1 or in_buffer < 1
             ):
                 raise NotApplicable(f"the parts of loop {loop.var} are not rows of the array")
 
@@ -157,16 +163,35 @@ class _Load:
         """The loops along a dimension, outermost first."""
         return [v for v in (*self.needed, *self.private) if self.dimension(v) == dimension]
 
-    def height(self, loops: list[Loop]) -> Expr:
+    @property
+    def parts(self) -> list[Loop]:
+        """Private loops whose iterations fill parts of their own, the largest parts first.
+
+        The others continue the rows of the iteration before.
+        """
+        row = self.access.local.row
+        own = [
+            v
+            for v in self.private
+            if self.dimension(v) < self.row_dimension
+            or row.coefficient(v.var) != self.dram.index[self.row_dimension].coefficient(v.var)
+        ]
+        return sorted(own, key=lambda v: -row.coefficient(v.var) * v.step)
+
+    def height(self) -> Expr:
+        """Rows from the first to the last that all loops and one move reach."""
+        height = self.reach(self.along(self.row_dimension))
+        if height.names() & {v.var for v in (*self.needed, *self.private)}:
+            raise NotApplicable("the rows depend on a loop that is left behind")
+        return height
+
+    def reach(self, loops: list[Loop]) -> Expr:
         """Rows from the first to the last that these loops and one move reach."""
         index = self.dram.index[self.row_dimension]
         distance = self.rows
         for loop in loops:
             distance = distance + (var(loop.var) - loop.lower) * index.coefficient(loop.var)
-        height = _largest(distance, loops)
-        if height.names() & {v.var for v in (*self.needed, *self.private)}:
-            raise NotApplicable("the rows depend on a loop that is left behind")
-        return height
+        return _largest(distance, loops)
 
     def planes(self) -> list[_Plane]:
         """The dimensions that loops step along before the rows, outermost first."""
@@ -196,9 +221,10 @@ class _Load:
         """Whether iterations share elements: along the rows, or in a dimension of planes."""
         by_row = self.along(self.row_dimension)
         index = self.dram.index[self.row_dimension]
-        one = self.most(self.height([v for v in by_row if v in self.private]))
+        turning = [v for v in by_row if v in self.needed or v in self.parts]
+        one = self.most(self.reach([v for v in by_row if v not in turning]))
         return any(len(p.loops) > 1 for p in planes) or any(
-            index.coefficient(v.var) * v.step < one for v in by_row if v in self.needed
+            index.coefficient(v.var) * v.step < one for v in turning
         )
 
 
@@ -207,7 +233,7 @@ def _box(load: _Load, base: int) -> Box:
     if not load.overlaps(planes):
         raise NotApplicable("nothing overlaps")
     _taken_apart(load, load.access)
-    tall = load.height(load.along(load.row_dimension))
+    tall = load.height()
     height = load.most(tall)
     offset, size = _column_offset(load, height)
     scale: list[int] = []
@@ -235,9 +261,11 @@ def _new_row(load: _Load, access: Access, planes: list[_Plane], scale: list[int]
     row, parts = _taken_apart(load, access)
     index = load.dram.index
     for loop in load.along(load.row_dimension):
+        step = index[load.row_dimension].coefficient(loop.var)
         if loop in load.needed:
-            step = index[load.row_dimension].coefficient(loop.var)
             row = row + (var(loop.var) - loop.lower) * step
+        elif loop in parts:
+            row = row + parts[loop] * (step * loop.step)
     for plane, size in zip(planes, scale, strict=True):
         for loop in plane.loops:
             iteration = parts.get(loop, quotient(var(loop.var) - loop.lower, loop.step))
@@ -249,21 +277,31 @@ def _taken_apart(load: _Load, access: Access) -> tuple[Expr, dict[Loop, Expr]]:
     """A row of the buffer as it was: the row within a part, and each private loop's part of it."""
     rest, limit = access.local.row - load.buffer.base, load.buffer.rows
     parts: dict[Loop, Expr] = {}
-    own = [v for v in load.private if load.dimension(v) < load.row_dimension]
-    stride = {v: load.access.local.row.coefficient(v.var) * v.step for v in own}
-    for loop in sorted(own, key=lambda v: -stride[v]):
-        size = stride[loop]
-        number = Expr(
-            rest.const // size, tuple((a, c // size) for a, c in rest.terms if c % size == 0)
-        )
+    for loop in load.parts:
+        size = load.access.local.row.coefficient(loop.var) * loop.step
+        number, rest = _divided(rest, size, access)
         low, high = bounds(number, access.env)
         if low < 0 or high * size >= limit:
             raise NotApplicable("an address leaves its part of the buffer")
-        parts[loop], rest, limit = number, rest - number * size, size
+        parts[loop], limit = number, size
     low, high = bounds(rest, access.env)
-    if own and (low < 0 or high + access.rows > limit):
+    if parts and (low < 0 or high + access.rows > limit):
         raise NotApplicable("an address leaves its part of the buffer")
     return rest, parts
+
+
+def _divided(row: Expr, size: int, access: Access) -> tuple[Expr, Expr]:
+    """A row's quotient by the size of a part, and what is left of it."""
+    number = Expr(row.const // size, tuple((a, c // size) for a, c in row.terms if c % size == 0))
+    rest = row - number * size
+    low, high = bounds(rest, access.env)
+    if low >= 0 and high < size:
+        return number, rest
+    # 16 * tap over parts of 48 rows: the part is tap / 3, and 16 * (tap % 3) is left.
+    unit = math.gcd(size, *(c for _, c in rest.terms))
+    units = Expr(rest.const // unit, tuple((a, c // unit) for a, c in rest.terms))
+    left = remainder(units, size // unit) * unit + rest.const % unit
+    return number + quotient(units, size // unit), left
 
 
 def _loads(load: _Load, planes: list[_Plane], scale: list[int], tall: Expr, offset: Expr) -> Body:
