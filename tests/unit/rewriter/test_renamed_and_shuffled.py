@@ -13,6 +13,7 @@ from tilewright.proposers.rewriter import by_hand
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
 
 SHAPES = [(64, 128, 64), (40, 100, 72)]
 BACK = {new: old for old, new in RENAMED.items()}
@@ -49,8 +50,8 @@ def test_the_same_rewrites_apply_and_are_worth_the_same(
     machine: Machine, shape: tuple[int, int, int]
 ) -> None:
     source = gemm(*shape)
-    here = by_hand.applicable(by_hand.read(source, machine), machine)
-    there = by_hand.applicable(by_hand.read(other(source, 1), machine), machine)
+    here = by_hand.applicable(read(source, machine), machine)
+    there = by_hand.applicable(read(other(source, 1), machine), machine)
     expected = {str(found.step): found.time for found in here}
     assert len(expected) > 20
     assert {named_back(found.step): found.time for found in there} == expected
@@ -63,7 +64,7 @@ def test_the_order_of_loads_decides_about_no_rewrite(
     """What they are worth may differ: the estimate follows the queues."""
     source = gemm(*shape)
     here, there = (
-        [found.step for found in by_hand.applicable(by_hand.read(s, machine), machine)]
+        [found.step for found in by_hand.applicable(read(s, machine), machine)]
         for s in (source, other(source, 1, loads=True))
     )
     assert {named_back(step) for step in there} == {str(step) for step in here}
@@ -74,7 +75,7 @@ def test_a_script_of_rewrites_reaches_the_same_result(
     machine: Machine, shape: tuple[int, int, int]
 ) -> None:
     source = gemm(*shape)
-    here, there = (by_hand.read(s, machine) for s in (source, other(source, 2)))
+    here, there = (read(s, machine) for s in (source, other(source, 2)))
     start = estimate(here, machine).total
     for text in SCRIPT.split("; "):
         here, (step,) = by_hand.carried_out(here, machine, text)

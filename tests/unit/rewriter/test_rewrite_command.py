@@ -13,6 +13,7 @@ from tilewright.core.errors import InputError
 from tilewright.proposers.rewriter import by_hand
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
 
 SHAPE = (96, 128, 64)
 WORKLOAD = "gemmini:gemm-96x128x64"
@@ -101,7 +102,7 @@ def test_bad_files_and_options_are_refused(rewrite: Run, kernel: Path, tmp_path:
 
 
 def test_every_listed_step_applies(machine: Machine) -> None:
-    kernel = by_hand.read(gemm(40, 100, 72), machine)
+    kernel = read(gemm(40, 100, 72), machine)
     steps = [found.step for found in by_hand.applicable(kernel, machine)]
     assert len(steps) > 20
     for step in steps:
@@ -111,7 +112,7 @@ def test_every_listed_step_applies(machine: Machine) -> None:
 
 
 def test_what_is_left_out_is_completed_by_the_best_place(machine: Machine) -> None:
-    kernel = by_hand.read(gemm(*SHAPE), machine)
+    kernel = read(gemm(*SHAPE), machine)
     _, (step,) = by_hand.carried_out(kernel, machine, "retile 4")
     assert step.technique == "retile"
     assert step.arguments[1] == "4"

@@ -12,6 +12,7 @@ from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.ir import Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
 
 SHAPE = (48, 32, 64)
 
@@ -38,7 +39,7 @@ def unrolled() -> str:
 
 
 def test_a_kernel_unrolled_by_hand_becomes_loops(machine: Machine) -> None:
-    straight = by_hand.read(unrolled(), machine)
+    straight = read(unrolled(), machine)
     rolled = Step("roll").apply(straight, machine)
     assert list(trace(rolled.body)) == list(trace(straight.body))
     assert sum(isinstance(s, Loop) for s in walk(rolled.body)) == 4
@@ -52,10 +53,10 @@ def test_settings_and_what_does_not_repeat_stay(machine: Machine) -> None:
     uneven = "mvin(A[0], SPAD(0), 16, 1); mvin2(A[3], SPAD(7), 16, 1);"
     head = "void kernel(const int8_t A[64][64]) { "
     with pytest.raises(NotApplicable, match="no commands repeat"):
-        Step("roll").apply(by_hand.read(f"{head}{settings} fence(); }}", machine), machine)
+        Step("roll").apply(read(f"{head}{settings} fence(); }}", machine), machine)
     even = "mvin(A[0], SPAD(0), 16, 2); mvin(A[1], SPAD(2), 16, 2);"
     source = f"{head}{settings} {even} fence(); {uneven} }}"
-    rolled = Step("roll").apply(by_hand.read(source, machine), machine)
+    rolled = Step("roll").apply(read(source, machine), machine)
     assert sum(isinstance(s, Loop) for s in walk(rolled.body)) == 1
     assert sum(1 for c in commands(rolled.body) if c.name == "config_ld") == 2
 
@@ -64,7 +65,7 @@ def test_neighbouring_moves_outside_loops_are_merged(machine: Machine) -> None:
     moves = "".join(f"mvin(&A[0][{16 * n}], SPAD({16 * n}), 16, 16);" for n in range(5))
     other = "mvin(&A[16][0], SPAD(512), 16, 16); mvin(&A[32][0], SPAD(900), 16, 16);"
     source = f"void kernel(const int8_t A[64][96]) {{ config_ld(96, 1.0f, 16, 0); {moves}"
-    kernel = by_hand.read(f"{source} fence(); {other} }}", machine)
+    kernel = read(f"{source} fence(); {other} }}", machine)
     wide = Step("widen").apply(kernel, machine)
     assert [o[2:] for name, o in trace(wide.body) if name == "mvin"] == [
         (64, 16),

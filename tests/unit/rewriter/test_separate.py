@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from kernel_model import Gemmini, randomly_rewritten
 
-from tilewright.proposers.rewriter import by_hand
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.buffers import find_buffers
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.rewrites.separate import separated
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewriter"
@@ -50,13 +50,13 @@ def test_result_is_the_stored_one(machine: Machine, update_golden: bool) -> None
 def test_each_product_of_a_chain_has_buffers_of_its_own(machine: Machine) -> None:
     shared = simplify(lift(chained(), machine))
     assert [b.name for b in find_buffers(shared, machine)] == ["X", "V", "T"]
-    names = [b.name for b in find_buffers(by_hand.read(chained(), machine), machine)]
+    names = [b.name for b in find_buffers(read(chained(), machine), machine)]
     assert sorted(names) == ["T", "T2", "V", "W", "X", "Y"]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_rewrites_of_a_chain_keep_it_right(machine: Machine, seed: int) -> None:
-    kernel = by_hand.read(chained(), machine)
+    kernel = read(chained(), machine)
     kernel, done = randomly_rewritten(kernel, machine, random.Random(seed), 10)
     assert done
     assert chain_is_right(kernel), done
