@@ -53,6 +53,13 @@ REFUSED = {
     + "preload(SPAD(64), k == 64 ? ACC(0) : NONE, 16, 16, 16, 16); if (k) AGAIN; else FIRST; }",
     "to the factors": LOOP + "TO(k == 64 ? SPAD(64) : NONE); if (k) AGAIN; else FIRST; }",
     "unscaled": STYLES["tests"] + " mvout(&C[i][j], ACC(0) | FULL, 4, 16);",
+    "stored while the next one is open": LOOP
+    + "if (k == 32 && j > 0) mvout(&C[i][j - 16], ACC(0), 16, 16);"
+    " TO(k == 64 ? ACC(0) : NONE); if (k) AGAIN; else FIRST; }",
+    "stored between products": STYLES["one by one"].replace(
+        "LOAD(32);", "LOAD(32); mvout(&C[0][0], ACC(0), 16, 16);"
+    ),
+    "beside text": STYLES["tests"] + " helper();",
     "another setting": STYLES["tests"] + " config_ex(OUTPUT_STATIONARY, RELU, 1, 0, 0);",
 }
 

@@ -19,6 +19,7 @@ from tilewright.proposers.rewriter.ir import (
     Stmt,
     Text,
     commands,
+    has_opaque,
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -35,9 +36,12 @@ def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
 
     Factors may then be shared by neighbouring products, and products of several sums take turns.
     Legal where one setting holds for the whole kernel, every sum begins with nothing and is moved
-    out once, and no sum is stored unscaled: sums that leave the array may be narrower.
+    out once, and no sum is stored unscaled: sums that leave the array may be narrower. Nothing
+    else may use local memory of sums while one is open: it is written by each product now.
     """
     setting = _setting(kernel, machine)
+    if has_opaque(kernel.body):
+        raise NotApplicable("code that is not modelled may use the array")
     sums = _Sums(machine)
     sums.scan(kernel.body)
     if not sums.changed:
@@ -102,13 +106,18 @@ class _Sums:
     machine: Machine
     changed: dict[Stmt, Command] = field(default_factory=dict)
     _open: list[_Part] = field(default_factory=list)
+    _moved: set[str] = field(default_factory=set)  # memories that moves use while a sum is open
 
     def scan(self, body: Body, loop: Loop | None = None) -> None:
         """The products of a body; `loop` is the one around it whose iterations share a sum."""
         latch: Stmt | None = None
         for stmt in body:
             if all(self.machine.unit(c.name) != "execute" for c in commands((stmt,))):
+                if latch is not None or self._open:
+                    self._moved |= self._moved_by(stmt)
                 continue
+            if loop is None and latch is None and not self._open:
+                self._moved.clear()
             if latch is None and self._is(stmt, "latches"):
                 latch = stmt
             elif latch is not None and self._is(stmt, "uses"):
@@ -118,11 +127,18 @@ class _Sums:
                 shared = self._shares_a_sum(stmt)
                 if self._open and not shared:
                     raise NotApplicable("a loop of other sums within a sum")
+                if shared:
+                    self._moved |= self._moved_by(stmt)
                 self.scan(stmt.body, stmt if shared else None)
             else:
                 raise NotApplicable("products that are not followed")
         if latch is not None or (loop is None and self._open):
             raise NotApplicable("a sum is not moved out where it began")
+
+    def _moved_by(self, stmt: Stmt) -> set[str]:
+        """The memories that the loads and stores of a statement use."""
+        moves = (c for c in commands((stmt,)) if self.machine.unit(c.name) != "execute")
+        return {o.space for c in moves for o in c.operands if isinstance(o, Local)}
 
     def _shares_a_sum(self, loop: Loop) -> bool:
         """Whether a loop's own products never begin a sum in each of its iterations."""
@@ -192,6 +208,8 @@ class _Sums:
             raise NotApplicable("the target has no sums in memory")
         if target.space == left.space:
             raise NotApplicable(f"rows of {target.space} hold no sums")
+        if target.space in self._moved:
+            raise NotApplicable("sums in memory are moved before the next one is complete")
         if all(f.name != add for f in target.flags) and not (part.begins and part.loop is None):
             begun = () if not part.begins else (_behind_first(part.loop),)
             target = replace(target, flags=(*target.flags, Flag(add, begun)))
