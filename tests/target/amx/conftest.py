@@ -27,7 +27,7 @@ def trapping_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trapped")
     (folder / HEADER).write_text(header(hardware=False))
     source = Path(__file__).with_name("trapped.c")
-    command = ["gcc", "-O3", "-w", f"-I{folder}", str(source), "-o", "trapped", "-ldl"]
+    command = ["gcc", "-O3", "-w", f"-I{folder}", str(source), "-o", "trapped", "-ldl", "-lm"]
     subprocess.run(command, check=True, cwd=folder)
     return folder / "trapped"
 
