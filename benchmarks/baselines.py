@@ -14,7 +14,7 @@ from tilewright.core.config import Settings
 from tilewright.core.plugins import load_target
 from tilewright.core.records import Measured
 from tilewright.core.tasks import open_task
-from tilewright.run import create_executor, evaluate_baselines
+from tilewright.executors import create_executor, evaluate_baselines
 
 VARIANTS = ("naive", "library", "tuned", "fsm")
 

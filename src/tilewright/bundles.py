@@ -22,7 +22,8 @@ from tilewright.core.roles import Attackable, Floored
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
-from tilewright.run import baselines, confirmed, open_project
+from tilewright.run import open_project
+from tilewright.session import baselines, confirmed
 from tilewright.storage.bundle_file import pack, unpack
 from tilewright.verification import as_winner, attack, recheck
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tilewright import run
+from tilewright import run, session
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.roles import Executor, Storage
@@ -37,8 +37,8 @@ def main(project: str, seed: str, delay_s: str, log: str) -> None:
         )
 
     tasks.load_target = lambda name: ToyTarget()
-    run.load_proposer = lambda name: ToyProposer()
-    run.create_executor = create_executor
+    session.load_proposer = lambda name: ToyProposer()
+    session.create_executor = create_executor
     settings = Settings(seed=int(seed), **SETTINGS)
     summary = run.optimize("toy:digits", settings, project=Path(project))
     print(summary.status, summary.stop_reason, sep=": ")

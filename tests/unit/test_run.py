@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import run
+from tilewright import run, session
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import (
@@ -89,8 +89,9 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(tasks, "load_target", lambda name: made.target)
-    monkeypatch.setattr(run, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(session, "load_proposer", lambda name: ToyProposer())
     monkeypatch.setattr(run, "create_executor", made.create_executor)
+    monkeypatch.setattr(session, "create_executor", made.create_executor)
     return made
 
 
@@ -139,7 +140,7 @@ def test_a_run_is_shown_the_schedule_of_the_one_it_is_told_to_begin_with(
 ) -> None:
     first = run.optimize("toy:digits", QUICK, project=tmp_path)
     proposer = ShownProposer()
-    monkeypatch.setattr(run, "load_proposer", lambda name: proposer)
+    monkeypatch.setattr(session, "load_proposer", lambda name: proposer)
     told = replace(QUICK, seed=2, schedule_from=first.run_id[:5])
     world.interrupt_after = len(world.evaluated) + 5
     cut = run.optimize("toy:digits", told, project=tmp_path)
@@ -185,7 +186,7 @@ def test_baselines_are_evaluated_once_and_are_no_trials(
     assert library.latency < done.baseline_latency
     assert isinstance(broken.outcome, Failed)
     assert done.evaluations == len(world.evaluated) - 2  # library and broken; naive was known
-    assert run.baselines(run.open_project(tmp_path), done.run_id) == done.baselines
+    assert session.baselines(run.open_project(tmp_path), done.run_id) == done.baselines
 
 
 def test_the_same_command_after_a_finished_run_starts_anew_from_the_cache(
@@ -371,7 +372,7 @@ def test_a_winner_that_fresh_inputs_refute_gives_way(
             return Failed("check", "wrong_result", "only right for the seeds of the run")
         return toy_outcome(candidate.source)
 
-    monkeypatch.setattr(run, "recheck", recheck)
+    monkeypatch.setattr(session, "recheck", recheck)
     summary = run.optimize("toy:digits", QUICK, project=tmp_path)
     assert summary.confirmed
     assert summary.best_latency == toy_outcome(asked[2]).latency
@@ -380,7 +381,7 @@ def test_a_winner_that_fresh_inputs_refute_gives_way(
         refuted = [t for t in history if getattr(t.outcome, "kind", "") == "unconfirmed"]
         assert sorted(t.candidate.source for t in refuted) == sorted(asked[:2])
         kinds = [data["confirmed"] for _, kind, data in storage.events(summary.run_id)
-                 if kind == run.RECHECKED_EVENT]  # fmt: skip
+                 if kind == session.RECHECKED_EVENT]  # fmt: skip
     assert kinds == [False, False, True]
 
 
@@ -399,7 +400,7 @@ def test_of_latencies_that_vary_the_second_measurement_counts(
         slower = 1.2 if len(asked) == 1 else 1.0
         return replace(found, latency=found.latency * slower, quantity="measured", noise=0.3)
 
-    monkeypatch.setattr(run, "recheck", recheck)
+    monkeypatch.setattr(session, "recheck", recheck)
     summary = run.optimize("toy:digits", QUICK, project=tmp_path)
     assert summary.confirmed
     with closing(run.open_project(tmp_path)) as storage:
@@ -415,6 +416,6 @@ def test_nothing_is_confirmed_where_nothing_was_found(
 ) -> None:
     monkeypatch.setattr(run, "require_preflight", lambda *given: None)
     monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
-    monkeypatch.setattr(run, "recheck", None)
+    monkeypatch.setattr(session, "recheck", None)
     summary = run.optimize("toy:digits", replace(QUICK, iterations=0), project=tmp_path)
     assert not summary.confirmed

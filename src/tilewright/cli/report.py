@@ -35,7 +35,8 @@ def report(
     from tilewright.cli.searching import command_line
     from tilewright.models import model_calls
     from tilewright.report.static import render_report
-    from tilewright.run import baselines, left_alone, open_project
+    from tilewright.run import open_project
+    from tilewright.session import baselines, left_alone
 
     check_outputs(output=output)
     with closing(open_project(project)) as storage:

@@ -73,8 +73,9 @@ def show(
     """Show one run: the result so far and the winning schedule step by step."""
     from tilewright.cli.console import results
     from tilewright.cli.summary_table import trial_table
-    from tilewright.run import baselines, confirmed, left_alone, open_project
+    from tilewright.run import open_project
     from tilewright.search.summary import summarize
+    from tilewright.session import baselines, confirmed, left_alone
 
     outputs = Outputs(json)
     outputs.check()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from toy_models import answer, enter_toy_world
 
-from tilewright import run
+from tilewright import run, session
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.core.plugins import load_target
@@ -35,7 +35,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     from tilewright.core import tasks
 
     monkeypatch.setattr(tasks, "load_target", tasks.load_target)
-    monkeypatch.setattr(run, "create_executor", run.create_executor)
+    monkeypatch.setattr(session, "create_executor", session.create_executor)
     enter_toy_world()
 
 

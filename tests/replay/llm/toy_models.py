@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from tilewright import run
+from tilewright import run, session
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.records import MenuOption, TargetBrief
@@ -55,7 +55,7 @@ class ModelToyTask(ToyTask):
 
 
 def enter_toy_world(delay_s: float = 0.0) -> None:
-    """Make `run` open the toy target and evaluate without any worker processes."""
+    """Make a run open the toy target and evaluate without any worker processes."""
 
     def create_executor(
         opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
@@ -66,7 +66,7 @@ def enter_toy_world(delay_s: float = 0.0) -> None:
         )
 
     tasks.load_target = lambda name: ModelToyTarget()
-    run.create_executor = create_executor
+    session.create_executor = create_executor
 
 
 def main(project: str, model: str, delay_s: str) -> None:

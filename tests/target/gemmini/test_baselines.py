@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured
 from tilewright.core.tasks import open_task
-from tilewright.run import create_executor, evaluate_baselines
+from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.baselines import convolution_baselines
 from tilewright.targets.gemmini.convolution import parse_convolution

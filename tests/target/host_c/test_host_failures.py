@@ -143,10 +143,10 @@ def test_the_run_goes_on(evaluator: Evaluator) -> None:
 
 def test_more_workers_than_can_measure_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would wait for their turn longer than a stage may take."""
-    from tilewright import run
     from tilewright.core.config import Settings
     from tilewright.core.tasks import open_task
     from tilewright.evaluation import local
+    from tilewright.executors import create_executor
 
     asked: list[int] = []
     make = local.LocalExecutor
@@ -157,7 +157,7 @@ def test_more_workers_than_can_measure_are_not_started(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(local, "LocalExecutor", noticed)
     for name in ("host-c:softmax-16x64", "gemmini:gemm-16x16x16"):
-        run.create_executor(open_task(name, {}), Settings(), 64, None).close()
+        create_executor(open_task(name, {}), Settings(), 64, None).close()
     assert asked == [4, 64]
 
 

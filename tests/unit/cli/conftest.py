@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_cli import Cli, Result, World
 
-from tilewright import run
+from tilewright import run, session
 from tilewright.cli.main import main
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
@@ -43,8 +43,9 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(tasks, "load_target", lambda name: ToyTarget())
     monkeypatch.setattr(plugins, "load_target", lambda name: ToyTarget())
     monkeypatch.setattr(plugins, "target_names", lambda: ["toy"])
-    monkeypatch.setattr(run, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(session, "load_proposer", lambda name: ToyProposer())
     monkeypatch.setattr(run, "create_executor", create_executor)
+    monkeypatch.setattr(session, "create_executor", create_executor)
     monkeypatch.chdir(tmp_path)
     return made
 
