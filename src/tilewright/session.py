@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from time import monotonic
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.config import Settings
-from tilewright.core.errors import TilewrightError
+from tilewright.core.errors import StorageError, TilewrightError
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
     Baseline,
@@ -121,7 +121,8 @@ class Session:
             self._end("finished", str(failure.error))
             raise failure.error from None
         except BaseException as error:
-            self._end("interrupted", f"{type(error).__name__}: {error}")
+            with suppress(StorageError):  # of a database that is away, the first error says so
+                self._end("interrupted", f"{type(error).__name__}: {error}")
             raise
         return self._end("finished", reason)
 

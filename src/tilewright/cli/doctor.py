@@ -27,7 +27,14 @@ def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
 
     from tilewright.cli.console import results
 
-    findings = [_python(), _project_folder(project), _sandbox(), _tuner(), *_targets()]
+    findings = [
+        _python(),
+        _project_folder(project),
+        *_database_server(project),
+        _sandbox(),
+        _tuner(),
+        *_targets(),
+    ]
     table = Table("", "part", "version, or how to get it", box=None, pad_edge=False)
     for name, usable, text in findings:
         mark = {True: "[green]ok[/]", False: "[red]missing[/]", None: "-"}[usable]
@@ -55,6 +62,18 @@ def _project_folder(project: Path) -> Finding:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         return "project folder", False, f"{folder}: {reason}; name another with --project"
+
+
+def _database_server(project: Path) -> list[Finding]:
+    """Whether the database server that the project names, if any, can be used."""
+    from tilewright.core.errors import TilewrightError
+    from tilewright.storage.project import describe_server
+
+    try:
+        found = describe_server(project)
+    except TilewrightError as error:
+        return [("database", False, str(error))]
+    return [("database", True, found)] if found else []
 
 
 def _sandbox() -> Finding:

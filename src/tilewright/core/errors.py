@@ -12,6 +12,7 @@ user's input and for the machine the tool runs on::
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
+    │   └── StorageUnavailableError  a database server that is not there, or went away
     └── InternalError            a defect in tilewright itself: exit code 1
 
 Every message is one sentence that names the input, what was expected and what to do.
@@ -69,6 +70,10 @@ class DeviceBusyError(TilewrightError):
 
 class StorageError(TilewrightError):
     """A project database that is corrupt, newer than this version, locked or unwritable."""
+
+
+class StorageUnavailableError(StorageError):
+    """A database server that is not there, or went away: what was stored is safe."""
 
 
 class InternalError(TilewrightError):

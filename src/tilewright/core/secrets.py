@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)|APIKEY", re.I)
+_SECRET_NAME = re.compile(
+    r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)|APIKEY"
+    r"|^PGPASSWORD$|^TILEWRIGHT_DATABASE$",  # the latter is an address that may hold a password
+    re.I,
+)
 
 
 def is_secret_name(name: str) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from tilewright.core.records import CallRecord
 from tilewright.storage.database import Database
 from tilewright.storage.schema import calls
 from tilewright.storage.sql import now
+from tilewright.storage.upserts import CALL
 
 _FIELDS = [field.name for field in dataclasses.fields(CallRecord)]
 
@@ -23,13 +23,6 @@ _REPLY = (
     .where(calls.c.key == bindparam("wanted"), calls.c.reply.is_not(None))
     .limit(1)
 )
-_NEW = upsert(calls).values(
-    {name: bindparam(name) for name in (*_FIELDS, "request", "intended_at")}
-)
-_INTEND = _NEW.on_conflict_do_update(
-    index_elements=[calls.c.run_id, calls.c.key],
-    set_={name: _NEW.excluded[name] for name in (*_FIELDS, "request", "intended_at")},
-)
 _FINISH = (
     update(calls)
     .where(calls.c.run_id == bindparam("of_run"), calls.c.key == bindparam("of_key"))
@@ -38,7 +31,7 @@ _FINISH = (
 
 
 class SqlCalls:
-    """The `CallStore` role on a project's SQLite file."""
+    """The `CallStore` role on a project's database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,7 +47,7 @@ class SqlCalls:
         """Record that a call is about to be made."""
         values = {**_values(call), "request": json.dumps(request), "intended_at": now()}
         with self._database.write() as connection:
-            connection.execute(_INTEND, values)
+            connection.execute(CALL.on(connection), values)
 
     def finish(self, call: CallRecord, reply: Mapping[str, object] | None) -> None:
         """Record how an intended call ended."""

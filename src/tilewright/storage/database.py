@@ -1,4 +1,4 @@
-"""Opens a project's SQLite file, and turns the database's errors into one clear sentence."""
+"""Opens a project's database, and turns its errors into one clear sentence."""
 
 from __future__ import annotations
 
@@ -6,34 +6,68 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from tilewright.core.errors import StorageError
+from tilewright.core.errors import StorageError, StorageUnavailableError
 from tilewright.storage.migrate import HEAD, migrate, schema_version
+from tilewright.storage.sqlite import SqliteFile
+from tilewright.storage.unsent import Rows, Unsent
+from tilewright.storage.upserts import OUTCOME, TUNING_TRIAL, Upsert
 
-BUSY_TIMEOUT_S = 10.0
+_KEPT = {upsert.table.name: upsert for upsert in (OUTCOME, TUNING_TRIAL)}
+"""What is measured, and costs time to measure again: no row refers to another that may be lost."""
+
+
+class Backend(Protocol):
+    """What differs between SQLite and PostgreSQL beside the wording of statements."""
+
+    writer: Engine
+    reader: Engine
+    name: str
+    """For sentences."""
+    elsewhere: str
+    """What to do where this database is another program's."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Make sure that nobody else creates or migrates tables within this transaction."""
+
+    def error(self, reason: Exception) -> StorageError:
+        """The driver's error as a sentence."""
 
 
 class Database:
-    """One SQLite file in WAL mode; reads never wait for a writer.
+    """A project's own SQLite file, or a database on a PostgreSQL server.
 
-    Writes take the lock when they begin (BEGIN IMMEDIATE), so two processes queue for it instead
-    of one failing half-way through its transaction.
+    With an `unsent` folder, measured results that a server could not take are kept there and
+    stored when the database is opened again.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Create or open and migrate; `StorageError` if that is not possible."""
-        self.path = path
-        self._engine = _engine(path)
+    def __init__(
+        self, place: Path | URL, *, create: bool = True, unsent: Path | None = None
+    ) -> None:
+        """Create or open and migrate; `StorageError` if that is not possible.
+
+        Without `create`, a database without tables is left as it is, and `is_new` says so.
+        """
+        self._backend = _backend(place)
+        self.name = self._backend.name
+        self._unsent = Unsent(unsent) if unsent is not None else None
+        self.is_new = False
         try:
             with self.read() as connection:
-                current = schema_version(connection)
+                current = schema_version(connection, self._backend.elsewhere)
+            if current is None and not create:
+                self.is_new = True
+                return
             if current != HEAD:  # read first: opening does not wait for a writer
                 with self.write() as connection:
-                    migrate(connection)
+                    self._backend.prepare(connection)
+                    migrate(connection, self._backend.name, self._backend.elsewhere)
+            if self._unsent is not None:
+                self._unsent.send(lambda table, rows: self._store(_KEPT[table], rows))
         except StorageError:
             self.close()
             raise
@@ -41,71 +75,55 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction, durable when the block ends."""
-        with explained(self.path), self._engine.begin() as connection:
+        with self._explained(), self._backend.writer.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A consistent snapshot."""
-        reader = self._engine.execution_options(reads_only=True)
-        with explained(self.path), reader.connect() as connection:
+        with self._explained(), self._backend.reader.connect() as connection:
             yield connection
 
+    def store(self, upsert: Upsert, rows: Rows) -> None:
+        """Store measured results; kept for later where a server is away, which still raises."""
+        try:
+            self._store(upsert, rows)
+        except StorageUnavailableError as error:
+            if self._unsent is None:
+                raise
+            try:
+                file = self._unsent.keep(upsert.table.name, rows)
+            except OSError as problem:
+                raise StorageError(
+                    f"{error} What was measured last could not be kept in the project folder "
+                    f"({problem.strerror}) and will be measured again."
+                ) from error
+            raise StorageUnavailableError(
+                f"{error} What was measured last is kept in {file} and stored then."
+            ) from error
+
+    def _store(self, upsert: Upsert, rows: Rows) -> None:
+        with self.write() as connection:
+            connection.execute(upsert.on(connection), list(rows))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            reason = error.orig if isinstance(error.orig, Exception) else error
+            raise self._backend.error(reason) from error
+        except sqlite3.Error as error:  # from the pragmas of a new connection
+            raise self._backend.error(error) from error
+
     def close(self) -> None:
-        """Release the file. Idempotent."""
-        self._engine.dispose()
+        """Release the database. Idempotent."""
+        self._backend.writer.dispose()
 
 
-def _engine(path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S})
+def _backend(place: Path | URL) -> Backend:
+    if isinstance(place, Path):
+        return SqliteFile(place)
+    from tilewright.storage.postgres import PostgresServer
 
-    @event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # transactions begin where `_begin` says
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        reads_only = connection.get_execution_options().get("reads_only", False)
-        connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Database errors in the block become a `StorageError` that names the file and the remedy."""
-    try:
-        yield
-    except DBAPIError as error:
-        raise StorageError(_sentence(path, str(error.orig))) from error
-    except sqlite3.Error as error:  # from the pragmas of a new connection
-        raise StorageError(_sentence(path, str(error))) from error
-
-
-def _sentence(path: Path, reason: str) -> str:
-    low = reason.lower()
-    if "not a database" in low or "malformed" in low or "no such" in low:
-        return (
-            f"{path} is not a readable tilewright database ({reason}): "
-            "move it away to start afresh, or restore it from a copy."
-        )
-    if "locked" in low or "busy" in low:
-        return (
-            f"{path} has been locked by another program for {BUSY_TIMEOUT_S:g} s: "
-            "close that program and run the same command again."
-        )
-    if "readonly" in low or "read-only" in low or "unable to open" in low:
-        return (
-            f"{path} cannot be written: make the folder and the file writable, "
-            "or choose another --project folder."
-        )
-    if "full" in low:
-        return f"the disk of {path} is full: free some space and run the same command again."
-    if "i/o error" in low:  # how a quota, a limit on file sizes and a failing disk look
-        return (
-            f"{path} could not be read or written ({reason}): free some space if the disk or a "
-            "quota is full, else check the disk, and run the same command again."
-        )
-    return f"{path} cannot be used ({reason}): check the file, or move it away to start afresh."
+    return PostgresServer(place)

@@ -13,30 +13,34 @@ HEAD = "0003"
 """Newest revision. Known here so that an up-to-date database is opened without alembic."""
 
 
-def schema_version(connection: Connection) -> str | None:
-    """Revision the database is at; None when it has no tables yet."""
+def schema_version(connection: Connection, elsewhere: str = "choose another") -> str | None:
+    """Revision the database is at; None when it has no tables yet.
+
+    `StorageError` for another program's tables; `elsewhere` is what it tells the user to do.
+    """
     tables = set(inspect(connection).get_table_names())
     if "alembic_version" not in tables:
         if tables:
             raise StorageError(
-                f"{connection.engine.url.database} is a database of another program: "
-                "choose another --project folder."
+                f"{connection.engine.url.database} is a database of another program: {elsewhere}."
             )
         return None
     version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return None if version is None else str(version)
 
 
-def migrate(connection: Connection, target: str = HEAD) -> None:
-    """Upgrade to revision `target`; `StorageError` for a database of a newer tilewright."""
-    current = schema_version(connection)
+def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEAD) -> None:
+    """Upgrade to revision `target`; `StorageError` for a database of a newer tilewright.
+
+    `name` and `elsewhere` say in sentences which database it is, and what to use instead.
+    """
+    current = schema_version(connection, elsewhere)
     if current == target:
         return
     if current is not None and current > HEAD:
         raise StorageError(
-            f"{connection.engine.url.database} was written by a newer tilewright (its schema is "
-            f"{current}, this version knows up to {HEAD}): upgrade tilewright or choose another "
-            "--project folder."
+            f"{name} was written by a newer tilewright (its schema is {current}, this version "
+            f"knows up to {HEAD}): upgrade tilewright or {elsewhere}."
         )
     if current is None and target == HEAD:  # the tables the migrations lead to, without alembic
         metadata.create_all(connection)

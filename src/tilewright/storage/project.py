@@ -1,16 +1,22 @@
-"""Where a project folder keeps its database and locks."""
+"""Where a project keeps its database and locks, on this machine or on a server."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.core.errors import StorageError
 from tilewright.storage.calls import SqlCalls
 from tilewright.storage.database import Database
 from tilewright.storage.lock import RunLock
+from tilewright.storage.place import server_of
 from tilewright.storage.sql import SqlStorage
 from tilewright.storage.tunings import SqlTunings
+
+if TYPE_CHECKING:
+    from tilewright.storage.server_lock import ServerRunLock
 
 FOLDER = ".tilewright"
 DATABASE = "tilewright.db"
@@ -19,31 +25,64 @@ _PREFLIGHT = "preflight"
 
 def open_project(project: Path, *, create: bool = True) -> SqlStorage:
     """The storage of a project folder; `StorageError` if it is missing or not usable."""
-    folder = project / FOLDER
-    if not create and not (folder / DATABASE).exists():
-        raise StorageError(
-            f"{project} holds no tilewright runs: start one there with `tilewright optimize`, "
-            "or name another folder with --project."
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"{folder} cannot be created ({error.strerror}): make {project} writable "
-            "or choose another --project folder."
-        ) from error
-    return SqlStorage(folder / DATABASE)
+    return SqlStorage(_open(project, create))
 
 
 def open_calls(project: Path) -> SqlCalls:
     """The recorded calls to models of a project that has a database."""
-    return SqlCalls(Database(project / FOLDER / DATABASE))
+    return SqlCalls(_open(project, create=False))
 
 
 def open_tunings(project: Path) -> SqlTunings:
     """The tuning runs of a project folder, created if missing; `StorageError` if not usable."""
-    open_project(project).close()
-    return SqlTunings(Database(project / FOLDER / DATABASE))
+    return SqlTunings(_open(project, create=True))
+
+
+def describe_server(project: Path) -> str | None:
+    """The database server a project names, and its version; None without one.
+
+    Nothing is created there; `TilewrightError` if it cannot be used.
+    """
+    server = server_of(project)
+    if server is None:
+        return None
+    database = Database(server, create=False)
+    try:
+        with database.read() as connection:
+            version = connection.exec_driver_sql("SHOW server_version").scalar_one()
+    finally:
+        database.close()
+    return f"{database.name}, server version {version}"
+
+
+def _open(project: Path, create: bool) -> Database:
+    folder, server = project / FOLDER, server_of(project)
+    if server is None and not create and not (folder / DATABASE).exists():
+        raise _without_runs(str(project))
+    if create:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"{folder} cannot be created ({error.strerror}): make {project} writable "
+                "or choose another --project folder."
+            ) from error
+    if server is None:
+        return Database(folder / DATABASE)
+    address = server.set(password=None).render_as_string()
+    unsent = folder / "unsent" / sha256(address.encode()).hexdigest()[:16]
+    database = Database(server, create=create, unsent=unsent)
+    if database.is_new:
+        database.close()
+        raise _without_runs(database.name)
+    return database
+
+
+def _without_runs(name: str) -> StorageError:
+    return StorageError(
+        f"{name} holds no tilewright runs: start one there with `tilewright optimize`, "
+        "or name another folder with --project."
+    )
 
 
 def spool_folder(project: Path, run_id: str) -> Path:
@@ -51,8 +90,16 @@ def spool_folder(project: Path, run_id: str) -> Path:
     return project / FOLDER / "calls" / run_id
 
 
-def run_lock(project: Path, identity: str) -> RunLock:
-    """The lock of all runs with this identity: at most one process works on them."""
+def run_lock(project: Path, identity: str) -> RunLock | ServerRunLock:
+    """The lock of all runs with this identity: at most one process works on them.
+
+    On a server it holds for all machines and project folders that use the database.
+    """
+    server = server_of(project)
+    if server is not None:
+        from tilewright.storage.server_lock import ServerRunLock
+
+        return ServerRunLock(server, identity)
     return RunLock(project / FOLDER / "locks", identity)
 
 

@@ -11,6 +11,8 @@ Records travel as JSON text (`core.codec`); the columns beside it are what queri
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -22,11 +24,24 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
-    Text,
+    TypeDecorator,
     UniqueConstraint,
 )
+from sqlalchemy import Text as AnyText
 
 metadata = MetaData()
+
+
+class Text(TypeDecorator[str]):
+    """Text that PostgreSQL takes, too: it keeps no zero bytes, which logs of crashes may hold."""
+
+    impl = AnyText
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
+        """Zero bytes become replacement characters."""
+        return value and value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
 
 runs = Table(
     "runs",

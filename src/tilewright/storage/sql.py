@@ -7,35 +7,20 @@ import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, StorageError, UnknownNameError
 from tilewright.core.records import Candidate, Failed, History, Measured, Outcome, RunRecord, Trial
 from tilewright.storage.database import Database
 from tilewright.storage.schema import artifacts, events, outcomes, runs, trials
+from tilewright.storage.upserts import ARTIFACT, OUTCOME
 
 # What every evaluation does. Built once: making a statement takes longer than running it.
 _FOLLOWING = select(func.count()).select_from(trials).where(trials.c.run_id == bindparam("of_run"))
 _CACHED = select(outcomes.c.outcome).where(outcomes.c.key == bindparam("wanted"))
-_NEW_OUTCOME = upsert(outcomes).values(
-    {name: bindparam(name) for name in ("key", "outcome", "bound")}
-)
-_STORE = _NEW_OUTCOME.on_conflict_do_update(
-    index_elements=[outcomes.c.key],
-    set_={"outcome": _NEW_OUTCOME.excluded.outcome, "bound": _NEW_OUTCOME.excluded.bound},
-    where=outcomes.c.bound.is_not(None)
-    & (_NEW_OUTCOME.excluded.bound.is_(None) | (_NEW_OUTCOME.excluded.bound > outcomes.c.bound)),
-)
-_PUT = (
-    upsert(artifacts)
-    .values({name: bindparam(name) for name in ("digest", "kind", "size", "data")})
-    .on_conflict_do_nothing()
-)
 _ADD_TRIAL = insert(trials)
 _UPDATE_RUN = (
     update(runs)
@@ -45,15 +30,14 @@ _UPDATE_RUN = (
 
 
 class SqlStorage:
-    """The `Storage` role on one SQLite file. Every call is durable when it returns.
+    """The `Storage` role on a project's database. Every call is durable when it returns.
 
-    Durable against the death of any process at any moment; a power cut may lose the last
-    commits (synchronous=NORMAL) but never corrupts the file.
+    Durable against the death of any process at any moment; a power cut may lose the last commits
+    of a SQLite file (synchronous=NORMAL) but never corrupts it.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Create or open the database at `path`; `StorageError` if that is not possible."""
-        self._database = Database(path)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def create_run(self, run: RunRecord) -> None:
         """Record a new run."""
@@ -177,8 +161,7 @@ class SqlStorage:
         """
         bound = outcome.bound if isinstance(outcome, Failed) else None
         values = {"key": key, "outcome": _dump(outcome), "bound": bound}
-        with self._database.write() as connection:
-            connection.execute(_STORE, values)
+        self._database.store(OUTCOME, [values])
 
     def put_artifact(self, data: bytes, kind: str) -> str:
         """Store bytes by content (compressed); returns their SHA-256."""
@@ -219,7 +202,7 @@ def now() -> str:
 def _put(connection: Connection, data: bytes, kind: str) -> str:
     digest = sha256(data).hexdigest()
     values = {"digest": digest, "kind": kind, "size": len(data), "data": zlib.compress(data)}
-    connection.execute(_PUT, values)
+    connection.execute(ARTIFACT.on(connection), values)
     return digest
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Row, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from tilewright.core.tuning_records import (
     KnownKernel,
@@ -22,6 +21,7 @@ from tilewright.core.tuning_records import (
 from tilewright.storage.database import Database
 from tilewright.storage.schema import tuning_trials, tunings
 from tilewright.storage.sql import now
+from tilewright.storage.upserts import TUNING_TRIAL
 
 _JSON_OF_RUN = ("extents", "settings", "versions", "starts")
 _JSON_OF_TRIAL = ("point", "samples")
@@ -52,8 +52,7 @@ class SqlTunings:
         if not trials:
             return
         rows = [{"tuning_id": run_id, **_packed(trial, _JSON_OF_TRIAL)} for trial in trials]
-        with self._database.write() as connection:
-            connection.execute(upsert(tuning_trials).on_conflict_do_nothing(), rows)
+        self._database.store(TUNING_TRIAL, rows)
 
     def trials(self, run_id: str) -> list[TunedTrial]:
         """A run's trials in the order they were measured."""

@@ -17,7 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from tilewright.core.errors import StorageError
-from tilewright.storage import database, migrate
+from tilewright.storage import database, migrate, sqlite
 from tilewright.storage.database import Database
 from tilewright.storage.project import open_project, run_lock
 from tilewright.storage.schema import metadata
@@ -65,7 +65,7 @@ def test_every_earlier_schema_is_upgraded(
 ) -> None:
     with monkeypatch.context() as patch:
         upgrade = migrate.migrate
-        patch.setattr(database, "migrate", lambda connection: upgrade(connection, revision))
+        patch.setattr(database, "migrate", lambda *place: upgrade(*place, revision))
         Database(tmp_path / "a.db").close()
     assert migrated(Database(tmp_path / "a.db")) == (migrate.HEAD, [])
 
@@ -156,7 +156,7 @@ def test_a_damaged_artifact_is_reported(file: Path) -> None:
 
 
 def test_a_locked_database_is_reported(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.1)
     holder = sqlite3.connect(file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:

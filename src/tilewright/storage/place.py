@@ -1,0 +1,63 @@
+"""Which database a project keeps its runs in: a file of its own, or one on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from tilewright.core.errors import ConfigurationError, UnknownNameError
+
+CONFIGURATION = "tilewright.toml"
+VARIABLE = "TILEWRIGHT_DATABASE"
+_SETTING = "database"
+
+
+def server_of(project: Path) -> URL | None:
+    """The database server that a project names, None for a file of its own.
+
+    The environment variable `VARIABLE` comes before the setting `database` of the project's
+    `CONFIGURATION`. `ConfigurationError` on anything but a PostgreSQL address; it never repeats the
+    address, which may hold a password.
+    """
+    named_by, address = VARIABLE, os.environ.get(VARIABLE, "")
+    if not address:
+        named_by, address = str(project / CONFIGURATION), _configured(project / CONFIGURATION)
+    if not address:
+        return None
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise ConfigurationError(
+            f"the database in {named_by} is no address: expected "
+            "postgresql://USER@HOST/DATABASE, special characters of a password as %XX."
+        ) from None
+    from tilewright.storage.postgres import require_postgresql
+
+    return require_postgresql(url, named_by)
+
+
+def _configured(file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read ({error}): expected TOML.") from error
+    try:
+        settings = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} is not valid TOML ({error}): correct it.") from error
+    for name in settings:
+        if name != _SETTING:
+            raise UnknownNameError(f"setting of {file}", name, [_SETTING])
+    address = settings.get(_SETTING, "")
+    if not isinstance(address, str):
+        raise ConfigurationError(
+            f"{_SETTING} in {file} is no text: expected "
+            f'{_SETTING} = "postgresql://USER@HOST/DATABASE".'
+        )
+    return address

@@ -1,0 +1,66 @@
+"""Inserts that mind what is there already: SQLite and PostgreSQL word them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+
+from sqlalchemy import Connection, Table
+
+from tilewright.storage.schema import artifacts, calls, outcomes, tuning_trials
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+
+
+class Upsert:
+    """An insert into `table`; `complete` adds what happens to a row that is there.
+
+    Built once per dialect: making a statement takes longer than running it.
+    """
+
+    def __init__(self, table: Table, complete: Callable[[Insert], Insert]) -> None:
+        self.table = table
+        self._complete = complete
+        self._by_dialect: dict[str, Insert] = {}
+
+    def on(self, connection: Connection) -> Insert:
+        """The statement in the dialect of a connection."""
+        name = connection.dialect.name
+        if name not in self._by_dialect:  # one dialect is imported, not all
+            insert = import_module(f"sqlalchemy.dialects.{name}").insert
+            self._by_dialect[name] = self._complete(insert(self.table))
+        return self._by_dialect[name]
+
+
+def _first_stays(new: Insert) -> Insert:
+    return new.on_conflict_do_nothing()
+
+
+def _bound_gives_way(new: Insert) -> Insert:
+    """A mere lower bound is replaced by a higher one or by a full outcome."""
+    known, bound = outcomes.c.bound, new.excluded.bound
+    return new.on_conflict_do_update(
+        index_elements=[outcomes.c.key],
+        set_={"outcome": new.excluded.outcome, "bound": bound},
+        where=known.is_not(None) & (bound.is_(None) | (bound > known)),
+    )
+
+
+def _last_intent_counts(new: Insert) -> Insert:
+    """Of a call that is intended again, every column but those of its end is replaced."""
+    kept = {"number", "run_id", "key", "reply", "finished_at"}
+    replaced = [column.name for column in calls.c if column.name not in kept]
+    return new.on_conflict_do_update(
+        index_elements=[calls.c.run_id, calls.c.key],
+        set_={name: new.excluded[name] for name in replaced},
+    )
+
+
+ARTIFACT = Upsert(artifacts, _first_stays)
+OUTCOME = Upsert(outcomes, _bound_gives_way)
+CALL = Upsert(calls, _last_intent_counts)
+TUNING_TRIAL = Upsert(tuning_trials, _first_stays)
