@@ -26,6 +26,7 @@ from tilewright.core.errors import (
     ToolchainMissingError,
 )
 from tilewright.core.records import CallRecord
+from tilewright.core.secrets import without_secrets
 from tilewright.core.tuning_records import TunedTrial, TuningRecord
 from tilewright.storage import database as database_module
 from tilewright.storage import migrate
@@ -377,6 +378,11 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ToolchainMissingError, match=r"pip install 'tilewright\[postgres\]'"):
         engine(make_url("postgresql+psycopg://h/d"))
+
+
+def test_child_processes_do_not_see_addresses_and_passwords() -> None:
+    environment = {VARIABLE: "postgresql://u:sesame@h/d", "PGPASSWORD": "sesame", "PGHOST": "h"}
+    assert without_secrets(environment) == {"PGHOST": "h"}
 
 
 def test_passwords_in_parameters_are_hidden_too() -> None:
