@@ -67,7 +67,7 @@ class Database:
                     self._backend.prepare(connection)
                     migrate(connection, self._backend.name, self._backend.elsewhere)
             if self._unsent is not None:
-                self._unsent.send(lambda table, rows: self._store(_KEPT[table], rows))
+                self._unsent.send(self._send)
         except StorageError:
             self.close()
             raise
@@ -101,6 +101,11 @@ class Database:
             raise StorageUnavailableError(
                 f"{error} What was measured last is kept in {file} and stored then."
             ) from error
+
+    def _send(self, table: str, rows: Rows) -> None:
+        if table not in _KEPT:
+            raise StorageError(f"this version of tilewright keeps no results of {table!r}")
+        self._store(_KEPT[table], rows)
 
     def _store(self, upsert: Upsert, rows: Rows) -> None:
         with self.write() as connection:

@@ -113,7 +113,7 @@ def error_of(url: URL, reason: Exception) -> StorageError:
             f"{name} does not let {_user(url)} do this ({said}): its owner must grant it, for "
             "instance `GRANT CREATE ON SCHEMA public TO ...`."
         )
-    if state in ("25006", "57P03") and "read-only" in said:
+    if state == "25006" or "recovery" in said:  # a standby says the latter
         return StorageError(f"{name} is read-only ({said}): name the server that takes writes.")
     if state == "55P03":
         return StorageError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.errors import StorageError
+from tilewright.core.errors import StorageError, StorageUnavailableError
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -40,10 +40,18 @@ class Unsent:
                 table, rows = kept["table"], kept["rows"]
             except FileNotFoundError:  # another process sent it
                 continue
-            except (ValueError, KeyError, OSError) as error:
+            except (ValueError, KeyError, TypeError, OSError) as error:
                 raise StorageError(
                     f"{file} holds results that were not stored yet and cannot be read ({error}): "
                     "repair it, or delete it to measure them again."
                 ) from error
-            store(table, rows)
+            try:
+                store(table, rows)
+            except StorageUnavailableError:
+                raise
+            except StorageError as error:
+                raise StorageError(
+                    f"{file} holds results that could not be stored ({error}): delete it to "
+                    "measure them again."
+                ) from error
             file.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -332,6 +333,13 @@ def test_kept_results_that_cannot_be_read_are_named(server: Server, project: Pat
         server.start()
         storage.close()
     (file,) = project.glob(".tilewright/unsent/*/*.json")
+    for text in (
+        '{"table": "tuning_trials", "rows": [{"key": "k"}]}',
+        '{"table": "x", "rows": []}',
+    ):
+        file.write_text(text)
+        with pytest.raises(StorageError, match=rf"{file.name} holds results .* not be stored"):
+            open_project(project)
     file.write_text("{")
     with pytest.raises(StorageError, match=rf"{file.name} holds results .* cannot be read"):
         open_project(project)
@@ -383,6 +391,27 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_child_processes_do_not_see_addresses_and_passwords() -> None:
     environment = {VARIABLE: "postgresql://u:sesame@h/d", "PGPASSWORD": "sesame", "PGHOST": "h"}
     assert without_secrets(environment) == {"PGHOST": "h"}
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "said"),
+    [
+        (
+            "25006",
+            "cannot execute INSERT in a read-only transaction",
+            "is read-only .*writes",
+        ),
+        ("0A000", "cannot set transaction read-write mode during recovery", "is read-only"),
+        ("53100", "could not extend file", "is full .*free some space"),
+        ("42P01", "relation does not exist", "cannot be used"),
+    ],
+)
+def test_what_a_server_refuses(state: str, reason: str, said: str) -> None:
+    refusal = OSError(reason)
+    refusal.sqlstate = state  # type: ignore[attr-defined]
+    error = error_of(make_url("postgresql+psycopg://u@h/d"), refusal)
+    assert re.search(said, str(error))
+    assert not isinstance(error, StorageUnavailableError)
 
 
 def test_passwords_in_parameters_are_hidden_too() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core.errors import InternalError
+from tilewright.core.secrets import without_secrets
 
 _START_S = 120.0
 
@@ -55,7 +56,7 @@ class AnsweringProcess:
             text=True,
             pass_fds=[theirs],
             start_new_session=True,
-            env={**os.environ, **self._environment},
+            env={**without_secrets(os.environ), **self._environment},
         )
         os.close(theirs)
         self._answers = answers
