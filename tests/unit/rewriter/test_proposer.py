@@ -32,7 +32,7 @@ from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import urgency
+from tilewright.proposers.rewriter.planner import passes_through_memory, urgency
 
 WORKLOAD = Workload("w", "gemmini", (), 1)
 RENAMED = {
@@ -171,6 +171,27 @@ def tried(start: Trial, number: int, iteration: int, latency: float) -> Trial:
 def mean_value(found: Evidence) -> float:
     rng = random.Random(0)
     return sum(found.sampled_value(rng) for _ in range(2000)) / 2000
+
+
+@pytest.mark.parametrize(
+    ("body", "serial"),
+    [
+        ("{loop} {{ {load_a} {store_a} }}", True),
+        ("{loop} {{ {store_a} }} {loop} {{ {load_a} }}", False),
+        ("{loop} {{ {store_a} }} {load_a}", True),
+        ("{store_a} fence(); {load_a}", True),
+        ("{loop} {{ {load_a} }}", False),
+        ("{loop} A[i][0] = A[i][1];", True),
+    ],
+)
+def test_layers_behind_one_another_are_products(machine: Machine, body: str, serial: bool) -> None:
+    moves = {
+        "loop": "for (int i = 0; i < 4; i++)",
+        "load_a": "mvin(&A[0][0], SPAD(0), 16, 1);",
+        "store_a": "mvout(&A[0][0], ACC(0), 16, 1);",
+    }
+    source = f"void kernel(float A[4][16]) {{ {body.format(**moves)} }}"
+    assert passes_through_memory(lift(source, machine), machine) is serial
 
 
 def test_options_that_paid_are_drawn_more_often() -> None:

@@ -11,7 +11,16 @@ from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.descent import descended
-from tilewright.proposers.rewriter.ir import Assign, Command, Dram, Kernel, same_code, walk
+from tilewright.proposers.rewriter.ir import (
+    Assign,
+    Body,
+    Dram,
+    Kernel,
+    Loop,
+    commands,
+    same_code,
+    walk,
+)
 from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -133,15 +142,28 @@ def urgency(parent: Trial, technique: str) -> float:
 
 
 def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
-    """Whether some array is both stored and loaded, or the core computes on arrays itself."""
-    moved: dict[str, set[str]] = {"load": set(), "store": set()}
-    for stmt in walk(kernel.body):
-        if isinstance(stmt, Assign):
-            return True
-        if isinstance(stmt, Command) and machine.unit(stmt.name) in moved:
-            arrays = {o.array for o in stmt.operands if isinstance(o, Dram)}
-            moved[machine.unit(stmt.name)] |= arrays
-    return bool(moved["load"] & moved["store"])
+    """Whether some loop loads what it stores, or the core computes on arrays itself.
+
+    Not where one loop stores what another one behind it loads: each is a product like any other.
+    """
+    if any(isinstance(s, Assign) for s in walk(kernel.body)):
+        return True
+    loops = [_moved((s,), machine) for s in kernel.body if isinstance(s, Loop)]
+    rest = _moved(tuple(s for s in kernel.body if not isinstance(s, Loop)), machine)
+    return any(
+        (stored | rest[0]) & (loaded | rest[1])
+        for stored, loaded in [*loops, (set[str](), set[str]())]
+    )
+
+
+def _moved(body: Body, machine: Machine) -> tuple[set[str], set[str]]:
+    """The arrays that some code stores to and loads from."""
+    moved: dict[str, set[str]] = {"store": set(), "load": set()}
+    for command in commands(body):
+        if machine.unit(command.name) in moved:
+            arrays = {o.array for o in command.operands if isinstance(o, Dram)}
+            moved[machine.unit(command.name)] |= arrays
+    return moved["store"], moved["load"]
 
 
 def _shuffled(
