@@ -177,7 +177,8 @@ def mean_value(found: Evidence) -> float:
     ("body", "serial"),
     [
         ("{loop} {{ {load_a} {store_a} }}", True),
-        ("{loop} {{ {store_a} }} {loop} {{ {load_a} }}", False),
+        ("{loop} {loop2} {{ {store_a} }} {loop} {loop2} {{ {load_a} }}", False),
+        ("{loop} {{ {store_a} }} {loop} {{ {load_a} }}", True),
         ("{loop} {{ {store_a} }} {load_a}", True),
         ("{store_a} fence(); {load_a}", True),
         ("{loop} {{ {load_a} }}", False),
@@ -187,6 +188,7 @@ def mean_value(found: Evidence) -> float:
 def test_layers_behind_one_another_are_products(machine: Machine, body: str, serial: bool) -> None:
     moves = {
         "loop": "for (int i = 0; i < 4; i++)",
+        "loop2": "for (int j = 0; j < 4; j++)",
         "load_a": "mvin(&A[0][0], SPAD(0), 16, 1);",
         "store_a": "mvout(&A[0][0], ACC(0), 16, 1);",
     }

@@ -17,6 +17,7 @@ from tilewright.proposers.rewriter.ir import (
     Dram,
     Kernel,
     Loop,
+    children,
     commands,
     same_code,
     walk,
@@ -144,12 +145,13 @@ def urgency(parent: Trial, technique: str) -> float:
 def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
     """Whether some loop loads what it stores, or the core computes on arrays itself.
 
-    Not where one loop stores what another one behind it loads: each is a product like any other.
+    Not where one nest of loops stores what another one loads: each is a product like any other.
     """
     if any(isinstance(s, Assign) for s in walk(kernel.body)):
         return True
-    loops = [_moved((s,), machine) for s in kernel.body if isinstance(s, Loop)]
-    rest = _moved(tuple(s for s in kernel.body if not isinstance(s, Loop)), machine)
+    nests = [s for s in kernel.body if any(isinstance(t, Loop) for t in children(s))]
+    loops = [_moved((s,), machine) for s in nests]
+    rest = _moved(tuple(s for s in kernel.body if s not in nests), machine)
     return any(
         (stored | rest[0]) & (loaded | rest[1])
         for stored, loaded in [*loops, (set[str](), set[str]())]
