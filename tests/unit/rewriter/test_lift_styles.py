@@ -25,6 +25,10 @@ static void load(const int8_t A[64][64], const layer *l, int i) {
   mvin(l->v.at + i * l->v.step, SPAD(i), 16, l->rows);
 }
 """
+NARROW = """
+static inline uint8_t low(int n) { return n; }
+static inline int short_of(int16_t n) { return 1 + (n & 1); }
+"""
 BODIES = {
     "break first": "int k = 0;"
     " for (;;) { if (k >= 40) break; mvin(A[k], SPAD(k), 16, 1); k += 4; }",
@@ -51,6 +55,9 @@ BODIES = {
     "a structure behind a pointer": "view v = {&A[0][0], 64}; view *p = &v;"
     " for (int i = 0; i < 5; i++) { mvin(v.at, SPAD(i), 16, 1); advance(p, 2); }"
     " mvin(p->at, SPAD(9), 16, 1);",
+    "numbers of narrow types": "_Bool odd = 0; const uint8_t n = 3; for (int i = 0; i < 40; i++)"
+    " { uint16_t at = (uint16_t)(i % 8); mvin(A[i], SPAD(at + (odd ? 512 : 0)), 16, n);"
+    " odd = !odd; }",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 
@@ -86,12 +93,20 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         " mvin(A[0], SPAD(99 + (i >> 1)), 16, 1); mvin(A[0], SPAD(99 + (i & ~3)), 16, 1);"
         " mvin(A[0], SPAD(99 + i / 2), 16, 1); if (i % 3 < 0) fence(); }",
         "int x = -7; mvin(A[0], SPAD(99 + x / 2), 16, 1); mvin(A[0], SPAD(99 + x % 4), 16, 1);",
+        "uint8_t x = 250; x += 10; mvin(A[x], SPAD(x), 16, 1);",
+        "uint8_t x = 250; for (int i = 0; i < 40; i++) { mvin(A[0], SPAD(x), 16, 1); x += 10; }",
+        "for (int i = 0; i < 40; i++) mvin(A[0], SPAD((uint8_t)(i * 16)), 16, 1);",
+        "for (int i = 0; i < 40; i++) { _Bool f = i; mvin(A[0], SPAD(f), 16, 1); }",
+        "for (int i = 0; i < 40; i++) { signed char c = i * 9; mvin(A[0], SPAD(999 + c), 16, 1); }",
+        "uint8_t at[2] = {300, 1}; at[1] = at[0] + 255; mvin(A[at[1]], SPAD(at[0]), 16, 1);",
+        "struct { uint8_t n; } s = {0}; s.n = 260; mvin(A[s.n], SPAD(0), 16, 1);",
+        "for (int i = 0; i < 20; i++) mvin(A[0], SPAD(low(i * 20)), 16, short_of(i * 4000));",
     ],
 )
 def test_what_only_looks_countable_keeps_its_meaning(
     machine: Machine, tmp_path: Path, body: str
 ) -> None:
-    source = HEAD + body + "\n}\n"
+    source = NARROW + HEAD + body + "\n}\n"
     for kernel in (lift(source, machine), simplify(lift(source, machine))):
         assert issued(emit(kernel), tmp_path) == issued(source, tmp_path)
 

@@ -6,6 +6,7 @@ from tree_sitter import Node
 
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Record, Table, Value
+from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 
@@ -16,7 +17,7 @@ LONGEST = 256
 def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) -> Value:
     """What a variable of a type, or an array of it, holds at first."""
     if given.type != "initializer_list":
-        return reader.value(given)
+        return stored(kind, reader.value(given))
     items = [e for e in given.named_children if e.type != "comment"]
     if sizes:
         if any(i.type == "initializer_pair" for i in items):

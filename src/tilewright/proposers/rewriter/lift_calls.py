@@ -17,6 +17,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.lift_branches import parts_of_if
 from tilewright.proposers.rewriter.lift_choice import choice
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Reference, Value
+from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
 from tilewright.proposers.rewriter.lift_syntax import identifiers, leaves_early, parameters, text_of
@@ -102,13 +103,13 @@ class Calls(Lifting):
         expected = list(parameters(function))
         if len(expected) != len(given):
             raise NotModelled(f"call of {name} with {len(given)} arguments")
-        for (parameter, sizes), argument in zip(expected, given, strict=True):
+        for (parameter, sizes, kind), argument in zip(expected, given, strict=True):
             value = reader.value(argument)
             if isinstance(value, Pointer | Reference) != bool(sizes) or (
                 isinstance(value, Pointer) and not fits(value, sizes)
             ):
                 raise NotModelled(f"call of {name} with a pointer of another type")
-            inner.declare(parameter, value)
+            inner.declare(parameter, value, kind)
         return body, inner
 
     def _called_value(self, call: Node, scope: Scope) -> Value:
@@ -121,7 +122,9 @@ class Calls(Lifting):
         body, inner = self._entered(name, given, scope)
         self._calls.append(name)
         try:
-            return self._returned(list(body.named_children), inner)
+            kind = scope.functions[name].child_by_field_name("type")
+            value = self._returned(list(body.named_children), inner)
+            return value if kind is None else stored(text_of(kind), value)
         finally:
             self._calls.pop()
 

@@ -14,13 +14,15 @@ from tree_sitter import Node
 from tilewright.proposers.rewriter.ir import Array, Condition
 from tilewright.proposers.rewriter.lift_choice import choice
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Value
+from tilewright.proposers.rewriter.lift_narrow import is_narrow, stored
 
 
 @dataclass
 class Scope:
     """Names in scope. `slots` says which variable a name means, `state` what each holds now.
 
-    `records` has the fields of each structure type with their types.
+    `records` has the fields of each structure type with their types, `kinds` the types of the
+    variables whose numbers may wrap.
     """
 
     arrays: dict[str, Array]
@@ -30,6 +32,7 @@ class Scope:
     state: dict[int, Value] = field(default_factory=dict)
     loops: frozenset[str] = frozenset()
     count: list[int] = field(default_factory=lambda: [0])
+    kinds: dict[int, str] = field(default_factory=dict)
 
     def inner(self) -> Scope:
         """A nested scope; what is declared there does not leave it."""
@@ -43,12 +46,18 @@ class Scope:
         """The scope of a called function: names of the file, values of the caller."""
         return replace(self, slots=dict(outermost.slots))
 
-    def declare(self, name: str, value: Value | None) -> None:
-        """A new variable, which may not have a value yet."""
+    def declare(self, name: str, value: Value | None, kind: str = "") -> None:
+        """A new variable, of integers of this type if one is named; it may not have a value yet."""
         self.count[0] += 1
         self.slots[name] = self.count[0]
+        if is_narrow(kind):
+            self.kinds[self.count[0]] = kind
         if value is not None:
-            self.state[self.count[0]] = value
+            self.state[self.count[0]] = stored(kind, value)
+
+    def kind(self, name: str) -> str:
+        """The type of a variable whose numbers may wrap, or nothing."""
+        return self.kinds.get(self.slots.get(name, 0), "")
 
     def get(self, name: str) -> Value | None:
         """What a variable holds; None if there is none or its value is not known."""
@@ -59,7 +68,7 @@ class Scope:
         """A new value for a declared variable."""
         if name not in self.slots:
             raise NotModelled(f"assignment to {name}, which is not declared here")
-        self.state[self.slots[name]] = value
+        self.state[self.slots[name]] = stored(self.kind(name), value)
 
     def take(self, other: Scope) -> None:
         """The values of a copy of this scope that turned out to be the ones to go on with."""

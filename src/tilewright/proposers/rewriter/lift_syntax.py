@@ -30,14 +30,15 @@ def declared_name(item: Node) -> str:
     return pointer_levels(item)[0]
 
 
-def parameters(function: Node) -> Iterator[tuple[str, list[Node | None]]]:
-    """A function's parameters as `pointer_levels` gives them."""
+def parameters(function: Node) -> Iterator[tuple[str, list[Node | None], str]]:
+    """A function's parameters as `pointer_levels` gives them, and their types."""
     for node in descendants(function):
         if node.type == "parameter_list":
             for parameter in node.named_children:
                 declarator = parameter.child_by_field_name("declarator")
-                if declarator is not None:
-                    yield pointer_levels(declarator)
+                kind = parameter.child_by_field_name("type")
+                if declarator is not None and kind is not None:
+                    yield (*pointer_levels(declarator), text_of(kind))
             return
 
 

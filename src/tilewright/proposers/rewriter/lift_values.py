@@ -38,6 +38,7 @@ from tilewright.proposers.rewriter.lift_kinds import (
     Truth,
     Value,
 )
+from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.machine import Machine
@@ -207,7 +208,7 @@ class Reader:
         if "*" not in kind:
             if isinstance(value, Pointer):
                 raise NotModelled("pointer cast to a number")
-            return value
+            return stored(kind, value)
         if not isinstance(value, Pointer):
             raise NotModelled("pointer cast")
         element = element_of(kind)

@@ -17,6 +17,7 @@ from tilewright.proposers.rewriter.lift_kinds import (
     Table,
     Value,
 )
+from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
 from tilewright.proposers.rewriter.lift_syntax import (
@@ -59,7 +60,7 @@ class Variables(Lifting):
             raise NotModelled(f"variable {name} that changes")
         integer = bool(set(kind.split()) & INTEGER_TYPES)
         if given is None and not sizes and integer:
-            scope.declare(name, None)
+            scope.declare(name, None, kind)
             return
         reader = self._reader(scope)
         if kind in scope.records and not sizes and name not in self.pinned:
@@ -67,7 +68,7 @@ class Variables(Lifting):
             scope.declare(name, held)
             return
         if given is None and self._is_table(item, kind, scope):
-            scope.declare(name, Table((None,) * length(reader, sizes[0])))
+            scope.declare(name, Table((None,) * length(reader, sizes[0])), kind)
             return
         if given is None and target.type == "array_declarator" and name not in self.pinned:
             self._declare_array(name, sizes, kind, scope)
@@ -76,7 +77,7 @@ class Variables(Lifting):
         if isinstance(scope_value, Table) and name in self.pinned and not _is_constant(item):
             scope.declare(name, None)  # text may change its entries
             raise NotModelled(f"array {name} that other code may change")
-        scope.declare(name, scope_value)
+        scope.declare(name, scope_value, kind)
         self._remember(name, scope_value)
 
     def _is_table(self, item: Node, kind: str, scope: Scope) -> bool:
@@ -193,8 +194,11 @@ class Variables(Lifting):
         slot = held.slot if isinstance(held, Reference) else None
         whole = scope.state.get(slot) if slot is not None else held
         if isinstance(whole, Record) and name is not None:
+            for fields in scope.records.values():
+                stored(fields.get(text_of(name), ""), value)
             new: Value = whole.with_field(text_of(name), value)
         elif isinstance(whole, Table) and index is not None:
+            stored(scope.kind(text_of(inner)) if inner is not None else "", value)
             at = reader.integer(index)
             if not at.is_const or not 0 <= at.const < len(whole.values):
                 raise NotModelled("entry of a table at a place that varies")
