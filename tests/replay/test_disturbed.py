@@ -121,7 +121,7 @@ def test_a_limit_on_file_sizes(tmp_path: Path, undisturbed: Path) -> None:
 
 
 def test_a_database_that_another_program_locks(tmp_path: Path, undisturbed: Path) -> None:
-    impatient = "from tilewright.storage import database; database.BUSY_TIMEOUT_S = 0.3"
+    impatient = "from tilewright.storage import sqlite; sqlite.BUSY_TIMEOUT_S = 0.3"
     process = start_changed(tmp_path, impatient, delay_s=0.05)
     wait_for(tmp_path / "log", 3, process)
     other = sqlite3.connect(tmp_path / DATABASE, isolation_level=None, timeout=60)
