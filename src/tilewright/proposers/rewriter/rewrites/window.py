@@ -14,6 +14,7 @@ from tilewright.proposers.rewriter.analysis import env_of, trip_count
 from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable
 from tilewright.proposers.rewriter.expr import (
     Expr,
+    Minimum,
     bounds,
     minimum,
     quotient,
@@ -29,7 +30,7 @@ from tilewright.proposers.rewriter.ir import (
     fresh_name,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.window_load import Plane, WindowLoad
+from tilewright.proposers.rewriter.move_settings import settings_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +58,193 @@ def find_box(
     must be affine, each loop in one dimension, and its rows those of the array.
     """
     try:
-        return _box(WindowLoad.of(kernel, machine, buffer, needed, private), base)
+        return _box(_Load.of(kernel, machine, buffer, needed, private), base)
     except NotApplicable:
         return None
 
 
-def _box(load: WindowLoad, base: int) -> Box:
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """One dimension of the array before the last two, and the loops along it.
+
+    Positions count multiples of `unit` elements from the first one; `count` of them are laid out,
+    `upper` is how many there are for these values of the loops around.
+    """
+
+    dimension: int
+    loops: tuple[Loop, ...]
+    unit: int
+    count: int
+    upper: Expr
+
+    def position(self, loop: Loop, index: Expr, iteration: Expr) -> Expr:
+        """How far an iteration of one of the loops is from its first."""
+        return iteration * (index.coefficient(loop.var) * loop.step // self.unit)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """The load of a buffer, taken apart: which of its loops steps along which dimension."""
+
+    kernel: Kernel
+    machine: Machine
+    buffer: Buffer
+    access: Access
+    dram: Dram
+    rows: Expr
+    needed: tuple[Loop, ...]
+    private: tuple[Loop, ...]
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        machine: Machine,
+        buffer: Buffer,
+        needed: list[Loop],
+        private: list[Loop],
+    ) -> _Load:
+        """The parts of a buffer's load; `NotApplicable` unless it is one narrow affine load."""
+        if len(buffer.writers) != 1 or buffer.slots != 1:
+            raise NotApplicable("not one load into one slot")
+        access = buffer.writers[0]
+        roles = machine.effects[access.command.name].operands
+        given = dict(zip(roles, access.command.operands, strict=False))
+        dram, rows, columns = (given.get(r) for r in ("dram_read", "rows", "columns"))
+        if not (isinstance(dram, Dram) and isinstance(rows, Expr) and isinstance(columns, Expr)):
+            raise NotApplicable("the load is not modelled")
+        width = next(a.shape[-1:] for a in kernel.arrays if a.name == dram.array)
+        strides = [
+            dict(zip(machine.effects[c.name].operands, c.operands, strict=False))["dram_stride"]
+            for c in settings_for(kernel, machine, access.command)
+        ]
+        if (
+            len(dram.index) < 2
+            or not strides
+            or any((s,) != tuple(map(Expr, width)) for s in strides)
+        ):
+            raise NotApplicable("the rows of the load are not those of the array")
+        if bounds(columns, access.env)[1] > machine.spaces[access.local.space].row_columns:
+            raise NotApplicable("the load is wider than a row")
+        names = {v.var for v in (*needed, *private)}
+        if columns.names() & names:
+            raise NotApplicable("the columns depend on a loop")
+        load = cls(kernel, machine, buffer, access, dram, rows, tuple(needed), tuple(private))
+        load.check()
+        return load
+
+    def check(self) -> None:
+        """Each loop steps along one dimension; only private ones move through the buffer."""
+        for loop in (*self.needed, *self.private):
+            if len([e for e in self.dram.index if loop.var in e.names()]) != 1:
+                raise NotApplicable(f"loop {loop.var} does not step along one dimension")
+            index = self.dram.index[self.dimension(loop)]
+            step = index.coefficient(loop.var)
+            if step < 1 or loop.var in (index - var(loop.var) * step).names():
+                raise NotApplicable(f"loop {loop.var} is not affine")
+            in_buffer = self.access.local.row.coefficient(loop.var)
+            if loop in self.needed and loop.var in self.access.local.row.names():
+                raise NotApplicable(f"loop {loop.var} moves through the buffer")
+            if loop in self.private and (
+                self.dimension(loop) == len(self.dram.index) - 1 or in_buffer < 1
+            ):
+                raise NotApplicable(f"the parts of loop {loop.var} are not rows of the array")
+
+    @property
+    def row_dimension(self) -> int:
+        """The dimension along the rows of the move."""
+        return len(self.dram.index) - 2
+
+    def dimension(self, loop: Loop) -> int:
+        """The dimension a loop steps along."""
+        return next(d for d, e in enumerate(self.dram.index) if loop.var in e.names())
+
+    def along(self, dimension: int) -> list[Loop]:
+        """The loops along a dimension, outermost first."""
+        return [v for v in (*self.needed, *self.private) if self.dimension(v) == dimension]
+
+    @property
+    def parts(self) -> list[Loop]:
+        """Private loops whose iterations fill parts of their own, the largest parts first.
+
+        The others continue the rows of the iteration before.
+        """
+        row = self.access.local.row
+        own = [
+            v
+            for v in self.private
+            if self.dimension(v) < self.row_dimension
+            or row.coefficient(v.var) != self.dram.index[self.row_dimension].coefficient(v.var)
+        ]
+        return sorted(own, key=lambda v: -row.coefficient(v.var) * v.step)
+
+    def height(self) -> Expr:
+        """Rows from the first to the last that all loops and one move reach."""
+        height = self.reach(self.along(self.row_dimension))
+        if height.names() & {v.var for v in (*self.needed, *self.private)}:
+            raise NotApplicable("the rows depend on a loop that is left behind")
+        return height
+
+    def reach(self, loops: list[Loop]) -> Expr:
+        """Rows from the first to the last that these loops and one move reach."""
+        index = self.dram.index[self.row_dimension]
+        distance = self.rows
+        for loop in loops:
+            distance = distance + (var(loop.var) - loop.lower) * index.coefficient(loop.var)
+        return _largest(distance, loops)
+
+    def planes(self) -> list[_Plane]:
+        """The dimensions that loops step along before the rows, outermost first."""
+        return [
+            self._plane(d, loops) for d in range(self.row_dimension) if (loops := self.along(d))
+        ]
+
+    def _plane(self, dimension: int, loops: list[Loop]) -> _Plane:
+        index = self.dram.index[dimension]
+        unit = math.gcd(*(index.coefficient(v.var) * v.step for v in loops))
+        upper = Expr(1)
+        for loop in loops:
+            iterations = quotient(loop.upper - 1 - loop.lower, loop.step)
+            upper = upper + iterations * (index.coefficient(loop.var) * loop.step // unit)
+        if upper.names() & {v.var for v in (*self.needed, *self.private)}:
+            raise NotApplicable("the bounds of a loop depend on another")
+        return _Plane(dimension, tuple(loops), unit, self.most(upper), upper)
+
+    def most(self, expr: Expr) -> int:
+        """The largest value of an expression around the load."""
+        value = bounds(expr, self.access.env)[1]
+        if not math.isfinite(value):
+            raise NotApplicable("an extent has no bound")
+        return int(value)
+
+    def overlaps(self, planes: list[_Plane]) -> bool:
+        """Whether iterations share elements: along the rows, or in a dimension of planes."""
+        by_row = self.along(self.row_dimension)
+        index = self.dram.index[self.row_dimension]
+        turning = [v for v in by_row if v in self.needed or v in self.parts]
+        one = self.most(self.reach([v for v in by_row if v not in turning]))
+        return any(len(p.loops) > 1 for p in planes) or any(
+            index.coefficient(v.var) * v.step < one for v in turning
+        )
+
+
+def _box(load: _Load, base: int) -> Box:
     planes = load.planes()
     if not load.overlaps(planes):
         raise NotApplicable("nothing overlaps")
     _taken_apart(load, load.access)
     tall = load.height()
-    height = -(-load.most(tall) // load.skip)
-    offset, size = _column_offset(load, height * load.phases)
+    height = load.most(tall)
+    offset, size = _column_offset(load, height)
     scale: list[int] = []
     for plane in reversed(planes):
         scale.insert(0, size)
         size *= plane.count
-    rows = {
-        a: _new_row(load, a, planes, scale, height) + offset + base for a in load.buffer.readers
-    }
-    return Box(rows, _loads(load, planes, scale, (tall, height), offset + base))
+    rows = {a: _new_row(load, a, planes, scale) + offset + base for a in load.buffer.readers}
+    return Box(rows, _loads(load, planes, scale, tall, offset + base))
 
 
-def _column_offset(load: WindowLoad, height: int) -> tuple[Expr, int]:
+def _column_offset(load: _Load, height: int) -> tuple[Expr, int]:
     """Rows from the first column block to the one of this iteration, and of all of them."""
     offset, size = Expr(), height
     for loop in reversed(load.along(load.row_dimension + 1)):
@@ -92,20 +256,16 @@ def _column_offset(load: WindowLoad, height: int) -> tuple[Expr, int]:
     return offset, size
 
 
-def _new_row(
-    load: WindowLoad, access: Access, planes: list[Plane], scale: list[int], height: int
-) -> Expr:
+def _new_row(load: _Load, access: Access, planes: list[_Plane], scale: list[int]) -> Expr:
     """Where an access finds its row in the box, apart from the column block."""
     row, parts = _taken_apart(load, access)
-    shift = Expr()
     index = load.dram.index
     for loop in load.along(load.row_dimension):
         step = index[load.row_dimension].coefficient(loop.var)
         if loop in load.needed:
-            shift = shift + (var(loop.var) - loop.lower) * step
+            row = row + (var(loop.var) - loop.lower) * step
         elif loop in parts:
-            shift = shift + parts[loop] * (step * loop.step)
-    row = row + quotient(shift, load.skip) + remainder(shift, load.skip) * height
+            row = row + parts[loop] * (step * loop.step)
     for plane, size in zip(planes, scale, strict=True):
         for loop in plane.loops:
             iteration = parts.get(loop, quotient(var(loop.var) - loop.lower, loop.step))
@@ -113,7 +273,7 @@ def _new_row(
     return row
 
 
-def _taken_apart(load: WindowLoad, access: Access) -> tuple[Expr, dict[Loop, Expr]]:
+def _taken_apart(load: _Load, access: Access) -> tuple[Expr, dict[Loop, Expr]]:
     """A row of the buffer as it was: the row within a part, and each private loop's part of it."""
     rest, limit = access.local.row - load.buffer.base, load.buffer.rows
     parts: dict[Loop, Expr] = {}
@@ -137,8 +297,6 @@ def _divided(row: Expr, size: int, access: Access) -> tuple[Expr, Expr]:
     low, high = bounds(rest, access.env)
     if low >= 0 and high < size:
         return number, rest
-    if any(c < 0 for _, c in rest.terms):
-        raise NotApplicable("an address runs backwards through the parts of the buffer")
     # 16 * tap over parts of 48 rows: the part is tap / 3, and 16 * (tap % 3) is left.
     unit = math.gcd(size, *(c for _, c in rest.terms))
     units = Expr(rest.const // unit, tuple((a, c // unit) for a, c in rest.terms))
@@ -146,13 +304,8 @@ def _divided(row: Expr, size: int, access: Access) -> tuple[Expr, Expr]:
     return number + quotient(units, size // unit), left
 
 
-def _loads(
-    load: WindowLoad, planes: list[Plane], scale: list[int], rows: tuple[Expr, int], offset: Expr
-) -> Body:
-    """The nest that loads the box: planes, column blocks, rows in as many moves as it takes.
-
-    `rows` are the array's rows in a block, and how many the box holds of each phase.
-    """
+def _loads(load: _Load, planes: list[_Plane], scale: list[int], tall: Expr, offset: Expr) -> Body:
+    """The nest that loads the box: planes, column blocks, rows in as many moves as it takes."""
     command = load.access.command
     most = int(load.machine.attribute(command.name, "max_rows") or 1)
     by_column = load.along(load.row_dimension + 1)
@@ -170,23 +323,33 @@ def _loads(
         index[plane.dimension] = index[plane.dimension] + position * plane.unit
         row = row + position * size
     nest.extend(by_column)
-    tall, height = rows
-    left = quotient(tall + (load.skip - 1), load.skip)
-    if load.phases > 1:
-        # From the last phase to the first, so that nothing negative is divided.
-        phase, last = fresh_name(load.kernel, "phase"), load.skip - 1
-        nest.append(Loop(phase, Expr(), Expr(load.phases), 1, ()))
-        index[-2], row = index[-2] - var(phase) + last, row + (var(phase) * -1 + last) * height
-        left = quotient(tall + var(phase), load.skip)
     piece = fresh_name(load.kernel, "rows")
-    nest.append(Loop(piece, Expr(), left, most, ()))
-    index[-2], row = index[-2] + var(piece) * load.skip, row + var(piece)
+    nest.append(Loop(piece, Expr(), tall, most, ()))
+    index[-2], row = index[-2] + var(piece), row + var(piece)
     operands = list(command.operands)
     operands[operands.index(load.dram)] = Dram(load.dram.array, tuple(index))
     operands[load.access.operand] = replace(load.access.local, row=row)
     at = load.machine.effects[command.name].operands.index("rows")
-    operands[at] = minimum(Expr(most), left - var(piece))
+    operands[at] = minimum(Expr(most), tall - var(piece))
     stmt: Command | Loop = replace(command, operands=tuple(operands))
     for loop in reversed(nest):
         stmt = replace(loop, body=(stmt,), notes=())
     return (stmt,)
+
+
+def _largest(expr: Expr, loops: list[Loop]) -> Expr:
+    """The largest value over some loops, or more; minimums are taken apart first."""
+    minimums = [(a, c) for a, c in expr.terms if isinstance(a, Minimum)]
+    if len(minimums) == 1 and minimums[0][1] == 1:
+        atom = minimums[0][0]
+        assert isinstance(atom, Minimum)
+        rest = expr - Expr(0, ((atom, 1),))
+        return minimum(_largest(rest + atom.left, loops), _largest(rest + atom.right, loops))
+    for loop in loops:
+        step = expr.coefficient(loop.var)
+        last = loop.lower + quotient(loop.upper - 1 - loop.lower, loop.step) * loop.step
+        rest = expr - var(loop.var) * step
+        if loop.var in rest.names():
+            raise NotApplicable(f"the rows are not affine in {loop.var}")
+        expr = rest + (last if step > 0 else loop.lower) * step
+    return expr
