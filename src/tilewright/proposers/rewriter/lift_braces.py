@@ -17,7 +17,7 @@ LONGEST = 256
 def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) -> Value:
     """What a variable of a type, or an array of it, holds at first."""
     if given.type != "initializer_list":
-        return stored(kind, reader.value(given))
+        return stored(kind, reader.value(given), reader.scope.ranges)
     items = [e for e in given.named_children if e.type != "comment"]
     if sizes:
         if any(i.type == "initializer_pair" for i in items):

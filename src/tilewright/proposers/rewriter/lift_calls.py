@@ -124,7 +124,7 @@ class Calls(Lifting):
         try:
             kind = scope.functions[name].child_by_field_name("type")
             value = self._returned(list(body.named_children), inner)
-            return value if kind is None else stored(text_of(kind), value)
+            return value if kind is None else stored(text_of(kind), value, scope.ranges)
         finally:
             self._calls.pop()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.rewriter.expr import Expr, Quotient, Remainder, bounds
+from tilewright.proposers.rewriter.expr import Bounds, Expr, Quotient, Remainder, bounds
 from tilewright.proposers.rewriter.ir import (
     Body,
     Condition,
@@ -122,6 +123,7 @@ class Loops(Branches):
         count = counted(condition, changing, unique)
         if form.last and not _runs_once(count):
             raise NotModelled("loop that tests its condition last")
+        inner.ranges = {**inner.ranges, count.variable: _range(count, inner.ranges)}
         for name, marked in changing.items():
             try:
                 inner.assign(name, at_head(marked, count, changing))
@@ -192,6 +194,7 @@ class Loops(Branches):
         written = within.union(*(self._assigned(n) for n in (*ahead, *late)))
         found = {n: v for n in sorted(written) if (v := scope.get(n)) is not None}
         trial = scope.branch()
+        trial.kinds = {}  # how far a mark goes is known once its loop is
         marks: dict[str, Value] = {}
         for name, value in found.items():
             self._serial += 1
@@ -257,6 +260,11 @@ def _divides_negatives(loop: Loop) -> bool:
         for expr in found
         for atom in expr.atoms()
     )
+
+
+def _range(count: Count, ranges: Mapping[str, Bounds]) -> Bounds:
+    """The least and largest value of a loop's variable."""
+    return bounds(count.lower, ranges)[0], bounds(count.upper, ranges)[1] - 1
 
 
 def _runs_once(count: Count) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.expr import Expr, bounds
+from collections.abc import Mapping
+
+from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Value, is_marked
 
 _RANGES = {
@@ -15,15 +17,17 @@ _RANGES = {
 }
 
 
-def stored(kind: str, value: Value) -> Value:
+def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
     """The value, where a variable of this type holds it unchanged. Raises `NotModelled`.
+
+    `ranges` are those of the loops around it.
 
     A bit that a loop flips is followed too; of other values a loop changes nothing is known yet.
     """
     limits = _limits(kind)
     if limits is None or not isinstance(value, Expr):
         return value  # conditions are 0 or 1, addresses are not of these types
-    low, high = bounds(value, {})
+    low, high = bounds(value, ranges)
     flips = is_marked(value) and (value.terms[0][1], value.const) in ((1, 0), (-1, 1))
     if flips or (limits[0] <= low and high <= limits[1]):
         return value

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
+from tilewright.proposers.rewriter.expr import Bounds
 from tilewright.proposers.rewriter.ir import Array, Condition
 from tilewright.proposers.rewriter.lift_choice import choice
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Value
@@ -22,7 +23,7 @@ class Scope:
     """Names in scope. `slots` says which variable a name means, `state` what each holds now.
 
     `records` has the fields of each structure type with their types, `kinds` the types of the
-    variables whose numbers may wrap.
+    variables whose numbers may wrap, `ranges` the least and largest values of the loops around.
     """
 
     arrays: dict[str, Array]
@@ -33,6 +34,7 @@ class Scope:
     loops: frozenset[str] = frozenset()
     count: list[int] = field(default_factory=lambda: [0])
     kinds: dict[int, str] = field(default_factory=dict)
+    ranges: Mapping[str, Bounds] = field(default_factory=dict)
 
     def inner(self) -> Scope:
         """A nested scope; what is declared there does not leave it."""
@@ -53,7 +55,7 @@ class Scope:
         if is_narrow(kind):
             self.kinds[self.count[0]] = kind
         if value is not None:
-            self.state[self.count[0]] = stored(kind, value)
+            self.state[self.count[0]] = stored(kind, value, self.ranges)
 
     def kind(self, name: str) -> str:
         """The type of a variable whose numbers may wrap, or nothing."""
@@ -68,7 +70,7 @@ class Scope:
         """A new value for a declared variable."""
         if name not in self.slots:
             raise NotModelled(f"assignment to {name}, which is not declared here")
-        self.state[self.slots[name]] = stored(self.kind(name), value)
+        self.state[self.slots[name]] = stored(self.kind(name), value, self.ranges)
 
     def take(self, other: Scope) -> None:
         """The values of a copy of this scope that turned out to be the ones to go on with."""

@@ -208,7 +208,7 @@ class Reader:
         if "*" not in kind:
             if isinstance(value, Pointer):
                 raise NotModelled("pointer cast to a number")
-            return stored(kind, value)
+            return stored(kind, value, self.scope.ranges)
         if not isinstance(value, Pointer):
             raise NotModelled("pointer cast")
         element = element_of(kind)

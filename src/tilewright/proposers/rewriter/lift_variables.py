@@ -195,10 +195,10 @@ class Variables(Lifting):
         whole = scope.state.get(slot) if slot is not None else held
         if isinstance(whole, Record) and name is not None:
             for fields in scope.records.values():
-                stored(fields.get(text_of(name), ""), value)
+                stored(fields.get(text_of(name), ""), value, scope.ranges)
             new: Value = whole.with_field(text_of(name), value)
         elif isinstance(whole, Table) and index is not None:
-            stored(scope.kind(text_of(inner)) if inner is not None else "", value)
+            stored(scope.kind(text_of(inner)) if inner is not None else "", value, scope.ranges)
             at = reader.integer(index)
             if not at.is_const or not 0 <= at.const < len(whole.values):
                 raise NotModelled("entry of a table at a place that varies")
