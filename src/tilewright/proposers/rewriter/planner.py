@@ -91,7 +91,7 @@ def draw(
     learned = evidence(history)
     urgent = {o.id: urgency(parent, o.technique) for o in menu}
     pool: dict[tuple[Step, ...], Draft] = {}
-    openers = {o.id: _shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
+    openers = {o.id: shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
     while len(pool) < POOL * count and openers:
         option = max(
             (o for o in menu if o.id in openers),
@@ -125,7 +125,7 @@ def extended(
         current = estimate(kernel, machine).total
         for _ in range(ATTEMPTS):
             technique = rng.choices(list(likely), list(likely.values()))[0]
-            found = next(_shuffled(kernel, machine, technique, rng), None)
+            found = next(shuffled(kernel, machine, technique, rng), None)
             if found is not None and estimate(found[1], machine).total <= current:
                 steps, kernel = (*steps, found[0]), found[1]
                 break
@@ -168,7 +168,7 @@ def _moved(body: Body, machine: Machine) -> tuple[set[str], set[str]]:
     return moved["store"], moved["load"]
 
 
-def _shuffled(
+def shuffled(
     kernel: Kernel, machine: Machine, technique: str, rng: random.Random
 ) -> Iterator[tuple[Step, Kernel]]:
     """Places where a technique applies, in random order; found only as they are asked for."""

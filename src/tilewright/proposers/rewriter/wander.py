@@ -12,12 +12,11 @@ import random
 from collections.abc import Sequence, Set
 
 from tilewright.core.records import History, MenuOption, Trial
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, same_code
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import POOL, Draft
+from tilewright.proposers.rewriter.planner import POOL, Draft, shuffled
 
 STALE = 4
 """Iterations without a better kernel before walks begin."""
@@ -82,13 +81,6 @@ def _random_step(
     techniques = [o.technique for o in menu if o.technique]
     rng.shuffle(techniques)
     for technique in techniques:
-        places = list(steps_for(kernel, machine, technique))
-        rng.shuffle(places)
-        for step in places:
-            try:
-                after = step.apply(kernel, machine)
-            except NotApplicable:
-                continue
-            if not same_code(after.body, kernel.body):
-                return step, after
+        for found in shuffled(kernel, machine, technique, rng):
+            return found
     return None
