@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.native import roofline
 from tilewright.native.calibration import Peaks
 from tilewright.native.machine import Processor
-from tilewright.targets.host_c import performance
 from tilewright.targets.host_c.performance import describe, floor_ns
 from tilewright.targets.host_c.shapes import parse_shape
 
@@ -17,7 +17,7 @@ TWO = Peaks(2e9, 16e9, 8e9, 8e9, 4e9, 1e9)
 @pytest.fixture(autouse=True)
 def small_core(monkeypatch: pytest.MonkeyPatch) -> None:
     core = Processor("a core", frozenset(), 1 << 12, 1 << 14, 1 << 16)
-    monkeypatch.setattr(performance, "processor", lambda: core)
+    monkeypatch.setattr(roofline, "processor", lambda: core)
 
 
 @pytest.mark.parametrize(

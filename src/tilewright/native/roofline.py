@@ -1,0 +1,65 @@
+"""The least time a kernel's arithmetic and its arrays take on this machine, and which one binds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.core.records import Workload
+from tilewright.native.calibration import Peaks
+from tilewright.native.machine import processor
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Seconds of the multiply-adds at their peak, and of moving every array once from its home.
+
+    The home is the nearest place that all arrays (`moved_bytes`) fit, read at `bandwidth` bytes
+    per second. `bytes_per_operation` counts a multiply-add as two operations.
+    """
+
+    computing_s: float
+    moving_s: float
+    moved_bytes: int
+    bytes_per_operation: float
+    home: str
+    bandwidth: float
+
+    @property
+    def least_s(self) -> float:
+        """The longer of the two."""
+        return max(self.computing_s, self.moving_s)
+
+    def in_words(self, products: str, latency_s: float) -> str:
+        """Which bound binds, beside a kernel's latency; `products` names the arithmetic."""
+        moving = f"moving every array once from {self.home}"
+        binds = products if self.computing_s >= self.moving_s else moving
+        return (
+            f"The bound that binds is {binds}: {self.least_s * 1e9:,.0f} ns ({products} "
+            f"{self.computing_s * 1e9:,.0f} ns, arrays {self.moving_s * 1e9:,.0f} ns), and the "
+            f"kernel takes {latency_s / self.least_s:.1f} times that"
+        )
+
+
+def roofline(
+    workload: Workload, products_per_s: float, memories: Peaks, threads: int = 1
+) -> Roofline:
+    """That of a workload on `threads` cores; `products_per_s` are all their multiply-adds."""
+    moved = sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments)
+    core = processor()
+    homes = (
+        (threads * core.l2_bytes, "the second-level cache", memories.l2_read_bytes_per_s),
+        (core.l3_bytes, "the third-level cache", memories.l3_read_bytes_per_s),
+        (moved, "memory", memories.memory_read_bytes_per_s),
+    )
+    _, home, bandwidth = next(place for place in homes if moved <= place[0])
+    return Roofline(
+        computing_s=workload.operations / products_per_s,
+        moving_s=moved / bandwidth,
+        moved_bytes=moved,
+        bytes_per_operation=moved / (2 * workload.operations),
+        home=home,
+        bandwidth=bandwidth,
+    )
