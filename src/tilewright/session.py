@@ -43,7 +43,7 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.loop import Search
-from tilewright.search.proposing import Batches
+from tilewright.search.proposing import Batches, SearchTask
 from tilewright.search.reuse import schedule_of
 from tilewright.search.streaming import StreamedBatches
 from tilewright.search.summary import Summary, summarize
@@ -210,15 +210,10 @@ class Session:
             make_batches = StreamedBatches
         elif getattr(proposer, "parallel", False):
             make_batches = partial(ApartBatches, processes=min(workers, settings.beam))
-        batches = make_batches(
-            opened.task.workload,
-            opened.target.brief(),
-            proposer,
-            strategy,
-            settings,
-            self._hear,
-            self._schedule(),
+        task = SearchTask(
+            opened.task.workload, opened.target.brief(), proposer, settings, self._schedule()
         )
+        batches = make_batches(task, strategy, self._hear)
         if isinstance(batches, ApartBatches):
             stack.enter_context(batches)
         return Search(

@@ -20,21 +20,17 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, InternalError, TilewrightError
 from tilewright.core.records import (
     Candidate,
     EvaluationRequest,
     History,
-    Schedule,
-    TargetBrief,
     Trial,
-    Workload,
 )
-from tilewright.core.roles import Proposer, SearchStrategy
+from tilewright.core.roles import SearchStrategy
 from tilewright.search.events import Event, Implemented, OnEvent
-from tilewright.search.family import Children, Family, Forms, Opening
-from tilewright.search.proposing import Batches, Parts, T, awaited
+from tilewright.search.family import Children, Family, Forms
+from tilewright.search.proposing import Batches, Parts, SearchTask, T, awaited
 
 _COMMAND = (sys.executable, "-P", "-m", "tilewright.search.family_process")
 
@@ -47,23 +43,18 @@ class ApartBatches(Batches):
 
     def __init__(
         self,
-        workload: Workload,
-        target: TargetBrief,
-        proposer: Proposer,
+        task: SearchTask,
         strategy: SearchStrategy,
-        settings: Settings,
         on_event: OnEvent,
-        schedule: Schedule | None = None,
         *,
         processes: int = 2,
     ) -> None:
-        super().__init__(workload, target, proposer, strategy, settings, on_event, schedule)
-        opening = Opening(workload, target, proposer, settings, schedule)
+        super().__init__(task, strategy, on_event)
         try:
-            self._opening = pickle.dumps(opening)
+            self._opening = pickle.dumps(task)
         except Exception as error:  # whatever the proposer's own attributes raise
             raise InputError(
-                f"proposer {proposer.name!r} says that it is parallel but cannot be pickled "
+                f"proposer {task.proposer.name!r} says that it is parallel but cannot be pickled "
                 f"({error}): make what it holds picklable, or `parallel` false."
             ) from error
         self._processes: list[_Process] = []

@@ -5,22 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
-from tilewright.core.records import Candidate, Schedule, TargetBrief, Trial, Workload
-from tilewright.core.roles import Proposer
+from tilewright.core.records import Candidate, Trial
 from tilewright.search.events import Event
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What stays the same for a whole search."""
-
-    workload: Workload
-    target: TargetBrief
-    proposer: Proposer
-    settings: Settings
-    schedule: Schedule | None
 
 
 @dataclass(frozen=True, slots=True)

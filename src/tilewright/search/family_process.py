@@ -1,7 +1,7 @@
 """`python -m tilewright.search.family_process DESCRIPTOR`: proposes for some of the parents.
 
 DESCRIPTOR is one end of a socket that only the searching process and this one hold. It carries
-pickled records: first an `Opening`, then a `Family` for each parent. Each is answered by messages
+pickled records: first a `SearchTask`, then a `Family` for each parent. Each is answered by messages
 (`Message`) that end with None. The end of the socket ends the process.
 """
 
@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from tilewright.core.errors import TilewrightError
 from tilewright.core.records import History
 from tilewright.search.events import Planned
-from tilewright.search.family import Children, Family, Forms, Message, Opening
-from tilewright.search.proposing import Steps
+from tilewright.search.family import Children, Family, Forms, Message
+from tilewright.search.proposing import SearchTask, Steps
 
 COLLECT_EVERY = 50_000
 """Objects made between two looks for cycles: what a proposer remembers is large and holds few."""
@@ -32,15 +32,8 @@ def main(arguments: list[str]) -> None:
         connection.send((rank, message))
 
     try:
-        opening: Opening = connection.recv()
-        steps = Steps(
-            opening.workload,
-            opening.target,
-            opening.proposer,
-            opening.settings,
-            tell,
-            opening.schedule,
-        )
+        task: SearchTask = connection.recv()
+        steps = Steps(task, tell)
         history = History()
         while True:
             family: Family = connection.recv()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TypeAlias, TypeVar
 
@@ -38,38 +39,37 @@ CHECK_EVERY_S = 0.5
 """How long the wall-time budget may be overdrawn while nothing happens."""
 
 
+@dataclass(frozen=True, slots=True)
+class SearchTask:
+    """What a proposer is asked for in a whole search; `schedule` is that of an earlier run."""
+
+    workload: Workload
+    target: TargetBrief
+    proposer: Proposer
+    settings: Settings
+    schedule: Schedule | None = None
+
+
 class Steps:
     """Asks a proposer: what a parent of an iteration gives depends on nothing but the history."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        target: TargetBrief,
-        proposer: Proposer,
-        settings: Settings,
-        on_event: OnEvent,
-        schedule: Schedule | None = None,
-    ) -> None:
-        self._schedule = schedule
-        self._workload = workload
-        self._target = target
-        self._proposer = proposer
-        self._settings = settings
+    def __init__(self, task: SearchTask, on_event: OnEvent) -> None:
+        self._task = task
         self._on_event = on_event
 
     def brief(self, iteration: int, rank: int, parent: Trial) -> Brief:
         """What the proposer is given for a parent: the menu after dropout, and its place."""
-        settings = self._settings
+        settings = self._task.settings
         seed = self.seed(iteration, parent, "dropout")
-        menu = dropped(self._target.menu_for(self._workload), settings.menu_dropout, seed)
+        menu = dropped(self._task.target.menu_for(self._task.workload), settings.menu_dropout, seed)
         return Brief(
-            self._workload,
-            self._target,
+            self._task.workload,
+            self._task.target,
             menu,
             iteration,
             settings.iterations,
             rank,
-            self._schedule,
+            self._task.schedule,
         )
 
     def plans(self, brief: Brief, parent: Trial, history: History) -> list[Plan]:
@@ -78,26 +78,28 @@ class Steps:
         return self.or_nothing(
             brief.iteration,
             parent.candidate.id,
-            lambda: self._proposer.plan(brief, parent, history, self._settings.plans, seed),
+            lambda: self._task.proposer.plan(
+                brief, parent, history, self._task.settings.plans, seed
+            ),
         )
 
     def implementations(self, brief: Brief, parent: Trial, plan: Plan) -> list[Candidate]:
         """What the proposer makes of a plan."""
-        count = self._settings.implementations
+        count = self._task.settings.implementations
         seed = self.seed(brief.iteration, parent, f"implement {plan.id}")
         return self.or_nothing(
             brief.iteration,
             parent.candidate.id,
-            lambda: self._proposer.implement(brief, parent, plan, count, seed),
+            lambda: self._task.proposer.implement(brief, parent, plan, count, seed),
         )
 
     def form(self, candidate: Candidate) -> str:
         """Hash of a candidate's normal form."""
-        return content_id(self._proposer.normalize(candidate.source))
+        return content_id(self._task.proposer.normalize(candidate.source))
 
     def seed(self, iteration: int, parent: Trial, purpose: str) -> int:
         """For one of the proposer's steps."""
-        return derived_seed(self._settings.seed, iteration, parent.candidate.id, purpose)
+        return derived_seed(self._task.settings.seed, iteration, parent.candidate.id, purpose)
 
     def or_nothing(
         self, iteration: int, parent_id: str, propose: Callable[[], list[Proposal]]
@@ -115,23 +117,12 @@ class Steps:
 class Batches:
     """Proposes one batch per iteration."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        target: TargetBrief,
-        proposer: Proposer,
-        strategy: SearchStrategy,
-        settings: Settings,
-        on_event: OnEvent,
-        schedule: Schedule | None = None,
-    ) -> None:
-        self._proposer = proposer
+    def __init__(self, task: SearchTask, strategy: SearchStrategy, on_event: OnEvent) -> None:
+        self._proposer = task.proposer
         self._strategy = strategy
-        self._settings = settings
+        self._settings = task.settings
         self._on_event = on_event
-        self._steps = Steps(
-            workload, target, proposer, settings, lambda event: self._on_event(event), schedule
-        )
+        self._steps = Steps(task, lambda event: self._on_event(event))
         self._forms: dict[str, str] = {}  # candidate id -> hash of its normal form
         self._seen: set[str] = set()  # forms of the iteration's candidates and all before it
 

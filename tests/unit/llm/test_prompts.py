@@ -25,7 +25,7 @@ from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.search.beam import BeamSearch
-from tilewright.search.proposing import Batches
+from tilewright.search.proposing import Batches, SearchTask
 
 SAMPLED_PLANS = 3
 SAMPLED_IMPLEMENTATIONS = 2
@@ -133,11 +133,13 @@ def sent_in_two_iterations(*without: str) -> list[Request]:
     asked = names[:1] if "ensemble" in without else names
     menu = tuple(MenuOption(f"o{i}", f"Option {i}.") for i in range(12))
     batches = Batches(
-        BRIEF.workload,
-        replace(BRIEF.target, menu=menu),
-        LLMProposer(asked, Prompts(without), made),
+        SearchTask(
+            BRIEF.workload,
+            replace(BRIEF.target, menu=menu),
+            LLMProposer(asked, Prompts(without), made),
+            settings,
+        ),
         BeamSearch(2, 15, 4),
-        settings,
         lambda event: None,
     )
     history = HISTORY.extended([child(1, 800.0)])

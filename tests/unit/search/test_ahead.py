@@ -12,7 +12,7 @@ from tilewright.core.records import Brief, Candidate, EvaluationRequest, History
 from tilewright.search.ahead import AheadBatches
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned
-from tilewright.search.proposing import Batches
+from tilewright.search.proposing import Batches, SearchTask
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask
 
@@ -41,7 +41,9 @@ class Watched(ToyProposer):
 def batches_of(make: Callable[..., Batches], proposer: ToyProposer, events: list[Event]) -> Batches:
     settings = Settings(plans=4, dropout=0.0)
     return make(
-        ToyTask.workload, ToyTarget().brief(), proposer, BeamSearch(), settings, events.append
+        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, settings),
+        BeamSearch(),
+        events.append,
     )
 
 
@@ -81,11 +83,8 @@ def test_listeners_hear_everything_in_the_thread_of_the_search() -> None:
     history = toy_history(1, 12)
     settings = Settings(plans=2)
     batches = AheadBatches(
-        ToyTask.workload,
-        ToyTarget().brief(),
-        ToyProposer(),
+        SearchTask(ToyTask.workload, ToyTarget().brief(), ToyProposer(), settings),
         BeamSearch(),
-        settings,
         lambda event: heard.append((threading.get_ident(), event)),
     )
     for _ in batches.stream(3, parents_of(history), history):

@@ -17,7 +17,7 @@ from tilewright.core.records import Brief, Candidate, EvaluationRequest, History
 from tilewright.search.apart import ApartBatches
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
-from tilewright.search.proposing import Batches
+from tilewright.search.proposing import Batches, SearchTask
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask
 
@@ -91,11 +91,8 @@ def parents_of(history: History) -> list[Trial]:
 
 def apart(proposer: ToyProposer, events: list[Event], processes: int = 2) -> ApartBatches:
     return ApartBatches(
-        ToyTask.workload,
-        ToyTarget().brief(),
-        proposer,
+        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, Settings(plans=4, dropout=0.0)),
         BeamSearch(),
-        Settings(plans=4, dropout=0.0),
         events.append,
         processes=processes,
     )
@@ -103,11 +100,8 @@ def apart(proposer: ToyProposer, events: list[Event], processes: int = 2) -> Apa
 
 def alone(proposer: ToyProposer, events: list[Event]) -> Batches:
     return Batches(
-        ToyTask.workload,
-        ToyTarget().brief(),
-        proposer,
+        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, Settings(plans=4, dropout=0.0)),
         BeamSearch(),
-        Settings(plans=4, dropout=0.0),
         events.append,
     )
 

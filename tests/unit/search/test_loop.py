@@ -26,7 +26,7 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.loop import Search
-from tilewright.search.proposing import Batches
+from tilewright.search.proposing import Batches, SearchTask
 from tilewright.testing.toy import START, ToyExecutor, ToyProposer, ToyTarget, ToyTask, toy_outcome
 
 
@@ -78,11 +78,8 @@ class World:
         settings = self.settings
         strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
         batches = Batches(
-            ToyTask.workload,
-            ToyTarget().brief(),
-            self.proposer,
+            SearchTask(ToyTask.workload, ToyTarget().brief(), self.proposer, settings),
             strategy,
-            settings,
             self.events.append,
         )
         search = Search(

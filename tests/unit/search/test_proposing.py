@@ -21,7 +21,7 @@ from tilewright.core.records import (
 )
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned, ProposalFailed
-from tilewright.search.proposing import Batches, derived_seed, dropped
+from tilewright.search.proposing import Batches, SearchTask, derived_seed, dropped
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, toy_outcome
 
@@ -77,11 +77,8 @@ def propose(
     events: list[Event] = []
     strategy = BeamSearch(settings.beam)
     batches = Batches(
-        ToyTask.workload,
-        ToyTarget().brief(),
-        proposer or ToyProposer(),
+        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer or ToyProposer(), settings),
         strategy,
-        settings,
         events.append,
     )
     return batches.propose(iteration, strategy.select(history), history), events

@@ -23,6 +23,7 @@ from tilewright.core.roles import OnOutcome
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
 from tilewright.search.loop import Search
+from tilewright.search.proposing import SearchTask
 from tilewright.search.streaming import StreamedBatches
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import (
@@ -93,7 +94,9 @@ class Executor:
 def batches_of(proposer: ToyProposer, events: list[Event], **settings: object) -> StreamedBatches:
     made = Settings(**{"dropout": 0.0, **settings})  # type: ignore[arg-type]
     return StreamedBatches(
-        ToyTask.workload, ToyTarget().brief(), proposer, BeamSearch(), made, events.append
+        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, made),
+        BeamSearch(),
+        events.append,
     )
 
 
