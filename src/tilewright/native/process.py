@@ -26,7 +26,6 @@ from tilewright.sandbox import Limits, Sandbox, open_folder
 
 _COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
-_NOWHERE = -1
 _START_S = 20.0
 _LOOKS, _LOOK_AGAIN_S = 10, 0.0005
 _TOO_MANY_THREADS = 1000  # threads.c
