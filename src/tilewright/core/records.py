@@ -242,11 +242,16 @@ class EvaluationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A built candidate: the exact bytes that are checked and measured, and what built them."""
+    """A built candidate: the exact bytes that are checked and measured, and what built them.
+
+    `source` is its text, for a runner that builds it once more to look into it; empty where none
+    does.
+    """
 
     candidate_id: str
     binary: bytes
     toolchain: str
+    source: str = ""
 
     @property
     def digest(self) -> str:

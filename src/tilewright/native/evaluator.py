@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from tilewright.core.records import (
+    Argument,
     Artifact,
     Candidate,
     Check,
@@ -32,8 +33,27 @@ from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
 
 CheckSource = Callable[[str], Failed | None]
-Describe = Callable[[Workload, float], tuple[float, Mapping[str, float], str]]
-"""From a workload and its seconds: utilisation 0..1, further numbers, feedback in words."""
+Counts = Mapping[str, int]
+"""What a kernel does in one call, by name."""
+Describe = Callable[[Workload, float, Counts], tuple[float, Mapping[str, float], str]]
+"""From a workload, its seconds and what was counted: utilisation 0..1, numbers, feedback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How kernels are built once more so that they count what they do; that build is never timed.
+
+    Attributes:
+        headers: files that make them count, by name, instead of those they are measured with.
+        counters: name of a C array of `uint64_t` that these declare and count in.
+        names: of its elements.
+        in_words: a clause about counts, for a kernel that cannot be timed.
+    """
+
+    headers: Mapping[str, str]
+    counters: str
+    names: tuple[str, ...]
+    in_words: Callable[[Workload, Counts], str]
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class NativeEvaluation:
         harness_flags: how the program that calls kernels is compiled.
         refuse_timing: why kernels can only be checked here, in a sentence; None where they can
             be timed.
+        census: how to count what a kernel does, where there is a way.
     """
 
     workload: Workload
@@ -64,6 +85,7 @@ class NativeEvaluation:
     headers: Mapping[str, str] = field(default_factory=dict)
     harness_flags: tuple[str, ...] = ()
     refuse_timing: str | None = None
+    census: Census | None = None
 
     @cached_property
     def cases(self) -> Cases:
@@ -84,20 +106,25 @@ class NativeEvaluation:
             (*self.toolchain.harness_flags, *self.harness_flags),
         )
 
-    def compiled(self, source: str) -> bytes | Failed:
-        """A kernel's shared object, or why there is none."""
+    def compiled(self, source: str, headers: Mapping[str, str] | None = None) -> bytes | Failed:
+        """A kernel's shared object, or why there is none; `headers` stand for the usual ones."""
         with off_measuring_cores(self.toolchain.threads):
             return compile_kernel(
-                self.toolchain, source, self.settings.compile_timeout_s, self.headers
+                self.toolchain,
+                source,
+                self.settings.compile_timeout_s,
+                self.headers if headers is None else headers,
             )
 
-    def started(self, image: bytes, rng: np.random.Generator) -> KernelProcess:
-        """A kernel's process, to be entered."""
+    def started(
+        self, image: bytes, rng: np.random.Generator, more: Sequence[Argument] = ()
+    ) -> KernelProcess:
+        """A kernel's process, to be entered; `more` are parameters behind the workload's."""
         return KernelProcess(
             self.sandbox,
             self.harness,
             image,
-            self.workload.arguments,
+            (*self.workload.arguments, *more),
             rng,
             threads=self.toolchain.threads,
         )
@@ -123,7 +150,7 @@ class NativeBuilder:
         built = evaluation.compiled(candidate.source)
         if isinstance(built, Failed):
             return built
-        return Artifact(candidate.id, built, evaluation.toolchain.id)
+        return Artifact(candidate.id, built, evaluation.toolchain.id, candidate.source)
 
 
 class NativeChecker:

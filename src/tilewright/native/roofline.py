@@ -43,11 +43,16 @@ class Roofline:
         )
 
 
+def array_bytes(workload: Workload) -> int:
+    """Of all arrays of a workload."""
+    return sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments)
+
+
 def roofline(
     workload: Workload, products_per_s: float, memories: Peaks, threads: int = 1
 ) -> Roofline:
     """That of a workload on `threads` cores; `products_per_s` are all their multiply-adds."""
-    moved = sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments)
+    moved = array_bytes(workload)
     core = processor()
     homes = (
         (threads * core.l2_bytes, "the second-level cache", memories.l2_read_bytes_per_s),

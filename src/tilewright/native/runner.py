@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
+from tilewright.native.census import counted
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import on_measuring_cores
 from tilewright.native.timed import (
@@ -50,8 +51,8 @@ class NativeRunner:
         evaluation = self._evaluation
         if evaluation.refuse_timing is not None:
             raise ToolchainMissingError(
-                f"the kernel is right in {len(verdict.checks)} comparisons, but "
-                f"{evaluation.refuse_timing}"
+                f"the kernel is right in {len(verdict.checks)} comparisons"
+                f"{self._counted_in_words(artifact)}, but {evaluation.refuse_timing}"
             )
         baseline = self._baseline()
         if isinstance(baseline, Failed):
@@ -70,6 +71,11 @@ class NativeRunner:
         if isinstance(timed, Failed):
             return timed
         return self._measured(artifact, verdict, case, timed)
+
+    def _counted_in_words(self, artifact: Artifact) -> str:
+        evaluation, census = self._evaluation, self._evaluation.census
+        counts = counted(evaluation, artifact.source, self._case(0))
+        return f" and {census.in_words(evaluation.workload, counts)}" if census and counts else ""
 
     def _case(self, session: int) -> Case:
         settings = self._evaluation.settings
@@ -94,7 +100,10 @@ class NativeRunner:
 
     def _measured(self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed) -> Measured:
         evaluation = self._evaluation
-        utilization, numbers, feedback = evaluation.describe(evaluation.workload, timed.latency_s)
+        counts = counted(evaluation, artifact.source, case)
+        utilization, numbers, feedback = evaluation.describe(
+            evaluation.workload, timed.latency_s, counts
+        )
         return Measured(
             latency=timed.latency_s * 1e9,
             unit="ns",

@@ -25,7 +25,7 @@ Trapped = Callable[[str, str, Element], tuple[bool, dict[str, int]]]
 def trapping_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`trapped.c`, built."""
     folder = tmp_path_factory.mktemp("trapped")
-    (folder / HEADER).write_text(header(hardware=False))
+    (folder / HEADER).write_text(header("emulated"))
     source = Path(__file__).with_name("trapped.c")
     command = ["gcc", "-O3", "-w", f"-I{folder}", str(source), "-o", "trapped", "-ldl", "-lm"]
     subprocess.run(command, check=True, cwd=folder)
@@ -39,7 +39,7 @@ def trapped(trapping_program: Path, tmp_path: Path) -> Trapped:
     def run(source: str, spec: str, element: Element) -> tuple[bool, dict[str, int]]:
         shape = parse_shape(spec, element)
         problem = TileProblem(shape, element)
-        headers = {HEADER: header(hardware=True)}
+        headers = {HEADER: header("hardware")}
         image = compile_kernel(find_toolchain(), source, 20.0, headers)
         assert not isinstance(image, Failed), image.log
         (tmp_path / "kernel.so").write_bytes(image)

@@ -43,7 +43,7 @@ TINY = np.float32(2.0**-126)
 
 
 def emulated(name: str, folder: Path) -> ctypes.CDLL:
-    (folder / "tiles.h").write_text(header(hardware=False))
+    (folder / "tiles.h").write_text(header("emulated"))
     (folder / "product.c").write_text(SOURCE.replace("PRODUCT", name))
     command = ["gcc", "-O3", "-w", "-shared", "-fPIC", "product.c", "-o", "product.so", "-lm"]
     subprocess.run(command, check=True, cwd=folder)

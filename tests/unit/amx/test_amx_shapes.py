@@ -95,12 +95,27 @@ def test_operations_that_a_folder_claims_are_believed_up_to_those_of_a_product()
 def test_feedback_says_which_bound_binds() -> None:
     around = Peaks(*[1e11] * len(fields(Peaks)))
     workload = workload_of(parse_shape("gemm-1024x1024x1024-packed", INT8), INT8)
-    share, numbers, text = described(workload, 1e-3, 3.4e12, around)
+    share, numbers, text = described(workload, 1e-3, 3.4e12, around, {})
     assert share == pytest.approx(1024**3 / 1e-3 / 3.4e12)
     assert "binds is products" in text
     assert numbers["bytes_per_operation"] == pytest.approx(6 * 1024**2 / 2 / 1024**3)
     thin = workload_of(parse_shape("gemm-12544x256x64-packed", INT8), INT8)
-    assert "binds is moving" in described(thin, 1e-3, 3.4e12, around)[2]
+    assert "binds is moving" in described(thin, 1e-3, 3.4e12, around, {})[2]
+
+
+def test_tile_loads_may_bind_a_kernel_before_its_products_do() -> None:
+    around = Peaks(*[1e11] * len(fields(Peaks)))
+    workload = workload_of(parse_shape("gemm-1024x1024x1024-packed", INT8), INT8)
+    peak = 1e12  # products take 1.07 ms
+    _, numbers, text = described(workload, 2e-3, peak, around, {"tile_load_bytes": 1 << 27})
+    assert numbers["tile_load_bytes_per_operation"] == 1 / 16
+    assert numbers["tile_loads_ns"] == pytest.approx((1 << 27) / 1e11 * 1e9)
+    assert "read 134,217,728 bytes, 0.0625 per operation and 21.3 times what the arrays" in text
+    assert text.endswith(
+        "1,342,177 ns at the first-level cache's 100 GB/s, which is what binds this kernel."
+    )
+    _, _, fewer = described(workload, 2e-3, peak, around, {"tile_load_bytes": 1 << 26})
+    assert fewer.endswith("671,089 ns at the first-level cache's 100 GB/s.")
 
 
 def test_small_bfloat16_numbers_are_normal_and_of_both_signs() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Workload
 from tilewright.native.calibration import Peaks
-from tilewright.native.roofline import roofline
+from tilewright.native.evaluator import Counts
+from tilewright.native.roofline import array_bytes, roofline
 from tilewright.targets.amx.elements import Element
 from tilewright.targets.amx.shapes import parse_shape
 
@@ -28,10 +29,28 @@ def certain_operations(workload: Workload, element: Element) -> int:
         return min(workload.operations, math.isqrt(math.prod(sizes[-3:])))
 
 
+LOADED = "tile_load_bytes"
+"""Name of the bytes that tile loads read in one call, among what is counted."""
+
+
+def loads_in_words(workload: Workload, counts: Counts) -> str:
+    """A clause: what tile loads read, for each operation and beside the arrays."""
+    loaded = counts[LOADED]
+    each = loaded / (2 * workload.operations)
+    return (
+        f"its tile loads read {loaded:,} bytes, {each:.3g} per operation and "
+        f"{loaded / array_bytes(workload):.1f} times what the arrays hold"
+    )
+
+
 def described(
-    workload: Workload, latency_s: float, peak: float, around: Peaks
+    workload: Workload, latency_s: float, peak: float, around: Peaks, counts: Counts
 ) -> tuple[float, Mapping[str, float], str]:
-    """Utilisation 0..1, numbers, and feedback in words; `peak` are multiply-adds per second."""
+    """Utilisation 0..1, numbers, and feedback in words; `peak` are multiply-adds per second.
+
+    Tile loads are a bound of this kernel, beside those of any kernel: they take at least their
+    bytes at the first-level cache's rate.
+    """
     rate = workload.operations / latency_s
     bound = roofline(workload, peak, around)
     feedback = (
@@ -46,4 +65,16 @@ def described(
         "bytes_per_operation": bound.bytes_per_operation,
         "bound_ns": bound.least_s * 1e9,
     }
+    if LOADED in counts:
+        loading_s = counts[LOADED] / around.l1_read_bytes_per_s
+        numbers |= {
+            LOADED: float(counts[LOADED]),
+            "tile_load_bytes_per_operation": counts[LOADED] / (2 * workload.operations),
+            "tile_loads_ns": loading_s * 1e9,
+        }
+        said = loads_in_words(workload, counts)
+        feedback += f"\n{said[0].upper()}{said[1:]}: {loading_s * 1e9:,.0f} ns at the first-level "
+        feedback += f"cache's {1e-9 * around.l1_read_bytes_per_s:.0f} GB/s" + (
+            ", which is what binds this kernel." if loading_s > bound.least_s else "."
+        )
     return min(1.0, rate / peak), numbers, feedback

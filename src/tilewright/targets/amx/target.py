@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, TargetBrief, Workload, content_id
 from tilewright.core.roles import Task
 from tilewright.native.calibration import calibrated, peaks
-from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.evaluator import Census, Counts, NativeEvaluation
 from tilewright.native.machine import Processor, processor
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import NativeTarget
@@ -19,7 +20,12 @@ from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
 from tilewright.targets.amx.naive import naive_kernel
-from tilewright.targets.amx.performance import certain_operations, described
+from tilewright.targets.amx.performance import (
+    LOADED,
+    certain_operations,
+    described,
+    loads_in_words,
+)
 from tilewright.targets.amx.problems import TileProblem
 from tilewright.targets.amx.shapes import PATTERNS, REGISTERED, parse_shape, workload_of
 from tilewright.targets.amx.support import refusal
@@ -99,15 +105,16 @@ class AmxTarget(NativeTarget):
             check_source=refused,
             describe=self._describe,
             versions={"machine": processor().name},
-            headers={HEADER: header(hardware=lacking is None)},
+            headers={HEADER: header("emulated" if lacking else "hardware")},
             harness_flags=("-DTILES",) if lacking is None else (),
             refuse_timing=lacking,
+            census=Census({HEADER: header("counted")}, "tile_counts", (LOADED,), loads_in_words),
         )
 
     def _peak(self, *, fresh: bool = False) -> float:
         """Multiply-adds per second of one core's tiles."""
         source = (FOLDER / "calibrate.c").read_text()
-        source = source.replace('#include "tiles.h"', header(hardware=True))
+        source = source.replace('#include "tiles.h"', header("hardware"))
         source = source.replace("PRODUCT", self._element.product)
         source = source.replace("DEPTH", str(self._element.depth))
         return calibrated(self._toolchain, source, (), ("products_per_s",), fresh=fresh)[
@@ -122,9 +129,9 @@ class AmxTarget(NativeTarget):
         return operations / self._peak() / _UNDERESTIMATE * 1e9, "the tile multiplier"
 
     def _describe(
-        self, workload: Workload, latency_s: float
+        self, workload: Workload, latency_s: float, counts: Counts
     ) -> tuple[float, Mapping[str, float], str]:
-        return described(workload, latency_s, self._peak(), peaks(self._toolchain))
+        return described(workload, latency_s, self._peak(), peaks(self._toolchain), counts)
 
 
 def limits(core: Processor) -> dict[str, int]:
@@ -143,10 +150,10 @@ def limits(core: Processor) -> dict[str, int]:
     }
 
 
-def header(*, hardware: bool) -> str:
-    """The text of `tiles.h`, with the instructions of the hardware or their emulation."""
+def header(tiles: Literal["hardware", "emulated", "counted"]) -> str:
+    """The text of `tiles.h`, with the hardware's instructions, emulated ones, or counters."""
     text = (FOLDER / HEADER).read_text(encoding="utf-8")
-    return f"#define TILES_HARDWARE\n{text}" if hardware else text
+    return text if tiles == "emulated" else f"#define TILES_{tiles.upper()}\n{text}"
 
 
 def refused(source: str) -> Failed | None:

@@ -2,7 +2,8 @@
 
    With TILES_HARDWARE they are the instructions. Elsewhere they are emulated, so that kernels can be
    checked: what the hardware refuses (an unset or mismatched configuration) ends the kernel with an
-   illegal instruction here too.
+   illegal instruction here too. With TILES_COUNTED nothing is computed or stored: the bytes that
+   loads would read are added up.
    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBSSD and others.
 
    Tiles are numbered 0 to 7, each of at most 16 rows of 64 bytes; numbers are literals. */
@@ -61,6 +62,32 @@ static inline void tile_release(void) { __asm__ volatile("tilerelease"); }
 #include <string.h>
 
 static struct tile_config tile_shapes;
+
+#ifdef TILES_COUNTED
+
+static uint64_t tile_counts[1];
+
+static inline void tile_loadconfig(const void *from) {
+  memcpy(&tile_shapes, from, sizeof tile_shapes);
+}
+
+static inline void tile_release(void) {}
+static inline void tile_zero(int tile) { (void)tile; }
+
+static inline void tile_loadd(int tile, const void *from, long stride) {
+  (void)from, (void)stride;
+  tile_counts[0] += (uint64_t)tile_shapes.rows[tile] * tile_shapes.row_bytes[tile];
+}
+
+static inline void tile_stored(int tile, void *to, long stride) {
+  (void)tile, (void)to, (void)stride;
+}
+
+static inline void tile_dpbssd(int c, int a, int b) { (void)c, (void)a, (void)b; }
+static inline void tile_dpbf16ps(int c, int a, int b) { (void)c, (void)a, (void)b; }
+
+#else
+
 static _Alignas(64) uint8_t tile_data[8][16][64];
 
 static inline void tile_require(int holds) {
@@ -156,6 +183,8 @@ static inline void tile_dpbf16ps(int c, int a, int b) {
       memcpy(tile_data[c][m] + 4 * n, &sum, 4);
     }
 }
+
+#endif
 
 /* As in the instructions, a number that is no literal does not compile. */
 enum { tile_0, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7 };

@@ -110,7 +110,7 @@ class HostTarget(NativeTarget):
             start=start,
             toolchain=self._toolchain,
             check_source=lambda source: refused(source, self.threads),
-            describe=lambda task, latency_s: describe(task, latency_s, found, self.threads),
+            describe=lambda task, latency_s, _: describe(task, latency_s, found, self.threads),
             versions={"machine": processor().name},
         )
 

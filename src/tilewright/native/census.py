@@ -1,0 +1,52 @@
+"""Counts what a kernel does in one call, by a second build whose headers make it count.
+
+The counts are feedback and decide nothing: they come from the kernel's own process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.core.records import Argument, Failed
+from tilewright.native.evaluator import Census, Counts, NativeEvaluation
+from tilewright.native.machine import off_measuring_cores
+from tilewright.parts.cases import Case
+from tilewright.parts.folder import MAX_ARGUMENTS
+
+_COUNTS = "counts of a call"  # no parameter of a kernel is called that
+
+
+def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:
+    """What the kernel does on a case; nothing where it cannot be counted."""
+    census, arguments = evaluation.census, evaluation.workload.arguments
+    if census is None or not source or len(arguments) >= MAX_ARGUMENTS:
+        return {}
+    image = evaluation.compiled(_counting(source, census, len(arguments)), census.headers)
+    if isinstance(image, Failed):
+        return {}
+    room = np.zeros(len(census.names), dtype=np.int64)
+    argument = Argument(_COUNTS, room.shape, str(room.dtype), "output")
+    rng = np.random.default_rng(case.check.seed)
+    apart = off_measuring_cores(evaluation.toolchain.threads)
+    with apart, evaluation.started(image, rng, (argument,)) as process:
+        process.arrays.place({**case.initial, _COUNTS: room})
+        if process.call("measure", evaluation.settings.simulation_timeout_s) is not None:
+            return {}
+        found = np.frombuffer(process.arrays.outputs_now()[_COUNTS], room.dtype)
+    return dict(zip(census.names, map(int, found), strict=True))
+
+
+def _counting(source: str, census: Census, arguments: int) -> str:
+    """The kernel under another name, called by one that hands out what it counted."""
+    names = [f"argument_{i}" for i in range(arguments)]
+    parameters = ", ".join(f"void *{name}" for name in (*names, "counts"))
+    return f"""\
+#define kernel counted_kernel
+{source}
+#undef kernel
+void kernel({parameters}) {{
+  counted_kernel({", ".join(names)});
+  for (int i = 0; i < {len(census.names)}; i++)
+    ((unsigned long *)counts)[i] = {census.counters}[i];
+}}
+"""
