@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.tuner.tvm.result import build_trace
+from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.result import finished_schedule
 from tilewright.tuner.tvm.runner import Measurement, Runner
 
 
@@ -47,23 +47,26 @@ def confirmed(
 
     The libraries are there until the context ends. `slowest_s` is the longest of their times.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-best-") as folder:
-        built: dict[int, tuple[Any, Path]] = {}
-        failures: dict[int, Measurement] = {}
-        for n, trace in enumerate(traces):
-            library = Path(folder) / f"{n}.so"
-            try:
-                built[n] = build_trace(module, trace, target, library), library
-            except Exception as error:  # TVM raises errors of many kinds
-                lines = str(error).strip().splitlines() or [type(error).__name__]
-                failures[n] = Measurement(failure="build", log=lines[-1])
-        found = runner.interleave(
-            [library for _, library in built.values()], rounds, seed, reference, slowest_s
-        )
+    schedules: dict[int, Any] = {}
+    failures: dict[int, Measurement] = {}
+    for n, trace in enumerate(traces):
+        try:
+            schedules[n] = finished_schedule(module, trace, target)
+        except Exception as error:  # TVM raises errors of many kinds
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            failures[n] = Measurement(failure="build", log=lines[-1])
+    with Builder(target) as builder:
+        built: dict[int, Path] = {}
+        for n, result in zip(schedules, builder.build(list(schedules.values())), strict=True):
+            if result.library is None:
+                failures[n] = Measurement(failure=result.failure or "build", log=result.log)
+            else:
+                built[n] = result.library
+        found = runner.interleave(list(built.values()), rounds, seed, reference, slowest_s)
         positions = list(built)
         failures |= {positions[k]: failure for k, failure in found.failures.items()}
         kernels = {
-            positions[k]: Confirmed(*built[positions[k]], samples)
+            positions[k]: Confirmed(schedules[positions[k]], built[positions[k]], samples)
             for k, samples in found.samples.items()
         }
         yield Confirmation(kernels, failures, found.reference)

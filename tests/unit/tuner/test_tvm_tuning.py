@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import json
 import os
 import shutil
@@ -25,7 +25,7 @@ if shutil.which("g++") is None and shutil.which("clang++") is None:
 from tilewright.core.errors import StorageError
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.tuner.tvm import setup
-from tilewright.tuner.tvm.builder import Builder
+from tilewright.tuner.tvm.builder import Builder, Built
 from tilewright.tuner.tvm.contained import contained
 from tilewright.tuner.tvm.programs import Program, matmul
 from tilewright.tuner.tvm.runner import Measurement, MeasuringRules, Runner, Task
@@ -204,15 +204,26 @@ def test_a_run_is_kept_and_its_results_work(program: Program, tmp_path: Path) ->
 
 def _failing(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
     """Of the kernels that are built again, the one at this position ends its process."""
-    real, calls = confirmation.build_trace, itertools.count()
 
-    def build(module: Any, trace: str, target: Any, path: Path) -> Any:
-        schedule = real(module, trace, target, path)
-        if next(calls) == which:
-            _c_kernel(path.parent, "std::abort();").replace(path)
-        return schedule
+    class Spoiling(confirmation.Builder):
+        def build(self, schedules: Sequence[Any]) -> list[Built]:
+            built = super().build(schedules)
+            library = built[which].library
+            assert library is not None
+            _c_kernel(library.parent, "std::abort();").replace(library)
+            return built
 
-    monkeypatch.setattr(confirmation, "build_trace", build)
+    monkeypatch.setattr(confirmation, "Builder", Spoiling)
+
+
+def test_a_compiler_that_hangs_over_finalists_does_not_stop_the_run(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient = functools.partial(Builder, timeout_s=0.001)
+    monkeypatch.setattr(confirmation, "Builder", impatient)
+    result = tune(program, parse_target("cpu"), RANDOM, project=tmp_path, output=tmp_path / "o")
+    assert isinstance(result.winner, winner.NoWinner)
+    assert [found.failure for found in result.winner.failed.values()] == ["timeout"] * 3
 
 
 def test_a_finalist_that_fails_the_second_time_is_reported_and_the_next_wins(
