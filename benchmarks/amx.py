@@ -1,140 +1,203 @@
 """What keyless searches reach with Intel's tiles, measured; stops where the CPU has none.
 
-    python benchmarks/amx.py [--runs 7] [--seconds 300] [--target amx-int8] [SIZES ...]
+    python benchmarks/amx.py [--target amx-int8] [--runs 7] [--seconds 300] [--results FILE]
+                             [WORKLOAD ...]
 
-For each product (packed weights): searches with seeds 1, 2, ..., the winner evaluated once more in
-new processes. Printed: median speedup over the naive tile kernel with least and largest, the share
-of the tiles' measured peak, evaluations per second, the ratio to PyTorch's fastest product (oneDNN,
-one thread; `amx_library.py` says how it is called) where that is installed.
-Ends with the geometric means over ResNet-50's sizes, or over all where there is none of them.
+For each workload: `--runs` searches with seeds 1, 2, ..., each of which ends by measuring its
+winner again, in three sessions of new processes on fresh inputs. Each search is followed by its own
+measurement of the baselines, all on one thread and pinned to the same core:
+
+naive      the tile kernel that a search starts from; speedups are medians over pairs with it
+compiler   the compiler alone on plain loops, with the flags of kernels (-O3), in the same pairs
+library    PyTorch (oneDNN) by benchmarks/amx_library.py: the fastest of its calls, which is named
+
+Printed for each: how many times as fast winners are. Then TOPS, the share of the tiles' measured
+peak, candidates per second while the search works, the largest noise of a winner, and how far five
+evaluations of one differ at most, in their median nanoseconds and in their ratio to the starting
+kernel. Numbers are medians over the searches; intervals are of 95 %, by a bootstrap that draws
+searches anew within each workload. At the end, geometric means over ResNet-50's products with
+packed weights and over the convolutions among the workloads (over all where there is neither).
+
+Each result is kept in `--results` when it is there: the same command goes on where it was stopped.
+Without PyTorch (`pip install torch`, the CPU build is enough) there is no library baseline.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import importlib.metadata
 import math
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import cast
+from functools import partial
+from typing import Any
 
-from tilewright.core.config import Settings
-from tilewright.core.errors import InputError, TilewrightError, ToolchainMissingError
-from tilewright.core.records import Candidate, Measured
-from tilewright.native.machine import on_measuring_cores, processor
-from tilewright.run import optimize
-from tilewright.storage.project import open_project
+import numpy as np
+from amx_loops import plain_loops
+from native_runs import (
+    Kept,
+    Record,
+    check_effort,
+    evaluated,
+    exit_code,
+    library,
+    parser_of,
+    repeatability,
+    search,
+)
+from numpy.typing import NDArray
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Measured
+from tilewright.native.machine import processor
+from tilewright.native.toolchain import find_toolchain
 from tilewright.targets.amx.elements import BF16, INT8
 from tilewright.targets.amx.shapes import parse_shape
 from tilewright.targets.amx.support import refusal
-from tilewright.verification import recheck
+from tilewright.timing.statistics import mean_of_medians_interval
 
-RESNET = (
-    "12544x64x256", "12544x256x64", "3136x128x512", "3136x512x128", "784x256x1024",
-    "784x1024x256",
+ELEMENTS = {element.target: element for element in (INT8, BF16)}
+RESNET = tuple(
+    f"gemm-{sizes}-packed"
+    for sizes in ("12544x64x256", "12544x256x64", "3136x128x512", "3136x512x128",
+                  "784x256x1024", "784x1024x256")
 )  # fmt: skip
-SIZES = (*RESNET, "1024x1024x1024")
+CONVOLUTIONS = tuple(
+    f"conv-{sizes}-k3s1" for sizes in ("4x56x56x64x64", "4x28x28x128x128", "4x14x14x256x256")
+)
+WORKLOADS = (*RESNET, "gemm-1024x1024x1024-packed", *CONVOLUTIONS)
+BASELINES = ("naive", "compiler", "library")
+FURTHER = ("TOPS", "of peak", "cand/s", "noise", "repeats: ns, ratio")
+CONFIDENCE = 0.95
+
+Logs = Mapping[str, NDArray[np.float64]]
+"""By baseline, ln of how many times as fast each winner is; without those that are not there."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("sizes", nargs="*", default=SIZES, metavar="SIZES")
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=300.0, help="of each search")
-    parser.add_argument("--target", choices=("amx-int8", "amx-bf16"), default="amx-int8")
-    options = parser.parse_args()
-    try:
-        return measure(options)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    parser = parser_of(__doc__ or "", WORKLOADS, seconds=300.0)
+    parser.add_argument("--target", choices=ELEMENTS, default="amx-int8")
+    return exit_code(measure, parser.parse_args())
 
 
 def measure(options: argparse.Namespace) -> int:
-    """Everything that is asked for. Raises `TilewrightError` before it starts what cannot be."""
-    if options.runs < 1:
-        raise InputError(f"--runs is {options.runs}: give a whole number of searches, 1 or more.")
-    if not 0 < options.seconds < math.inf:
-        raise InputError(f"--seconds is {options.seconds:g}: give a number of seconds above 0.")
-    element = INT8 if options.target == "amx-int8" else BF16
-    for sizes in options.sizes:
-        parse_shape(f"gemm-{sizes}-packed", element)
+    """The whole table. Raises `TilewrightError` before it starts what cannot be."""
+    check_effort(options)
+    element = ELEMENTS[options.target]
+    for name in options.workloads:
+        parse_shape(name, element)
+    kept = Kept(options.results)
     lacking = refusal(element)
     if lacking is not None:
         raise ToolchainMissingError(lacking)
-    print(f"{options.target}, measured on {processor().name}, {options.runs} runs")
-    speedups: dict[str, float] = {}
-    over: dict[str, float] = {}
-    for sizes in options.sizes:
-        found = [one(options.target, sizes, seed, options.seconds)
-                 for seed in range(1, options.runs + 1)]  # fmt: skip
-        line, speedups[sizes] = summary([winner for winner, _ in found])
-        line = f"{sizes:16} {line}, {statistics.median(r for _, r in found):.1f} evaluations/s"
-        calls = library(options.target, sizes)
-        if calls:
-            call, nanoseconds = min(calls.items(), key=lambda item: item[1])
-            latency = statistics.median(winner.latency for winner, _ in found)
-            over[sizes] = nanoseconds / latency
-            line += f", {over[sizes]:.2f}x the library ({call})"
+    print(f"{options.target}, measured on {processor().name} ({find_toolchain().id}); library: "
+          f"{pytorch()}")  # fmt: skip
+    print(f"{options.runs} runs of {options.seconds:g} s each; times as fast as each baseline: "
+          f"medians, with intervals of {CONFIDENCE:.0%}\n")  # fmt: skip
+    print(f"| workload | {' | '.join((*BASELINES, *FURTHER))} |")
+    print("|---" * (1 + len(BASELINES) + len(FURTHER)) + "|")
+    found: dict[str, Logs] = {}
+    for name in dict.fromkeys(options.workloads):
+        found[name], line = row(options.target, name, options.runs, options.seconds, kept)
         print(line, flush=True)
-    kept = [sizes for sizes in RESNET if sizes in speedups] or list(speedups)
-    print(f"geometric mean of {len(kept)}: {mean(speedups, kept):.2f}x over naive")
-    if over:
-        print(f"geometric mean of {len(kept)}: {mean(over, kept):.2f}x the library")
-    else:
-        print("PyTorch is not installed: no library baseline (pip install torch)")
+    for label, names in groups(list(found)):
+        print(f"| geometric mean of {len(names)}{label} | "
+              + " | ".join(means([found[name] for name in names]))
+              + " |" * (1 + len(FURTHER)))  # fmt: skip
     return 0
 
 
-def mean(ratios: Mapping[str, float], sizes: Sequence[str]) -> float:
-    """Geometric mean of the ratios of some sizes."""
-    return statistics.geometric_mean(ratios[size] for size in sizes)
+def pytorch() -> str:
+    """Which one the library baseline is."""
+    try:
+        return f"PyTorch {importlib.metadata.version('torch')}"
+    except importlib.metadata.PackageNotFoundError:
+        return "none, PyTorch is not installed (pip install torch)"
 
 
-def summary(winners: Sequence[Measured]) -> tuple[str, float]:
-    """Median and extent of what winners of several searches reach, and the median speedup."""
-    gains = [100 / winner.details["percent_of_baseline"] for winner in winners]
-    shares = [winner.utilization for winner in winners]
-    median = statistics.median(gains)
-    noise = max(winner.noise or 0.0 for winner in winners)
-    line = (
-        f"{median:6.2f}x ({min(gains):.2f}..{max(gains):.2f}) over naive, "
-        f"{statistics.median(shares):.1%} ({min(shares):.1%}..{max(shares):.1%}) of the peak, "
-        f"noise at most {noise:.1%}"
-    )
-    return line, median
+def row(target: str, name: str, runs: int, seconds: float, kept: Kept) -> tuple[Logs, str]:
+    """Ratios to each baseline, and one line of the table."""
+    task = f"{target}:{name}"
+    searches: list[Record] = []
+    loops: list[float | None] = []
+    calls: list[Mapping[str, float]] = []
+    for seed in range(1, runs + 1):
+        searches.append(kept.get((task, seconds, seed), partial(search, task, seed, seconds)))
+        loops.append(kept.get((task, "loops", seed), partial(compiler_alone, target, name, seed)))
+        ask = partial(library, "amx_library.py", target, name)
+        calls.append(kept.get((task, "library", pytorch(), seed), ask))
+    source = searches[-1]["source"]
+    differs = kept.get((task, seconds, runs, "repeat"), partial(repeatability, task, source))
+    logs, call = ratios(searches, loops, calls)
+    cells = [times([logs[column]]) if column in logs else "-" for column in BASELINES]
+    cells[BASELINES.index("library")] += f" {call}" if call else ""
+    tops = statistics.median(s["tera_operations_per_s"] for s in searches)
+    rate = statistics.median(s["rate"] for s in searches)
+    noise = max(s["noise"] or 0.0 for s in searches)
+    shares = np.array([s["share"] for s in searches])
+    low, high = mean_of_medians_interval([shares], CONFIDENCE, seed=0)
+    cells += [f"{tops:.2f}", f"{np.median(shares):.1%} ({low:.1%}..{high:.1%})", f"{rate:.2f}",
+              f"{noise:.1%}", "{:.1%}, {:.1%}".format(*differs)]  # fmt: skip
+    return logs, f"| {name} | {' | '.join(cells)} |"
 
 
-def one(target: str, sizes: str, seed: int, seconds: float) -> tuple[Measured, float]:
-    """The winner of one search, measured anew, and how many kernels were evaluated per second."""
-    task = f"{target}:gemm-{sizes}-packed"
-    settings = Settings(seed=seed, max_wall_s=seconds)
-    with tempfile.TemporaryDirectory(prefix="amx-") as folder:
-        started = time.monotonic()
-        found = optimize(task, settings, project=Path(folder))
-        taken_s = time.monotonic() - started
-        history = open_project(Path(folder)).history(found.run_id)
-    best = history.best
-    assert best is not None
-    again = recheck(task, settings.recorded(), Candidate(best.candidate.source))
-    assert isinstance(again, Measured), again
-    return again, len(history) / taken_s
+def compiler_alone(target: str, name: str, seed: int) -> float | None:
+    """Time of the plain loops over the starting kernel's; None, with the reason, if they fail."""
+    element = ELEMENTS[target]
+    source = plain_loops(parse_shape(name, element), element)
+    outcome = evaluated(f"{target}:{name}", source, seed)
+    if isinstance(outcome, Measured):
+        return outcome.details["percent_of_baseline"] / 100
+    print(f"plain loops of {name}: {outcome.kind}: {outcome.log}", file=sys.stderr)
+    return None
 
 
-def library(target: str, sizes: str) -> dict[str, float]:
-    """Median nanoseconds of CPU time of PyTorch's product by call; empty without PyTorch."""
-    script = Path(__file__).with_name("amx_library.py")
-    with on_measuring_cores():
-        finished = subprocess.run(
-            [sys.executable, str(script), target, sizes],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
-    return cast("dict[str, float]", json.loads(finished.stdout))
+def ratios(
+    searches: Sequence[Record],
+    loops: Sequence[float | None],
+    calls: Sequence[Mapping[str, float]],
+) -> tuple[Logs, str]:
+    """Of each search to the baselines measured after it, and the library's fastest call.
+
+    `loops` are those of `compiler_alone`, `calls` the library's nanoseconds.
+    """
+    speedups = np.log([s["speedup"] for s in searches])
+    logs = {"naive": speedups}
+    known = [ratio for ratio in loops if ratio is not None]
+    if len(known) == len(searches):
+        logs["compiler"] = speedups + np.log(known)
+    offered = set(calls[0]).intersection(*calls)
+    medians = {call: statistics.median(found[call] for found in calls) for call in offered}
+    fastest = min(medians, key=medians.__getitem__, default="")
+    if fastest:
+        logs["library"] = np.log([found[fastest] for found in calls])
+        logs["library"] -= np.log([s["latency_ns"] for s in searches])
+    return logs, fastest
+
+
+def groups(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Workloads that a geometric mean is taken over, with what they are."""
+    found = [
+        (" (ResNet-50, packed)", [name for name in RESNET if name in names]),
+        (" (3x3 convolutions)", [name for name in names if name.startswith("conv")]),
+    ]
+    return [group for group in found if group[1]] or [("", list(names))]
+
+
+def means(found: Sequence[Logs]) -> list[str]:
+    """Geometric means by baseline, where every workload has that."""
+    return [
+        times([logs[column] for logs in found]) if all(column in logs for logs in found) else "-"
+        for column in BASELINES
+    ]
+
+
+def times(groups: Sequence[NDArray[np.float64]]) -> str:
+    """The geometric mean of the groups' medians, with its interval, from logarithms."""
+    middle: Any = np.mean([np.median(group) for group in groups])
+    low, high = mean_of_medians_interval(groups, CONFIDENCE, seed=0)
+    return f"{math.exp(middle):.2f}x ({math.exp(low):.2f}..{math.exp(high):.2f})"
 
 
 if __name__ == "__main__":

@@ -21,11 +21,22 @@ def median_interval(
     values: NDArray[np.float64], confidence: float, seed: int
 ) -> tuple[float, float]:
     """A percentile-bootstrap interval of the median of `values`, shape (n,)."""
+    return mean_of_medians_interval([values], confidence, seed)
+
+
+def mean_of_medians_interval(
+    groups: Sequence[NDArray[np.float64]], confidence: float, seed: int
+) -> tuple[float, float]:
+    """A percentile-bootstrap interval of the mean over groups, shape (n,) each, of their medians.
+
+    Values are resampled within their group: which groups there are is not left to chance.
+    """
     draw = np.random.default_rng(seed)
-    picks = draw.integers(0, len(values), size=(_RESAMPLES, len(values)))
-    medians = np.median(values[picks], axis=1)
+    medians = [
+        np.median(g[draw.integers(0, len(g), size=(_RESAMPLES, len(g)))], axis=1) for g in groups
+    ]
     tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail])
+    low, high = np.quantile(np.mean(medians, axis=0), [tail, 1 - tail])
     return float(low), float(high)
 
 

@@ -16,13 +16,15 @@ FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
     [
         ("host_c", "--runs 0", "--runs is 0"),
         ("host_c", "--seconds -1", "--seconds is -1"),
+        ("host_c", "--results /no/such/folder/file", "no folder /no/such/folder"),
         ("host_c", "--seconds nan", "--seconds is nan"),
         ("host_c", "softmax-8x8 softmax-0x4", "softmax-0x4"),
         ("host_c", "sofmax-8x8", "sofmax-8x8"),
         ("amx", "--runs -3", "--runs is -3"),
+        ("amx", f"--results {__file__}", "holds no results"),
         ("amx", "--seconds inf", "--seconds is inf"),
-        ("amx", "16x16x16", "K = 16"),
-        ("amx", "16x16", "gemm-16x16-packed"),
+        ("amx", "gemm-16x16x16-packed", "K = 16"),
+        ("amx", "gemm-16x16", "gemm-16x16"),
     ],
 )
 def test_a_bad_argument_is_one_sentence(
@@ -32,6 +34,7 @@ def test_a_bad_argument_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
     spec = importlib.util.spec_from_file_location(f"bench_{script}", FOLDER / f"{script}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -10,12 +10,6 @@ def naive_kernel(shape: Shape, element: Element) -> str:
     """C source with one accumulator tile."""
     body = _gemm(shape, element) if isinstance(shape, Gemm) else _convolution(shape, element)
     rows = TILE_ROWS if isinstance(shape, Gemm) else shape.pixels
-    c = {element.dtype: element.c, element.sum_dtype: element.sum_c}
-    parameters = ", ".join(
-        f"{'const ' * (a.role == 'input')}{c[a.dtype]} {a.name}"
-        + "".join(f"[{n}]" for n in a.shape)
-        for a in shape.arguments(element)
-    )
     return f"""\
 #include "tiles.h"
 
@@ -26,11 +20,21 @@ static const struct tile_config config = {{
   .rows = {{{rows}, {rows}, {", ".join([str(TILE_ROWS)] * 6)}}},
 }};
 
-void kernel({parameters}) {{
+void kernel({parameters(shape, element)}) {{
   _tile_loadconfig(&config);
 {body}  _tile_release();
 }}
 """
+
+
+def parameters(shape: Shape, element: Element) -> str:
+    """Those of a kernel, as C declares them."""
+    c = {element.dtype: element.c, element.sum_dtype: element.sum_c}
+    return ", ".join(
+        f"{'const ' * (a.role == 'input')}{c[a.dtype]} {a.name}"
+        + "".join(f"[{n}]" for n in a.shape)
+        for a in shape.arguments(element)
+    )
 
 
 def _gemm(gemm: Gemm, element: Element) -> str:
