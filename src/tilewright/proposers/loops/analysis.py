@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.ir import (
-    Address,
     Assign,
     Binary,
     Call,
-    Command,
     Declare,
-    Element,
     Expr,
     For,
     Kernel,
-    Load,
     Number,
     Statement,
     Type,
@@ -164,124 +160,6 @@ def coefficient(expr: Expr, variable: str) -> int:
             if isinstance(number, Number) and number.text.isdigit():
                 return int(number.text) * coefficient(other, variable)
     raise NotApplicableError("a subscript is not linear")
-
-
-Access = Element | Load | Address
-_ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
-
-
-def require_independent(loop: For, kernel: Kernel) -> None:
-    """Raise unless no two iterations touch the same element of an array that the loop writes.
-
-    Shown where one subscript of all accesses to the array is the same up to constants, grows with
-    the loop's variable by more than what they cover, and holds nothing else that the loop changes.
-    """
-    inside = changed_by(loop) - {loop.variable}
-    accesses = list(_accesses(loop.body, kernel))
-    written = {access.array for access, is_write in accesses if is_write}
-    for statement in statements(loop.body):
-        if isinstance(statement, Command):
-            _require_rows(statement, written, kernel)
-    for array in written:
-        here = [access for access, _ in accesses if access.array == array]
-        if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
-            raise NotApplicableError(f"iterations may touch the same elements of {array}")
-
-
-def _rank(accesses: list[Access]) -> int:
-    return min(len(access.subscripts) for access in accesses)
-
-
-def _separates(
-    loop: For, accesses: list[Access], dimension: int, inside: set[str], kernel: Kernel
-) -> bool:
-    places = [_without_offset(access.subscripts[dimension]) for access in accesses]
-    subscript, offsets = places[0][0], [offset for _, offset in places]
-    if any(other != subscript for other, _ in places):
-        return False
-    if any(isinstance(e, Var) and e.name in inside for e in walk(subscript)):
-        return False
-    try:
-        apart = abs(coefficient(subscript, loop.variable)) * loop.step
-    except NotApplicableError:
-        return False
-    widest = max(_extent(access, dimension, kernel) for access in accesses)
-    return apart >= max(offsets) - min(offsets) + widest
-
-
-def _without_offset(subscript: Expr) -> tuple[Expr, int]:
-    """A subscript as another one plus a number."""
-    if isinstance(subscript, Binary) and subscript.operator == "+":
-        for number, other in (
-            (subscript.right, subscript.left),
-            (subscript.left, subscript.right),
-        ):
-            if isinstance(number, Number) and number.text.isdigit():
-                rest, offset = _without_offset(other)
-                return rest, offset + int(number.text)
-    return subscript, 0
-
-
-def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
-    """Elements that an access covers along a dimension.
-
-    A command covers rows that lie as far apart as those of the array: see `_require_rows`.
-    """
-    behind = len(access.subscripts) - 1 - dimension
-    if isinstance(access, Load):
-        return kernel.lanes if behind == 0 else 1
-    if isinstance(access, Element) or behind > 1:
-        return 1
-    rows, row_bytes = kernel.block
-    return rows if behind == 1 else -(-row_bytes // element_bytes(access.array, kernel))
-
-
-def element_bytes(array: str, kernel: Kernel) -> int:
-    """Of an element of a parameter or a static array."""
-    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
-    return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
-
-
-def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Access, bool]]:
-    for statement in statements(body):
-        values: list[Expr] = []
-        if isinstance(statement, Command):
-            yield from _touched(statement, kernel)
-        elif isinstance(statement, Declare) and statement.value is not None:
-            values = [statement.value]
-        elif isinstance(statement, Assign):
-            values = [statement.value]
-            if not isinstance(statement.target, Var):
-                yield statement.target, True
-                values += statement.target.subscripts
-        for value in values:
-            for expr in walk(value):
-                if isinstance(expr, (Element, Load)):
-                    yield expr, False
-
-
-def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
-    """What a command touches in memory."""
-    for argument, role in zip(command.arguments, command.roles, strict=True):
-        if role not in ("dram_read", "dram_write"):
-            continue
-        if not isinstance(argument, Address):
-            raise NotApplicableError(f"{command.name} is given no element of an array")
-        yield argument, role == "dram_write"
-
-
-def _require_rows(command: Command, written: Collection[str], kernel: Kernel) -> None:
-    """Raise unless what a command touches of arrays that are written are rows of theirs."""
-    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
-    operands = list(zip(command.arguments, command.roles, strict=True))
-    strides = [argument for argument, role in operands if role == "row_stride_bytes"]
-    for argument, _ in operands:
-        if isinstance(argument, Address) and argument.array in written:
-            row = sizes.get(argument.array, (0,))[-1] * element_bytes(argument.array, kernel)
-            if strides != [Number(str(row))]:
-                raise NotApplicableError(
-                    f"{command.name} does not touch rows of {argument.array} as they lie"
-                )
 
 
 def names_in(kernel: Kernel) -> set[str]:

@@ -30,9 +30,9 @@ from tilewright.proposers.loops.analysis import (
     NotApplicableError,
     names_in,
     reductions,
-    require_independent,
     visible_types,
 )
+from tilewright.proposers.loops.independence import require_independent
 from tilewright.proposers.loops.ir import For, Kernel, Statement, loops, with_loop
 from tilewright.proposers.loops.rewrites.registers import of_copy, require_private, shared
 from tilewright.proposers.loops.rewrites.unroll import copied

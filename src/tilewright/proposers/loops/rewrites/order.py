@@ -26,9 +26,9 @@ from tilewright.proposers.loops.analysis import (
     fresh,
     names_in,
     reductions,
-    require_independent,
     visible_types,
 )
+from tilewright.proposers.loops.independence import require_independent
 from tilewright.proposers.loops.ir import (
     Binary,
     Expr,

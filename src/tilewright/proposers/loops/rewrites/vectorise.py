@@ -29,10 +29,10 @@ from tilewright.proposers.loops.analysis import (
     fresh,
     names_in,
     reductions,
-    require_independent,
     visible_types,
 )
 from tilewright.proposers.loops.functions import VECTOR_OF
+from tilewright.proposers.loops.independence import require_independent
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -1,0 +1,178 @@
+"""Whether iterations of a loop may touch the same elements of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from tilewright.proposers.loops.analysis import NotApplicableError, changed_by
+from tilewright.proposers.loops.ir import (
+    Address,
+    Assign,
+    Binary,
+    Command,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Statement,
+    Var,
+    statements,
+    walk,
+)
+
+Access = Element | Load | Address
+_ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
+
+
+def require_independent(loop: For, kernel: Kernel, private: Collection[str] = ()) -> None:
+    """Raise unless no two iterations touch the same element of an array that the loop writes.
+
+    Shown where one subscript of all accesses to the array is the same up to constants, grows with
+    the loop's variable by more than what they cover, loops inside included, and holds nothing else
+    that the loop changes. Each iteration has its own copies of the arrays that are `private`.
+    """
+    inside = changed_by(loop) - {loop.variable}
+    accesses = list(_accesses(loop.body, kernel))
+    written = {access.array for access, is_write in accesses if is_write} - {*private}
+    for statement in statements(loop.body):
+        if isinstance(statement, Command):
+            _require_rows(statement, written, kernel)
+    for array in written:
+        here = [access for access, _ in accesses if access.array == array]
+        if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
+            raise NotApplicableError(f"iterations may touch the same elements of {array}")
+
+
+def _rank(accesses: list[Access]) -> int:
+    return min(len(access.subscripts) for access in accesses)
+
+
+def _separates(
+    loop: For, accesses: list[Access], dimension: int, inside: set[str], kernel: Kernel
+) -> bool:
+    places = [_linear(access.subscripts[dimension]) for access in accesses]
+    terms, offsets = places[0][0], [offset for _, offset in places]
+    if any(other != terms for other, _ in places):
+        return False
+    ranges, covered = _ranges(loop.body), 0
+    for term, factor in terms.items():
+        if isinstance(term, Var) and term.name in ranges:
+            covered += abs(factor) * ranges[term.name]
+        elif term != Var(loop.variable) and any(
+            isinstance(e, Var) and e.name in {*inside, loop.variable} for e in walk(term)
+        ):
+            return False
+    apart = abs(terms.get(Var(loop.variable), 0)) * loop.step
+    widest = max(_extent(access, dimension, kernel) for access in accesses)
+    return apart >= max(offsets) - min(offsets) + covered + widest
+
+
+def _linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
+    """A subscript as a sum of terms with whole factors, none of them zero, and a number."""
+    if isinstance(subscript, Number) and subscript.text.isdigit():
+        return {}, int(subscript.text)
+    if isinstance(subscript, Negative):
+        return _scaled(_linear(subscript.value), -1)
+    if isinstance(subscript, Binary) and subscript.operator in "+-":
+        terms, offset = _linear(subscript.left)
+        others, more = _scaled(_linear(subscript.right), 1 if subscript.operator == "+" else -1)
+        for term, factor in others.items():
+            terms[term] = terms.get(term, 0) + factor
+        return {t: f for t, f in terms.items() if f}, offset + more
+    if isinstance(subscript, Binary) and subscript.operator == "*":
+        for number, other in (
+            (subscript.left, subscript.right),
+            (subscript.right, subscript.left),
+        ):
+            if isinstance(number, Number) and number.text.isdigit():
+                return _scaled(_linear(other), int(number.text))
+    return {subscript: 1}, 0
+
+
+def _scaled(sum_of_terms: tuple[dict[Expr, int], int], by: int) -> tuple[dict[Expr, int], int]:
+    terms, offset = sum_of_terms
+    return {term: factor * by for term, factor in terms.items() if by}, offset * by
+
+
+def _ranges(body: tuple[Statement, ...]) -> dict[str, int]:
+    """How far apart the least and the greatest value of the variable of each loop are.
+
+    Loops may share the name of their variable; one that anything assigns is left out.
+    """
+    values: dict[str, tuple[int, int]] = {}
+    for loop in (s for s in statements(body) if isinstance(s, For)):
+        least, greatest = loop.first, loop.first + max(0, loop.trips - 1) * loop.step
+        before = values.get(loop.variable, (least, greatest))
+        values[loop.variable] = min(before[0], least), max(before[1], greatest)
+    for statement in statements(body):
+        if isinstance(statement, Assign) and isinstance(statement.target, Var):
+            values.pop(statement.target.name, None)
+        elif isinstance(statement, Declare):
+            values.pop(statement.name, None)
+    return {name: greatest - least for name, (least, greatest) in values.items()}
+
+
+def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
+    """Elements that an access covers along a dimension.
+
+    A command covers rows that lie as far apart as those of the array: see `_require_rows`.
+    """
+    behind = len(access.subscripts) - 1 - dimension
+    if isinstance(access, Load):
+        return kernel.lanes if behind == 0 else 1
+    if isinstance(access, Element) or behind > 1:
+        return 1
+    rows, row_bytes = kernel.block
+    return rows if behind == 1 else -(-row_bytes // element_bytes(access.array, kernel))
+
+
+def element_bytes(array: str, kernel: Kernel) -> int:
+    """Of an element of a parameter or a static array."""
+    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+    return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
+
+
+def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Access, bool]]:
+    for statement in statements(body):
+        values: list[Expr] = []
+        if isinstance(statement, Command):
+            yield from _touched(statement, kernel)
+        elif isinstance(statement, Declare) and statement.value is not None:
+            values = [statement.value]
+        elif isinstance(statement, Assign):
+            values = [statement.value]
+            if not isinstance(statement.target, Var):
+                yield statement.target, True
+                values += statement.target.subscripts
+        for value in values:
+            for expr in walk(value):
+                if isinstance(expr, (Element, Load)):
+                    yield expr, False
+
+
+def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
+    """What a command touches in memory."""
+    for argument, role in zip(command.arguments, command.roles, strict=True):
+        if role not in ("dram_read", "dram_write"):
+            continue
+        if not isinstance(argument, Address):
+            raise NotApplicableError(f"{command.name} is given no element of an array")
+        yield argument, role == "dram_write"
+
+
+def _require_rows(command: Command, written: Collection[str], kernel: Kernel) -> None:
+    """Raise unless what a command touches of arrays that are written are rows of theirs."""
+    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
+    operands = list(zip(command.arguments, command.roles, strict=True))
+    strides = [argument for argument, role in operands if role == "row_stride_bytes"]
+    for argument, _ in operands:
+        if isinstance(argument, Address) and argument.array in written:
+            row = sizes.get(argument.array, (0,))[-1] * element_bytes(argument.array, kernel)
+            if strides != [Number(str(row))]:
+                raise NotApplicableError(
+                    f"{command.name} does not touch rows of {argument.array} as they lie"
+                )
