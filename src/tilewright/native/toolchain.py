@@ -47,6 +47,11 @@ class Toolchain:
     threads: int = 1
 
     @property
+    def openmp(self) -> bool:
+        """Whether kernels may share loops among threads by OpenMP's pragmas."""
+        return "-fopenmp" in self.flags
+
+    @property
     def build(self) -> str:
         """Flags in words, and a content hash of all else that decides how a kernel runs."""
         return f"{' '.join(self.flags)} {content_id(*_LINK, self.harness)[:8]}"

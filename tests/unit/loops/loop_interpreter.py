@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tilewright.proposers.loops.analysis import changed_by
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -31,6 +33,14 @@ _FUNCTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _without_assignments(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    return tuple(
+        replace(s, body=_without_assignments(s.body)) if isinstance(s, For) else s
+        for s in body
+        if not isinstance(s, Assign)
+    )
+
+
 class Interpreter:
     """Arrays by name; written in place. Reading what was never written gives not-a-number."""
 
@@ -45,7 +55,9 @@ class Interpreter:
 
     def _body(self, body: tuple[Statement, ...]) -> None:
         for statement in body:
-            if isinstance(statement, For):
+            if isinstance(statement, For) and statement.threads > 1:
+                self._shared(statement)
+            elif isinstance(statement, For):
                 for i in range(statement.first, statement.last, statement.step):
                     assert i + statement.step <= max(statement.last, i + 1) or statement.step == 1
                     self.values[statement.variable] = i
@@ -60,6 +72,18 @@ class Interpreter:
                 self._command(statement)
             else:
                 self._assign(statement)
+
+    def _shared(self, loop: For) -> None:
+        """The last iteration first; none leaves the next, or what follows, a variable or array."""
+        inside = changed_by(replace(loop, body=_without_assignments(loop.body)))
+        values = {name: v for name, v in self.values.items() if name not in inside}
+        arrays = dict(self.arrays)
+        for i in reversed(range(loop.first, loop.last, loop.step)):
+            self.values[loop.variable] = i
+            self._body(loop.body)
+            for name, value in values.items():
+                assert self.values[name] is value, f"{name} is written by several threads"
+            self.values, self.arrays = dict(values), dict(arrays)
 
     def _declared(self, kind: str, sizes: tuple[int, ...]) -> np.ndarray:
         return np.full(sizes, np.nan)

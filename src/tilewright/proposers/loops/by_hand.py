@@ -6,7 +6,7 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.reading import lanes_of, read_kernel
+from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, steps_of
 
 
@@ -16,7 +16,7 @@ def applicable(source: str, target: TargetBrief) -> list[tuple[Step, str]]:
     return [
         (step, step.sentence(kernel))
         for technique in TECHNIQUES
-        for step, _ in steps_of(kernel, technique, lanes)
+        for step, _ in steps_of(kernel, technique, lanes, threads_of(target))
     ]
 
 
@@ -27,6 +27,12 @@ def carried_out(source: str, target: TargetBrief, steps: str) -> tuple[str, list
     for text in filter(None, (part.strip() for part in steps.split(";"))):
         try:
             step = Step.parse(text)
+            if step.technique == "share" and step.factor > threads_of(target):
+                raise InputError(
+                    f"step {text!r} asks for {step.factor} threads, but loops of {target.name} may "
+                    f"be shared among {threads_of(target)}: declare more in a target file, if its "
+                    "compiler has OpenMP."
+                )
             after = step.apply(kernel)
         except ValueError:
             raise InputError(

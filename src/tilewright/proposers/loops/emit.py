@@ -73,9 +73,15 @@ def _statement(statement: Statement, indent: str, kernel: Kernel) -> str:
 def _loop(loop: For, indent: str, kernel: Kernel) -> str:
     name = loop.variable
     step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+    before = [f"{indent}#pragma {sharing_text(loop.threads)}"] if loop.threads > 1 else []
     head = f"{indent}for (int {name} = {loop.first}; {name} < {loop.last}; {step}) {{"
     body = [_statement(s, indent + "  ", kernel) for s in loop.body]
-    return "\n".join([head, *body, f"{indent}}}"])
+    return "\n".join([*before, head, *body, f"{indent}}}"])
+
+
+def sharing_text(threads: int) -> str:
+    """The pragma of a loop whose iterations threads share."""
+    return f"omp parallel for num_threads({threads}) schedule(static)"
 
 
 def text_of(expr: Expr, least: int = 0) -> str:

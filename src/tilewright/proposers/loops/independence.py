@@ -35,9 +35,10 @@ def require_independent(loop: For, kernel: Kernel, private: Collection[str] = ()
     the loop's variable by more than what they cover, loops inside included, and holds nothing else
     that the loop changes. Each iteration has its own copies of the arrays that are `private`.
     """
-    inside = changed_by(loop) - {loop.variable}
     accesses = list(_accesses(loop.body, kernel))
-    written = {access.array for access, is_write in accesses if is_write} - {*private}
+    written = {access.array for access, is_write in accesses if is_write}
+    inside = (changed_by(loop) | written) - {loop.variable}
+    written -= {*private}
     for statement in statements(loop.body):
         if isinstance(statement, Command):
             _require_rows(statement, written, kernel)
@@ -62,13 +63,20 @@ def _separates(
     for term, factor in terms.items():
         if isinstance(term, Var) and term.name in ranges:
             covered += abs(factor) * ranges[term.name]
-        elif term != Var(loop.variable) and any(
-            isinstance(e, Var) and e.name in {*inside, loop.variable} for e in walk(term)
-        ):
+        elif term != Var(loop.variable) and _names_of(term) & {*inside, loop.variable}:
             return False
     apart = abs(terms.get(Var(loop.variable), 0)) * loop.step
     widest = max(_extent(access, dimension, kernel) for access in accesses)
     return apart >= max(offsets) - min(offsets) + covered + widest
+
+
+def _names_of(expr: Expr) -> set[str]:
+    """Variables and arrays that an expression is made of."""
+    return {
+        e.name if isinstance(e, Var) else e.array
+        for e in walk(expr)
+        if isinstance(e, (Var, Element, Load, Address))
+    }
 
 
 def _linear(subscript: Expr) -> tuple[dict[Expr, int], int]:

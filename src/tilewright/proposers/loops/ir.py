@@ -103,6 +103,7 @@ class For:
     """for (int variable = first; variable < last; variable += step); `first` and `last` constant.
 
     The last iteration may begin at most `step` before `last`: no iteration reaches over it.
+    So many `threads` share the iterations, each a contiguous part.
     """
 
     variable: str
@@ -110,6 +111,7 @@ class For:
     last: int
     step: int
     body: tuple[Statement, ...]
+    threads: int = 1
 
     @property
     def trips(self) -> int:

@@ -12,8 +12,8 @@ from tree_sitter import Language, Node, Parser
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import CommandEffect
-from tilewright.proposers.loops.analysis import hidden_name
-from tilewright.proposers.loops.emit import scratch_text
+from tilewright.proposers.loops.analysis import NotApplicableError, hidden_name
+from tilewright.proposers.loops.emit import scratch_text, sharing_text
 from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
 from tilewright.proposers.loops.ir import (
     Address,
@@ -34,6 +34,7 @@ from tilewright.proposers.loops.ir import (
     Type,
     Var,
 )
+from tilewright.proposers.loops.sharing import require_shareable
 
 _TYPES: dict[str, Type] = {"int": "int", "float": "float", "vf": "vector"}
 _ARRAYS: dict[str, Type] = {
@@ -46,6 +47,10 @@ _NUMBER = re.compile(
     r"|(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?"
 )
 _VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
+_SHARING = re.compile(
+    r"omp parallel for(?: schedule ?\( ?static ?\))? num_threads ?\( ?([1-9]\d?) ?\)"
+    r"(?: schedule ?\( ?static ?\))?"
+)
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 
 
@@ -74,6 +79,7 @@ class _Reader:
 
     def __init__(self, roles: Mapping[str, tuple[str, ...]]) -> None:
         self._roles = roles
+        self._shared: list[tuple[Node, For]] = []
 
     def kernel(self, source: str) -> Kernel:
         """Raises `UnsupportedError`."""
@@ -103,17 +109,48 @@ class _Reader:
             raise UnsupportedError(root, "there is no function named kernel")
         block = _field(found, "body").named_children
         scratch = tuple(p for node in block if _is_scratch(node) for p in _scratch(node))
-        body = tuple(s for n in block if not _is_scratch(n) for s in self._statement(n))
+        body = self._statements([node for node in block if not _is_scratch(node)])
         parameters = _parameters(found)
         hidden = hidden_name(body, {p.name for p in (*parameters, *scratch)})
         if hidden is not None:
             raise UnsupportedError(found, f"{hidden} is declared again where it is visible")
-        return Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
+        kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
+        for node, loop in self._shared:
+            try:
+                require_shareable(loop, kernel)
+            except NotApplicableError as error:
+                raise UnsupportedError(node, f"threads share this loop, but {error}") from error
+        return kernel
 
     def _body(self, node: Node) -> tuple[Statement, ...]:
         if node.type != "compound_statement":
             return tuple(self._statement(node))
-        return tuple(s for child in node.named_children for s in self._statement(child))
+        return self._statements(node.named_children)
+
+    def _statements(self, nodes: Sequence[Node]) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        pragma: Node | None = None
+        for node in nodes:
+            if node.type == "preproc_call":
+                pragma = node
+            elif pragma is None:
+                found += self._statement(node)
+            elif node.type != "comment":
+                found.append(self._shared_loop(pragma, node))
+                pragma = None
+        if pragma is not None:
+            raise UnsupportedError(pragma, "no loop follows")
+        return tuple(found)
+
+    def _shared_loop(self, pragma: Node, node: Node) -> For:
+        clauses = _SHARING.fullmatch(" ".join(_text(pragma).split()).removeprefix("#pragma "))
+        if clauses is None or node.type != "for_statement":
+            raise UnsupportedError(
+                pragma, f"the only pragma that is known is {sharing_text(2)!r}, before a loop"
+            )
+        loop = replace(self._loop(node), threads=int(clauses.group(1)))
+        self._shared.append((pragma, loop))
+        return loop
 
     def _statement(self, node: Node) -> list[Statement]:
         if node.type == "comment":

@@ -22,13 +22,14 @@ from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops, statements
 from tilewright.proposers.loops.parse import UnsupportedError
-from tilewright.proposers.loops.reading import lanes_of, read_kernel
+from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
+from tilewright.proposers.loops.sharing import regions
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
 from tilewright.proposers.normal_form import normal_form
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,
-    "exchange": 1, "block": 1, "interleave": 1, "stage": 1,
+    "exchange": 1, "block": 1, "interleave": 1, "stage": 1, "share": 2,
 }  # fmt: skip
 """Techniques that may complete a plan after its first step, if the target's menu has them, and how
 often they are drawn."""
@@ -67,6 +68,8 @@ class LoopProposer:
         found: dict[str, tuple[Plan, float]] = {}
         if now is not None:
             found = self._estimated(brief, parent, kernel, now)
+        elif parent.candidate.parent_id is not None:
+            found = self._as_it_is_but_shared(brief, parent, kernel, history)
         for attempt in range(4 * count):
             option_and_step = drawing.first(kernel, brief.menu, rng)
             if option_and_step is None or len(found) == wanted:
@@ -76,6 +79,8 @@ class LoopProposer:
             if attempt == 0 and now is None:
                 after = drawing.everything(after, steps)
             after = drawing.extend(after, rng, rng.randrange(LONGEST), steps)
+            if attempt % 2 == 0:
+                after = drawing.shared(after, steps)
             plan = self._plan(parent, option, steps)
             cost = estimate(after, brief.target) or 0.0
             found.setdefault(str(plan.parameters["steps"]), (plan, cost))
@@ -139,6 +144,18 @@ class LoopProposer:
                 found[str(plan.parameters["steps"])] = (plan, cost if shorter is None else shorter)
         return found
 
+    def _as_it_is_but_shared(
+        self, brief: Brief, parent: Trial, kernel: Kernel, history: History
+    ) -> dict[str, tuple[Plan, float]]:
+        """The parent with its outermost loops shared among threads, once in a run."""
+        steps: list[tuple[Step, Kernel]] = []
+        shared = emit(_Drawing(brief.target).shared(kernel, steps))
+        option = next((o for o in brief.menu if o.technique == "share"), None)
+        if not steps or option is None or history.get(Candidate(shared).id) is not None:
+            return {}
+        plan = self._plan(parent, option, steps)
+        return {str(plan.parameters["steps"]): (plan, 0.0)}
+
     def _plan(
         self, parent: Trial, option: MenuOption, steps: Sequence[tuple[Step, Kernel]]
     ) -> Plan:
@@ -158,6 +175,7 @@ class _Drawing:
     def __init__(self, target: TargetBrief) -> None:
         self._target = target
         self._lanes = lanes_of(target)
+        self._threads = threads_of(target)
         offered = {option.technique for option in target.menu}
         self._estimates = any("cycles" in c.attributes for c in target.commands)
         self._follow_ups = {t: w for t, w in _FOLLOW_UPS.items() if t in offered}
@@ -197,6 +215,19 @@ class _Drawing:
                 kernel = found[-1][1]
         return kernel
 
+    def shared(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
+        """The kernel with its outermost loops shared among the target's threads, where they can be.
+
+        What was drawn may have shared them already, or a loop inside.
+        """
+        while len(loops(kernel)) <= MOST_LOOPS:
+            found = self._shares(kernel)
+            if not found or regions(kernel, found[0][0].loop) > 1:
+                break
+            steps.append((found[0][0], kernel))
+            kernel = found[0][1]
+        return kernel
+
     def shortest(self, kernel: Kernel, cost: float) -> list[list[tuple[Step, Kernel]]]:
         """Ways to the shortest estimates that a narrow search finds, the shortest first.
 
@@ -228,6 +259,9 @@ class _Drawing:
     ) -> tuple[Step, Kernel] | None:
         if len(loops(kernel)) > MOST_LOOPS:
             return None
+        if technique == "share":
+            found = self._shares(kernel)
+            return found[0] if found else None
         if not self._estimates:
             found = list(steps_of(kernel, technique, self._lanes))
             return rng.choice(found) if found else None
@@ -242,6 +276,11 @@ class _Drawing:
             if sum(1 for _ in statements(after.body)) <= MOST_STATEMENTS:
                 return step, after
         return None
+
+    def _shares(self, kernel: Kernel) -> list[tuple[Step, Kernel]]:
+        """Loops to share; those first for which the threads are woken least often."""
+        found = steps_of(kernel, "share", self._lanes, self._threads)
+        return sorted(found, key=lambda share: regions(kernel, share[0].loop))
 
 
 _Way = tuple[float, list[tuple[Step, Kernel]], Kernel]

@@ -33,6 +33,12 @@ def _parsed(source: str, target: str, commands: _Commands, block: tuple[int, int
     return parse(source, commands, block)
 
 
+def threads_of(target: TargetBrief) -> int:
+    """Threads that may share a loop: 1 where the target's menu does not offer that."""
+    offered = any(option.technique == "share" for option in target.menu)
+    return target.limits.get("threads", 1) if offered else 1
+
+
 def lanes_of(target: TargetBrief) -> int:
     """Floats in a vector register."""
     return max(4, target.limits.get("vector_bytes", 16) // 4)

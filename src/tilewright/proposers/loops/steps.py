@@ -12,9 +12,11 @@ from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
+from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.stage import stage
 from tilewright.proposers.loops.rewrites.unroll import unroll
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
+from tilewright.proposers.loops.sharing import require_sharing
 
 _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "vectorise": vectorise,
@@ -25,6 +27,7 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "block": block,
     "interleave": lambda kernel, loop, _: interleave(kernel, loop),
     "stage": stage,
+    "share": share,
 }
 _WITHOUT_FACTOR = ("reciprocal", "exchange", "interleave")
 TECHNIQUES = tuple(_APPLY)
@@ -43,13 +46,14 @@ _SENTENCES = {
     "reciprocal": "multiply by reciprocals in the loop over {variable}",
     "exchange": "exchange the loop over {variable} and the one inside",
     "block": "run the loop inside the one over {variable} in blocks of {factor} iterations",
+    "share": "share the iterations of the loop over {variable} among {factor} threads",
     "interleave": "load just before use in the loop over {variable}",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A technique at loop number `loop` in textual order; `factor` are lanes or copies."""
+    """A technique at loop number `loop` in textual order; `factor` are lanes, copies or threads."""
 
     technique: str
     loop: int
@@ -75,7 +79,9 @@ class Step:
         """The kernel after the step. Raises `NotApplicableError`."""
         if self.loop >= len(loops(kernel)):
             raise NotApplicableError("there is no such loop")
-        return _APPLY[self.technique](kernel, self.loop, self.factor)
+        after = _APPLY[self.technique](kernel, self.loop, self.factor)
+        require_sharing(after)
+        return after
 
     def sentence(self, kernel: Kernel) -> str:
         """What the step does to `kernel`."""
@@ -84,16 +90,20 @@ class Step:
         return f"{text} (loop {self.loop + 1})"
 
 
-def steps_of(kernel: Kernel, technique: str, lanes: int) -> Iterator[tuple[Step, Kernel]]:
+def steps_of(
+    kernel: Kernel, technique: str, lanes: int, threads: int = 1
+) -> Iterator[tuple[Step, Kernel]]:
     """Every place where a technique applies, with the kernel after it."""
-    for step in possible(kernel, technique, lanes):
+    for step in possible(kernel, technique, lanes, threads):
         try:
             yield step, step.apply(kernel)
         except NotApplicableError:
             continue
 
 
-def possible(kernel: Kernel, technique: str, lanes: int) -> list[Step]:
+def possible(kernel: Kernel, technique: str, lanes: int, threads: int = 1) -> list[Step]:
     """All steps of a technique, whether they apply or not."""
     factors = _FACTORS.get(technique, (lanes,))
+    if technique == "share":
+        factors = (threads,) if threads > 1 else ()
     return [Step(technique, n, f) for n in range(len(loops(kernel))) for f in factors]

@@ -49,7 +49,7 @@ class HostTarget(NativeTarget):
 
     @cached_property
     def _brief(self) -> TargetBrief:
-        known = words(processor(), self.threads)
+        known = words(processor(), self.threads, self.threads > 1 and self._toolchain.openmp)
         return TargetBrief(
             name=self.name,
             isa=render(FOLDER / "isa.md", known),
@@ -135,11 +135,12 @@ def limits(core: Processor, threads: int) -> dict[str, int]:
     }
 
 
-def words(core: Processor, threads: int) -> Mapping[str, object]:
+def words(core: Processor, threads: int, openmp: bool) -> Mapping[str, object]:
     """What the text files of this folder may refer to."""
     known = limits(core, threads)
     return {
         **known,
+        "openmp": openmp,
         "processor": core.name,
         "lanes": known["vector_bytes"] // 4,
         "l1_kib": core.l1_bytes >> 10,

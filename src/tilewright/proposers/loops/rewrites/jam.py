@@ -55,7 +55,7 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
     main = loop.first + loop.trips // copies * copies * loop.step
     new: list[Statement] = [replace(loop, last=main, step=copies * loop.step, body=_jammed(bodies))]
     if loop.trips % copies:
-        new.append(replace(loop, first=main))
+        new.append(replace(loop, first=main, threads=1))
     return shared(with_loop(kernel, number, tuple(new)))
 
 

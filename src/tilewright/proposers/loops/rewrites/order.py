@@ -59,6 +59,8 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
     Iterations that fill no block come behind. Raises `NotApplicableError`.
     """
     outer, inner = _nest(kernel, number)
+    if inner.threads > 1:
+        raise NotApplicableError("the loop inside is shared among threads")
     if inner.trips < 2 * iterations:
         raise NotApplicableError("the loop inside has not two such blocks")
     name = fresh(inner.variable, names_in(kernel))
@@ -83,6 +85,8 @@ def _nest(kernel: Kernel, number: int) -> tuple[For, For]:
     outer = loops(kernel)[number]
     if len(outer.body) != 1 or not isinstance(outer.body[0], For):
         raise NotApplicableError("the body of the loop is not one loop")
+    if outer.threads > 1:
+        raise NotApplicableError("the loop is shared among threads: order its nest before")
     if reductions(outer, visible_types(kernel, number)):
         raise NotApplicableError("the loop carries a reduction")
     require_independent(outer, kernel)

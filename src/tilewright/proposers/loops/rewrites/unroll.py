@@ -68,7 +68,7 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     main = loop.first + loop.trips // copies * copies * loop.step
     new = [*before, replace(loop, last=main, step=copies * loop.step, body=tuple(body)), *after]
     if loop.trips % copies:
-        new.append(replace(loop, first=main))
+        new.append(replace(loop, first=main, threads=1))
     return with_loop(kernel, number, tuple(new))
 
 

@@ -90,7 +90,7 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     new.append(replace(loop, last=main, step=lanes, body=vectors))
     new += [Assign(Var(r.name), _combined(r, partial[r.name])) for r in found]
     if main < loop.last:
-        new.append(replace(loop, first=main))
+        new.append(replace(loop, first=main, threads=1))
     return replace(with_loop(kernel, number, tuple(new)), lanes=lanes)
 
 

@@ -1,0 +1,88 @@
+"""Share the iterations of a loop among threads.
+
+Before::
+
+    float scores[64];
+    for (int i = 0; i < 64; i++) {
+      for (int j = 0; j < 64; j++) scores[j] = Q[i] * K[j];
+      for (int j = 0; j < 64; j++) O[i] = O[i] + scores[j];
+    }
+
+After (2 threads)::
+
+    #pragma omp parallel for num_threads(2) schedule(static)
+    for (int i = 0; i < 64; i++) {
+      float scores[64];
+      for (int j = 0; j < 64; j++) scores[j] = Q[i] * K[j];
+      for (int j = 0; j < 64; j++) O[i] = O[i] + scores[j];
+    }
+
+What an iteration writes before it reads it, and nothing else uses, moves into the loop: a variable
+that is declared there is private to its thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Declare,
+    For,
+    Kernel,
+    Statement,
+    Var,
+    around,
+    statements,
+    with_loop,
+)
+from tilewright.proposers.loops.sharing import require_rewritten, require_shareable, uses_of
+
+
+def share(kernel: Kernel, number: int, threads: int) -> Kernel:
+    """The kernel with loop `number` shared among threads. Raises `NotApplicableError`."""
+    path = around(kernel, number)
+    if any(loop.threads > 1 for loop in path):
+        raise NotApplicableError("the loop is shared, or lies in one that is")
+    loop, moved = path[-1], _moved(kernel, path)
+    inside = tuple(replace(variable, value=None) for variable in moved)
+    shared = replace(loop, body=(*inside, *loop.body), threads=threads)
+    require_shareable(shared, kernel)
+    found = with_loop(kernel, number, (shared,))
+    return replace(found, body=_without(found.body, moved))
+
+
+def _moved(kernel: Kernel, path: list[For]) -> list[Declare]:
+    """Variables and arrays from outside that each iteration of the last loop may have for itself.
+
+    Nothing else uses them, and each iteration writes what it reads of them.
+    """
+    loop = path[-1]
+    changed = {
+        s.target.name if isinstance(s.target, Var) else s.target.array
+        for s in statements(loop.body)
+        if isinstance(s, Assign)
+    }
+    found: list[Declare] = []
+    for body in (kernel.body, *(outer.body for outer in path[:-1])):
+        for statement in body:
+            if not isinstance(statement, Declare) or statement.name not in changed:
+                continue
+            if uses_of(statement.name, body) > uses_of(statement.name, loop.body):
+                continue
+            try:
+                require_rewritten(loop, statement, kernel.lanes)
+            except NotApplicableError:
+                continue  # it stays one for all iterations, which may still be right
+            found.append(statement)
+    return found
+
+
+def _without(body: tuple[Statement, ...], left_out: list[Declare]) -> tuple[Statement, ...]:
+    """The statements, at any depth, but for some declarations."""
+    return tuple(
+        replace(s, body=_without(s.body, left_out)) if isinstance(s, For) else s
+        for s in body
+        if all(s is not other for other in left_out)
+    )

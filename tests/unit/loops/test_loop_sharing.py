@@ -1,0 +1,217 @@
+"""Sharing a loop among threads: where it is right, and that it stays right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_loop_rewrites import PRODUCT, SCORES, SOFTMAX, outputs
+
+from tilewright.core.errors import InputError
+from tilewright.core.plugins import load_proposer
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    CommandEffect,
+    History,
+    Measured,
+    MenuOption,
+    Plan,
+    TargetBrief,
+    Trial,
+    Verdict,
+    Workload,
+)
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.by_hand import applicable, carried_out
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.ir import loops
+from tilewright.proposers.loops.parse import UnsupportedError, parse
+from tilewright.proposers.loops.rewrites.share import share
+from tilewright.proposers.loops.rewrites.vectorise import vectorise
+from tilewright.proposers.loops.sharing import regions
+from tilewright.proposers.loops.steps import Step
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "loops"
+PRAGMA = "#pragma omp parallel for num_threads(2) schedule(static)"
+ROWS = "for (int i = 0; i < 8; i++)"
+STEP = "for (int j = 0; j < 4; j++)"
+
+
+def test_golden(update_golden: bool) -> None:
+    kernel = share(vectorise(parse(SCORES), 5, 4), 0, 2)
+    path = GOLDEN / "scores.c"
+    if update_golden:
+        path.write_text(emit(kernel))
+    assert emit(kernel) == path.read_text()
+    assert parse(emit(kernel)) == kernel
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"{ROWS} Y[i] = Y[i + 1];", "same elements of Y"),
+        (f"{ROWS} {STEP} Y[i + j] = X[i][j];", "same elements of Y"),
+        (f"{ROWS} Y[0] = X[i][0];", "same elements of Y"),
+        (f"{ROWS} {{ int32_t t[1]; t[0] = i; Y[i - t[0]] = X[i][0]; }}", "same elements of Y"),
+        (f"float s = 0.0f; {ROWS} s += X[i][0]; Y[0] = s;", "s is one variable"),
+        (f"float s = 0.0f; {ROWS} {{ Y[i] = s; s = X[i][0]; }}", "s is one variable"),
+        (f"float s; {ROWS} {{ s = X[i][0]; Y[i] = s; }} Y[8] = s;", "s is one variable"),
+        (f"float s; {ROWS} {{ {STEP} s = X[i][j]; Y[i] = s; }} s = 0.0f;", "s is one variable"),
+        ("float s; for (int i = 0; i < 8; i++) { for (int j = 0; j < 0; j++) s = X[i][j]; "
+         "Y[i] = s; }", "s is one variable"),
+        (f"float t[4]; {ROWS} {{ for (int j = 1; j < 4; j++) t[j] = X[i][j]; "
+         f"{STEP} Y[i] = t[j]; }}", "same elements of t"),
+        (f"float t[4]; {ROWS} {{ {STEP} t[j] = X[i][j]; {STEP} Y[i] = t[j]; }} Y[8] = t[0];",
+         "same elements of t"),
+        (f"float t[4]; {ROWS} {STEP} {{ t[j] = X[i][j]; Y[i] = t[3]; }}", "same elements of t"),
+        ("for (int i = 0; i < 1; i++) Y[i] = X[i][0];", "too few"),
+        (f"{ROWS} {{ float t[20000]; t[0] = X[i][0]; Y[i] = t[0]; }}", "stack"),
+    ],
+)  # fmt: skip
+def test_what_threads_would_change_is_not_shared(body: str, why: str) -> None:
+    kernel = parse(f"void kernel(const float X[9][4], float Y[12]) {{ {body} }}")
+    with pytest.raises(NotApplicableError, match=why):
+        share(kernel, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"float s; {ROWS} {{ s = X[i][0]; Y[i] = s; }}",
+        f"float s = 1.0f; {ROWS} {{ s = X[i][0]; Y[i] = s; }}",
+        f"float t[4]; {ROWS} {{ {STEP} t[j] = X[i][j]; {STEP} Y[i] = t[j]; }}",
+        f"float t[4]; {ROWS} {STEP} {{ t[j] = X[i][j]; Y[i] = t[j]; }}",
+        f"float t[4]; {ROWS} {{ for (int j = 0; j < 4; j += 2) {{ t[j] = X[i][j]; "
+        f"t[j + 1] = 2.0f; }} {STEP} Y[i] = t[3 - j]; }}",
+        f"float t[9]; {ROWS} t[i] = X[i][0]; for (int k = 0; k < 8; k++) Y[k] = t[7 - k];",
+    ],
+)
+def test_what_an_iteration_writes_first_is_its_own(body: str) -> None:
+    kernel = parse(f"void kernel(const float X[9][4], float Y[8]) {{ {body} }}")
+    shared = share(kernel, 0, 2)
+    assert outputs(shared, 1)["Y"].tolist() == outputs(kernel, 1)["Y"].tolist()
+    assert parse(emit(shared)) == shared
+
+
+def test_commands_on_registers_and_loops_in_shared_ones_are_not_shared() -> None:
+    put = CommandEffect("put", ("register_read", "dram_write"), "store")
+    source = "void kernel(float Y[8]) { for (int i = 0; i < 8; i++) put(1, &Y[i]); }"
+    with pytest.raises(NotApplicableError, match="registers"):
+        share(parse(source, [put]), 0, 2)
+    outer = share(parse(PRODUCT), 0, 2)
+    with pytest.raises(NotApplicableError, match="shared"):
+        share(outer, 1, 2)
+    inner = share(parse(PRODUCT), 1, 2)
+    with pytest.raises(NotApplicableError, match="shared"):
+        share(inner, 0, 2)
+
+
+def test_steps_on_shared_loops_keep_one_region() -> None:
+    """What is left over runs on one thread; the order of the nest is that which is shared."""
+    shared = share(parse(PRODUCT), 0, 2)
+    jammed = Step("jam", 0, 2).apply(shared)
+    assert emit(jammed).count("#pragma") == 1
+    assert [loop.threads for loop in loops(jammed) if loop.variable == "i"] == [2, 1]
+    with pytest.raises(NotApplicableError, match="too few"):
+        Step("jam", 0, 4).apply(shared)  # one iteration would be left for two threads
+    square = parse(
+        "void kernel(const float X[8], float Y[8][8]) "
+        "{ for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) Y[i][j] = X[i]; }"
+    )
+    for technique in ("exchange", "block"):
+        with pytest.raises(NotApplicableError, match="shared"):
+            Step(technique, 0, 2).apply(share(square, 0, 2))
+    outside = Step("exchange", 0).apply(share(square, 1, 2))
+    assert [loop.threads for loop in loops(outside)] == [2, 1]
+    blocked = share(Step("block", 0, 2).apply(square), 0, 2)
+    assert [loop.threads for loop in loops(blocked)] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "pragma",
+    [
+        PRAGMA,
+        "#pragma omp  parallel for schedule(static) num_threads( 2 )",
+        "#pragma omp parallel for num_threads(2)",
+    ],
+)
+def test_a_kernel_that_is_shared_already_is_read_and_stays_so(pragma: str) -> None:
+    source = f"void kernel(float Y[8]) {{\n{pragma}\n/* rows */ {ROWS} Y[i] = 1.0f;\n}}"
+    kernel = parse(source)
+    assert loops(kernel)[0].threads == 2
+    assert PRAGMA in emit(Step("vectorise", 0, 4).apply(kernel))
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (f"#pragma omp simd\n{ROWS} Y[i] = 1.0f;", "the only pragma"),
+        (f"#pragma omp parallel for\n{ROWS} Y[i] = 1.0f;", "the only pragma"),
+        (f"#pragma omp parallel for num_threads(2) private(s)\n{ROWS} Y[i] = 1.0f;", "the only"),
+        (f"{PRAGMA}\nY[0] = 1.0f;", "the only pragma"),
+        (f"{ROWS} Y[i] = 1.0f;\n{PRAGMA}\n", "no loop follows"),
+        (f"{PRAGMA}\n{ROWS} Y[0] = i;", "same elements of Y"),
+    ],
+)
+def test_other_pragmas_and_races_are_refused_with_their_line(body: str, says: str) -> None:
+    source = f"void kernel(float Y[8]) {{\n{body}\n}}"
+    with pytest.raises(UnsupportedError, match=says) as error:
+        parse(source)
+    assert source.splitlines()[error.value.line - 1].startswith("#pragma")
+
+
+def target(threads: int, *techniques: str) -> TargetBrief:
+    menu = tuple(MenuOption(t, f"Do {t}.", technique=t) for t in techniques)
+    limits = {"vector_bytes": 16, "threads": threads}
+    return TargetBrief("machine", "", "", menu, (), limits, {}, ())
+
+
+def plans(
+    source: str, brief: TargetBrief, history: History | None = None, seed: int = 1
+) -> list[Plan]:
+    """Of the built-in proposer for a kernel that it made itself."""
+    outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
+    trial = Trial(1, 1, Candidate(source, parent_id="0"), outcome)
+    workload = Workload("softmax-3x11", "machine", (), 33)
+    asked = Brief(workload, brief, brief.menu, iteration=1, iterations=5)
+    return load_proposer("builtin").plan(asked, trial, history or History([trial]), 4, seed)
+
+
+def test_sharing_is_for_targets_that_offer_it() -> None:
+    offered = target(2, "share", "vectorise")
+    assert {str(step) for step, _ in applicable(SOFTMAX, offered)} >= {"share 0 2"}
+    assert PRAGMA in carried_out(SOFTMAX, offered, "share 0 2")[0]
+    for brief in (target(2, "vectorise"), target(1, "share", "vectorise")):
+        assert not [s for s, _ in applicable(SOFTMAX, brief) if s.technique == "share"]
+        with pytest.raises(InputError, match="shared among 1"):
+            carried_out(SOFTMAX, brief, "share 0 2")
+        assert not [p for p in plans(SOFTMAX, brief) if "share" in str(p.parameters["steps"])]
+
+
+def test_a_kernel_is_planned_shared_as_it_is_once() -> None:
+    brief = target(2, "share", "vectorise", "reciprocal")
+    source = emit(vectorise(parse(SOFTMAX), 2, 4))
+    found = [p.parameters["steps"] for p in plans(source, brief)]
+    assert found[0] == "share 0 2"
+    assert any("share" not in str(steps) for steps in found)
+    outcome = Measured(900.0, "ns", "measured", 0.4, Verdict(()))
+    done = Trial(2, 1, Candidate(emit(share(parse(source), 0, 2)), "1"), outcome)
+    again = plans(source, brief, History([done]))
+    assert "share 0 2" not in [p.parameters["steps"] for p in again]
+
+
+def test_threads_are_woken_once_for_each_outermost_loop() -> None:
+    brief = target(2, "share", "vectorise")
+    image = f"void kernel(float Y[1][8]) {{ for (int n = 0; n < 1; n++) {ROWS} Y[n][i] = 1.0f; }}"
+    for source, loop in ((PRODUCT, 0), (image, 1)):
+        kernel = parse(source)
+        shares = [
+            step
+            for seed in range(5)
+            for plan in plans(source, brief, seed=seed)
+            for step in str(plan.parameters["steps"]).split("; ")
+            if step.startswith("share")
+        ]
+        assert set(shares) == {f"share {loop} 2"}
+        assert regions(kernel, loop) == 1
