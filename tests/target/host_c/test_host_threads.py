@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import ConfigurationError
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
+from tilewright.core.plugins import load_proposer
+from tilewright.core.records import (
+    Artifact,
+    Brief,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    History,
+    Measured,
+    Outcome,
+    Trial,
+    Verdict,
+)
 from tilewright.core.roles import Builder, Checker, Runner
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native import machine
@@ -174,6 +186,27 @@ def test_proposers_are_told(target: HostTarget) -> None:
     alone = create_target().brief()
     assert "One thread; no system calls" in alone.rules
     assert "threads" not in {option.id for option in alone.menu}
+
+
+@pytest.mark.parametrize("spec", ["softmax-16x64", "attention-24x32", "conv-1x6x6x8x20-k3s1"])
+def test_the_builtin_proposer_shares_loops_and_the_check_passes(
+    target: HostTarget, spec: str
+) -> None:
+    task = target.open(spec, SETTINGS)
+    builder, checker, _ = task.evaluator
+    outcome = Failed("measure", "timeout", "not timed here")
+    start = Trial(0, 0, Candidate(task.start), outcome)
+    brief = Brief(task.workload, target.brief(), target.brief().menu, iteration=1, iterations=9)
+    proposer = load_proposer("builtin")
+    first, *others = proposer.plan(brief, start, History([start]), 4, 1)
+    for plan in (first, *(p for p in others if p.option == "threads")):
+        (candidate,) = proposer.implement(brief, start, plan, 1, 1)
+        assert "#pragma omp parallel for num_threads(2)" in candidate.source
+        artifact = builder.build(candidate)
+        assert isinstance(artifact, Artifact), artifact
+        assert b"GOMP_parallel" in artifact.binary, "the compiler ignored the pragma"
+        verdict = checker.check(artifact)
+        assert isinstance(verdict, Verdict), verdict
 
 
 def test_nothing_else_is_built_on_cores_that_are_all_needed(

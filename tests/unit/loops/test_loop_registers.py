@@ -12,7 +12,8 @@ from tilewright.core.records import CommandEffect
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Command, Kernel, loops, statements
-from tilewright.proposers.loops.parse import UnsupportedError, parse
+from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parse_expressions import UnsupportedError
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.order import block, exchange

@@ -15,7 +15,8 @@ from loop_interpreter import Interpreter
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel, loops
-from tilewright.proposers.loops.parse import UnsupportedError, parse
+from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parse_expressions import UnsupportedError
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
 from tilewright.proposers.loops.rewrites.unroll import unroll

@@ -26,7 +26,8 @@ from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.by_hand import applicable, carried_out
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import loops
-from tilewright.proposers.loops.parse import UnsupportedError, parse
+from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parse_expressions import UnsupportedError
 from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 from tilewright.proposers.loops.sharing import regions

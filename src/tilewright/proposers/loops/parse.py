@@ -10,29 +10,31 @@ from functools import cache
 import tree_sitter_c
 from tree_sitter import Language, Node, Parser
 
-from tilewright.core.errors import InputError
 from tilewright.core.records import CommandEffect
 from tilewright.proposers.loops.analysis import NotApplicableError, hidden_name
 from tilewright.proposers.loops.emit import scratch_text, sharing_text
-from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
+from tilewright.proposers.loops.functions import is_vector_function
 from tilewright.proposers.loops.ir import (
-    Address,
     Assign,
     Binary,
-    Call,
     Command,
     Declare,
     Element,
-    Expr,
     For,
     Kernel,
     Load,
-    Negative,
-    Number,
     Parameter,
     Statement,
     Type,
     Var,
+)
+from tilewright.proposers.loops.parse_expressions import (
+    UnsupportedError,
+    argument,
+    constant,
+    expression,
+    field_of,
+    source_of,
 )
 from tilewright.proposers.loops.sharing import require_shareable
 
@@ -42,25 +44,12 @@ _ARRAYS: dict[str, Type] = {
     "int32_t": "int32_t",
 }  # fmt: skip
 _SIZES = ("float", *_ARRAYS)
-_NUMBER = re.compile(
-    r"0|[1-9]\d*"  # not octal, hexadecimal or with a suffix: whole numbers mean what they say
-    r"|(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?"
-)
 _VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
 _SHARING = re.compile(
     r"omp parallel for(?: schedule ?\( ?static ?\))? num_threads ?\( ?([1-9]\d?) ?\)"
     r"(?: schedule ?\( ?static ?\))?"
 )
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
-
-
-class UnsupportedError(InputError):
-    """A construct that the small form does not have; `line` is its own."""
-
-    def __init__(self, node: Node, what: str) -> None:
-        self.line = node.start_point[0] + 1
-        self.what = what
-        super().__init__(f"line {self.line}: {what}.")
 
 
 def parse(
@@ -98,16 +87,16 @@ class _Reader:
                 elif not is_vector_function(name):
                     raise UnsupportedError(node, f"the function {name} is not known")
             elif node.type == "declaration" and self._roles:
-                head.append(_text(node))
+                head.append(source_of(node))
                 registers = _described(node)
             elif node.type == "preproc_include":
-                if "math.h" not in _text(node):
-                    head.insert(0, _text(node).strip())
+                if "math.h" not in source_of(node):
+                    head.insert(0, source_of(node).strip())
             elif node.type != "comment":
                 raise UnsupportedError(node, "only functions may stand here")
         if found is None:
             raise UnsupportedError(root, "there is no function named kernel")
-        block = _field(found, "body").named_children
+        block = field_of(found, "body").named_children
         scratch = tuple(p for node in block if _is_scratch(node) for p in _scratch(node))
         body = self._statements([node for node in block if not _is_scratch(node)])
         parameters = _parameters(found)
@@ -143,7 +132,7 @@ class _Reader:
         return tuple(found)
 
     def _shared_loop(self, pragma: Node, node: Node) -> For:
-        clauses = _SHARING.fullmatch(" ".join(_text(pragma).split()).removeprefix("#pragma "))
+        clauses = _SHARING.fullmatch(" ".join(source_of(pragma).split()).removeprefix("#pragma "))
         if clauses is None or node.type != "for_statement":
             raise UnsupportedError(
                 pragma, f"the only pragma that is known is {sharing_text(2)!r}, before a loop"
@@ -165,30 +154,33 @@ class _Reader:
                 return [self._command(inner)]
             return [_assignment(inner)]
         raise UnsupportedError(
-            node, f"{_text(node).splitlines()[0]!r} is no loop and no assignment"
+            node, f"{source_of(node).splitlines()[0]!r} is no loop and no assignment"
         )
 
     def _command(self, node: Node) -> Command:
-        name = _text(_field(node, "function"))
-        arguments = _field(node, "arguments").named_children
+        name = source_of(field_of(node, "function"))
+        arguments = field_of(node, "arguments").named_children
         if name not in self._roles or len(arguments) != len(self._roles[name]):
             raise UnsupportedError(node, f"the call of {name} is not known")
-        return Command(name, tuple(_argument(a) for a in arguments), self._roles[name])
+        return Command(name, tuple(argument(a) for a in arguments), self._roles[name])
 
     def _loop(self, node: Node) -> For:
-        first = _field(node, "initializer")
-        if first.type != "declaration" or _text(_field(first, "type")) != "int":
+        first = field_of(node, "initializer")
+        if first.type != "declaration" or source_of(field_of(first, "type")) != "int":
             raise UnsupportedError(node, "only loops that declare an int are known")
         if len(first.children_by_field_name("declarator")) != 1:
             raise UnsupportedError(node, "only loops that declare one variable are known")
-        declared = _field(first, "declarator")
-        name = _text(_field(declared, "declarator"))
-        condition, update = _field(node, "condition"), _field(node, "update")
-        if _text(_field(condition, "operator")) != "<" or _text(_field(condition, "left")) != name:
+        declared = field_of(first, "declarator")
+        name = source_of(field_of(declared, "declarator"))
+        condition, update = field_of(node, "condition"), field_of(node, "update")
+        if (
+            source_of(field_of(condition, "operator")) != "<"
+            or source_of(field_of(condition, "left")) != name
+        ):
             raise UnsupportedError(node, f"only loops while {name} < a constant are known")
-        begin = _constant(_field(declared, "value"))
-        last, step = _constant(_field(condition, "right")), _step(update, name)
-        body = self._body(_field(node, "body"))
+        begin = constant(field_of(declared, "value"))
+        last, step = constant(field_of(condition, "right")), _step(update, name)
+        body = self._body(field_of(node, "body"))
         return For(name, begin, last, step, body)
 
 
@@ -197,20 +189,9 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_c.language()))
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode()
-
-
-def _field(node: Node, name: str) -> Node:
-    found = node.child_by_field_name(name)
-    if found is None:
-        raise UnsupportedError(node, f"{_text(node)[:40]!r} is not complete")
-    return found
-
-
 def _lanes(node: Node) -> int:
     """Of the type of float vectors, as this package writes it."""
-    text = _text(node)
+    text = source_of(node)
     if "vector_size" not in text or " vf " not in text:
         return 0
     size = _VECTOR_SIZE.search(text)
@@ -220,34 +201,34 @@ def _lanes(node: Node) -> int:
 
 
 def _function_name(node: Node) -> str:
-    declarator = _field(node, "declarator")
+    declarator = field_of(node, "declarator")
     while declarator.type != "identifier":
-        declarator = _field(declarator, "declarator")
-    return _text(declarator)
+        declarator = field_of(declarator, "declarator")
+    return source_of(declarator)
 
 
 def _parameters(function: Node) -> tuple[Parameter, ...]:
     found = []
-    for node in _field(_field(function, "declarator"), "parameters").named_children:
-        kind = _text(_field(node, "type"))
+    for node in field_of(field_of(function, "declarator"), "parameters").named_children:
+        kind = source_of(field_of(node, "type"))
         if kind not in _SIZES:
             raise UnsupportedError(node, f"arrays of {kind} are not known")
-        name, sizes = _declarator(_field(node, "declarator"))
+        name, sizes = _declarator(field_of(node, "declarator"))
         if not sizes:
             raise UnsupportedError(node, f"the sizes of {name} are not given")
-        found.append(Parameter(name, sizes, _text(node).startswith("const "), kind))
+        found.append(Parameter(name, sizes, source_of(node).startswith("const "), kind))
     return tuple(found)
 
 
 def _is_scratch(node: Node) -> bool:
-    return node.type == "declaration" and _text(node).startswith("static ")
+    return node.type == "declaration" and source_of(node).startswith("static ")
 
 
 def _scratch(node: Node) -> list[Parameter]:
     """Static arrays, as this package writes them."""
-    kind = _text(_field(node, "type"))
+    kind = source_of(field_of(node, "type"))
     found = [_declarator(d) for d in node.children_by_field_name("declarator")]
-    text = " ".join(_text(node).split())
+    text = " ".join(source_of(node).split())
     written = [scratch_text(Parameter(name, sizes, False, kind)) for name, sizes in found]
     if kind not in _SIZES or [text] != written:
         raise UnsupportedError(node, "only plain static arrays, aligned to 64 bytes, are known")
@@ -258,15 +239,15 @@ def _declarator(node: Node) -> tuple[str, tuple[int, ...]]:
     """Name and sizes."""
     sizes: list[int] = []
     while node.type == "array_declarator":
-        sizes.insert(0, _constant(_field(node, "size")))
-        node = _field(node, "declarator")
+        sizes.insert(0, constant(field_of(node, "size")))
+        node = field_of(node, "declarator")
     if node.type != "identifier":
-        raise UnsupportedError(node, f"{_text(node)!r} is no plain variable or array")
-    return _text(node), tuple(sizes)
+        raise UnsupportedError(node, f"{source_of(node)!r} is no plain variable or array")
+    return source_of(node), tuple(sizes)
 
 
 def _declaration(node: Node) -> list[Statement]:
-    named = _text(_field(node, "type"))
+    named = source_of(field_of(node, "type"))
     kind = _TYPES.get(named, _ARRAYS.get(named))
     qualified = [
         c for c in node.children if c.type in ("storage_class_specifier", "type_qualifier")
@@ -277,8 +258,8 @@ def _declaration(node: Node) -> list[Statement]:
     for declarator in node.children_by_field_name("declarator"):
         value = None
         if declarator.type == "init_declarator":
-            value = _expression(_field(declarator, "value"))
-            declarator = _field(declarator, "declarator")
+            value = expression(field_of(declarator, "value"))
+            declarator = field_of(declarator, "declarator")
         name, sizes = _declarator(declarator)
         if named in _ARRAYS and (not sizes or value is not None):
             raise UnsupportedError(node, "only plain int, float and vf variables are known")
@@ -288,12 +269,12 @@ def _declaration(node: Node) -> list[Statement]:
 
 def _assignment(node: Node) -> Assign:
     if node.type != "assignment_expression":
-        raise UnsupportedError(node, f"{_text(node)!r} is no assignment")
-    target = _expression(_field(node, "left"))
+        raise UnsupportedError(node, f"{source_of(node)!r} is no assignment")
+    target = expression(field_of(node, "left"))
     if not isinstance(target, (Var, Element, Load)):
-        raise UnsupportedError(node, f"{_text(_field(node, 'left'))!r} cannot be assigned")
-    value = _expression(_field(node, "right"))
-    operator = _text(_field(node, "operator"))
+        raise UnsupportedError(node, f"{source_of(field_of(node, 'left'))!r} cannot be assigned")
+    value = expression(field_of(node, "right"))
+    operator = source_of(field_of(node, "operator"))
     if operator in _COMPOUND:
         value = Binary(_COMPOUND[operator], target, value)
     elif operator != "=":
@@ -302,49 +283,13 @@ def _assignment(node: Node) -> Assign:
 
 
 def _step(update: Node, name: str) -> int:
-    if update.type == "update_expression" and _text(update) in (f"{name}++", f"++{name}"):
+    if update.type == "update_expression" and source_of(update) in (f"{name}++", f"++{name}"):
         return 1
-    if update.type == "assignment_expression" and _text(_field(update, "operator")) == "+=":
-        step = _constant(_field(update, "right"))
-        if _text(_field(update, "left")) == name and step > 0:
+    if update.type == "assignment_expression" and source_of(field_of(update, "operator")) == "+=":
+        step = constant(field_of(update, "right"))
+        if source_of(field_of(update, "left")) == name and step > 0:
             return step
-    raise UnsupportedError(update, f"{_text(update)!r} is no constant step of {name}")
-
-
-def _constant(node: Node) -> int:
-    number = re.fullmatch(r"-?(?:0|[1-9]\d*)", _text(node))
-    if number is None:
-        raise UnsupportedError(node, f"{_text(node)!r} is no whole decimal number")
-    return int(number.group())
-
-
-def _expression(node: Node) -> Expr:
-    if node.type == "parenthesized_expression":
-        return _expression(node.named_children[0])
-    if node.type == "identifier":
-        return Var(_text(node))
-    if node.type == "number_literal" and _NUMBER.fullmatch(_text(node)):
-        return Number(_text(node))
-    if node.type == "subscript_expression":
-        return Element(*_subscripts(node))
-    if node.type == "unary_expression" and _text(_field(node, "operator")) == "-":
-        return Negative(_expression(_field(node, "argument")))
-    if node.type == "binary_expression" and _text(_field(node, "operator")) in "+-*/%":
-        left, right = _expression(_field(node, "left")), _expression(_field(node, "right"))
-        return Binary(_text(_field(node, "operator")), left, right)
-    if node.type == "pointer_expression":
-        return _load(node)
-    if node.type == "call_expression":
-        return _call(node)
-    raise UnsupportedError(node, f"the expression {_text(node)!r} is not known")
-
-
-def _argument(node: Node) -> Expr:
-    """Of a command: a number, an expression, or an address."""
-    if node.type == "pointer_expression" and _text(node).startswith("&"):
-        inner = node.named_children[0]
-        return Address(*_subscripts(inner))
-    return _expression(node)
+    raise UnsupportedError(update, f"{source_of(update)!r} is no constant step of {name}")
 
 
 def _described(node: Node) -> int:
@@ -362,34 +307,3 @@ def _descendants(node: Node) -> Iterator[Node]:
     for child in node.named_children:
         yield child
         yield from _descendants(child)
-
-
-def _subscripts(node: Node) -> tuple[str, tuple[Expr, ...]]:
-    found: list[Expr] = []
-    while node.type == "subscript_expression":
-        found.insert(0, _expression(_field(node, "index")))
-        node = _field(node, "argument")
-    if node.type != "identifier":
-        raise UnsupportedError(node, f"{_text(node)!r} is no array")
-    return _text(node), tuple(found)
-
-
-def _load(node: Node) -> Load:
-    """*(vf *)&array[...], with or without const."""
-    cast_node = node.named_children[-1]
-    if cast_node.type == "cast_expression" and _text(_field(cast_node, "type")) in (
-        "const vf *",
-        "vf *",
-    ):
-        address = _field(cast_node, "value")
-        if address.type == "pointer_expression" and _text(address).startswith("&"):
-            return Load(*_subscripts(address.named_children[-1]))
-    raise UnsupportedError(node, f"the pointer {_text(node)!r} is not known")
-
-
-def _call(node: Node) -> Call:
-    name = _text(_field(node, "function"))
-    if name not in VECTOR_OF and not is_vector_function(name):
-        raise UnsupportedError(node, f"the function {name} is not known")
-    arguments = _field(node, "arguments").named_children
-    return Call(name, tuple(_expression(a) for a in arguments))

@@ -21,7 +21,7 @@ from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops, statements
-from tilewright.proposers.loops.parse import UnsupportedError
+from tilewright.proposers.loops.parse_expressions import UnsupportedError
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 from tilewright.proposers.loops.sharing import regions
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
