@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import Brief, Candidate, Measured, Trial, Verdict
 from tilewright.core.roles import Proposer, Task
+from tilewright.proposers.loops.by_hand import carried_out
 from tilewright.targets.host_c import create_target
+from tilewright.targets.host_c.instance import Instance
+from tilewright.targets.host_c.target import HostTarget
 from tilewright.testing.proposer import ProposerContract
 
 
@@ -31,3 +36,24 @@ class TestBuiltinOnLoops(ProposerContract):
     def parent(self, task: Task) -> Trial:
         outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
         return Trial(0, 0, Candidate(task.start), outcome)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
+class TestBuiltinOnThreads(TestBuiltinOnLoops):
+    """The same where two threads are declared, for a kernel whose loop was shared before."""
+
+    @pytest.fixture(params=["softmax-16x100", "attention-32x64"])
+    def task(self, request: pytest.FixtureRequest) -> Task:
+        return HostTarget(Instance("pair", 2)).open(request.param, {})
+
+    @pytest.fixture
+    def brief(self, task: Task) -> Brief:
+        target = HostTarget(Instance("pair", 2)).brief()
+        return Brief(task.workload, target, target.menu, iteration=2, iterations=15)
+
+    @pytest.fixture
+    def parent(self, task: Task) -> Trial:
+        target = HostTarget(Instance("pair", 2)).brief()
+        shared, _ = carried_out(task.start, target, "share 0 2")
+        outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
+        return Trial(1, 1, Candidate(shared, Candidate(task.start).id), outcome)
