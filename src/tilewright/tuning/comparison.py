@@ -203,19 +203,21 @@ def _confirm(
                 chosen[arm.name, checkpoint] = best.key
     workload = analyse(group.program.function, group.program.name).workload
     kind = reference_kind(workload, target.is_gpu)
-    with confirmed(
-        module,
-        target.target,
-        [trial.trace for trial in wanted.values()],
-        runner,
-        rounds=ROUNDS,
-        seed=group.seed + 1,
-        reference=kind,
-        slowest_s=max(map(_seconds, wanted.values()), default=0.0),
-    ) as again:
-        keys = list(wanted)
-        by_key = {keys[n]: kernel.samples for n, kernel in again.kernels.items()}
-        failed = {keys[n]: f"{found.failure}: {found.log}" for n, found in again.failures.items()}
+    with Builder(target.target) as builder:
+        again = confirmed(
+            module,
+            target.target,
+            [trial.trace for trial in wanted.values()],
+            builder,
+            runner,
+            rounds=ROUNDS,
+            seed=group.seed + 1,
+            reference=kind,
+            slowest_s=max(map(_seconds, wanted.values()), default=0.0),
+        )
+    keys = list(wanted)
+    by_key = {keys[n]: kernel.samples for n, kernel in again.kernels.items()}
+    failed = {keys[n]: f"{found.failure}: {found.log}" for n, found in again.failures.items()}
     session = uuid.uuid4().hex[:8]
     shared = {
         "session": session,

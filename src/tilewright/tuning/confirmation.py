@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,21 +30,21 @@ class Confirmation:
     reference: tuple[float, ...] | None
 
 
-@contextmanager
 def confirmed(
     module: Any,
     target: Any,
     traces: Sequence[str],
+    builder: Builder,
     runner: Runner,
     *,
     rounds: int,
     seed: int,
     reference: str | None,
     slowest_s: float,
-) -> Iterator[Confirmation]:
+) -> Confirmation:
     """Build and time the kernels of `traces`, and the reference; one that fails stops no other.
 
-    The libraries are there until the context ends. `slowest_s` is the longest of their times.
+    The libraries are there as long as the builder. `slowest_s` is the longest of their times.
     """
     schedules: dict[int, Any] = {}
     failures: dict[int, Measurement] = {}
@@ -55,18 +54,17 @@ def confirmed(
         except Exception as error:  # TVM raises errors of many kinds
             lines = str(error).strip().splitlines() or [type(error).__name__]
             failures[n] = Measurement(failure="build", log=lines[-1])
-    with Builder(target) as builder:
-        built: dict[int, Path] = {}
-        for n, result in zip(schedules, builder.build(list(schedules.values())), strict=True):
-            if result.library is None:
-                failures[n] = Measurement(failure=result.failure or "build", log=result.log)
-            else:
-                built[n] = result.library
-        found = runner.interleave(list(built.values()), rounds, seed, reference, slowest_s)
-        positions = list(built)
-        failures |= {positions[k]: failure for k, failure in found.failures.items()}
-        kernels = {
-            positions[k]: Confirmed(schedules[positions[k]], built[positions[k]], samples)
-            for k, samples in found.samples.items()
-        }
-        yield Confirmation(kernels, failures, found.reference)
+    built: dict[int, Path] = {}
+    for n, result in zip(schedules, builder.build(list(schedules.values())), strict=True):
+        if result.library is None:
+            failures[n] = Measurement(failure=result.failure or "build", log=result.log)
+        else:
+            built[n] = result.library
+    found = runner.interleave(list(built.values()), rounds, seed, reference, slowest_s)
+    positions = list(built)
+    failures |= {positions[k]: failure for k, failure in found.failures.items()}
+    kernels = {
+        positions[k]: Confirmed(schedules[positions[k]], built[positions[k]], samples)
+        for k, samples in found.samples.items()
+    }
+    return Confirmation(kernels, failures, found.reference)

@@ -155,7 +155,7 @@ def _tune(
                     *kernel_in(output, program.name, target),
                 ]
             winner, files, about = finish(
-                search, tuning.trials, runner, output, about, known_before
+                search, tuning.trials, builder, runner, output, about, known_before
             )
     return TuneResult(
         record=record,

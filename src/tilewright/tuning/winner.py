@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.core.tuning_records import KnownKernel
 from tilewright.timing import Comparison, Session, TimingPlan, compare
+from tilewright.tuner.tvm.builder import Builder
 from tilewright.tuner.tvm.references import missing_library, reference_kind, reference_name
 from tilewright.tuner.tvm.result import export_database, write_result
 from tilewright.tuner.tvm.runner import Measurement, Runner
@@ -56,6 +57,7 @@ class NoWinner:
 def finish(
     search: Search,
     trials: Sequence[Trial],
+    builder: Builder,
     runner: Runner,
     output: Path,
     about: Mapping[str, object],
@@ -79,43 +81,44 @@ def finish(
         *(f"best of run {k.run_id}" for k in others if k.workload == search.program.name),
     }
     kind = reference_kind(search.anatomy.workload, search.target.is_gpu)
-    with confirmed(
+    again = confirmed(
         search.module,
         search.target.target,
         traces,
+        builder,
         runner,
         rounds=ROUNDS,
         seed=1,
         reference=kind,
         slowest_s=max(times),
-    ) as again:
-        failed = {names[n]: f for n, f in again.failures.items() if names[n] in own_names}
-        if not again.kernels:
-            return NoWinner(failed), [], {**about, "failed_again": _told(failed)}
-        best = min(again.kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
-        kernel = again.kernels[best]
-        winner = Winner(
-            finalists[best] if best < len(finalists) else None,
-            kernel.samples,
-            failed=failed,
-            found_by=None if best < len(finalists) else others[best - len(finalists)].run_id,
+    )
+    failed = {names[n]: f for n, f in again.failures.items() if names[n] in own_names}
+    if not again.kernels:
+        return NoWinner(failed), [], {**about, "failed_again": _told(failed)}
+    best = min(again.kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
+    kernel = again.kernels[best]
+    winner = Winner(
+        finalists[best] if best < len(finalists) else None,
+        kernel.samples,
+        failed=failed,
+        found_by=None if best < len(finalists) else others[best - len(finalists)].run_id,
+    )
+    if kind is not None and again.reference is not None:
+        winner = replace(
+            winner,
+            reference_name=reference_name(kind),
+            reference=paired(again.reference, kernel.samples),
         )
-        if kind is not None and again.reference is not None:
-            winner = replace(
-                winner,
-                reference_name=reference_name(kind),
-                reference=paired(again.reference, kernel.samples),
-            )
-        found = {**about, **facts(search, trials, winner)}
-        files = write_result(
-            output,
-            search.program.function,
-            kernel.schedule,
-            search.target.target,
-            traces[best],
-            kernel.library,
-            found,
-        )
+    found = {**about, **facts(search, trials, winner)}
+    files = write_result(
+        output,
+        search.program.function,
+        kernel.schedule,
+        search.target.target,
+        traces[best],
+        kernel.library,
+        found,
+    )
     timed = [(t.trace, t.measurement.samples) for t in trials if t.seconds is not None]
     if winner.trial is None:
         timed.append((traces[best], winner.samples))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
@@ -10,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,22 +203,28 @@ def test_a_run_is_kept_and_its_results_work(program: Program, tmp_path: Path) ->
 def _failing(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
     """Of the kernels that are built again, the one at this position ends its process."""
 
-    class Spoiling(confirmation.Builder):
-        def build(self, schedules: Sequence[Any]) -> list[Built]:
-            built = super().build(schedules)
-            library = built[which].library
-            assert library is not None
-            _c_kernel(library.parent, "std::abort();").replace(library)
-            return built
+    real = Builder.build
 
-    monkeypatch.setattr(confirmation, "Builder", Spoiling)
+    def build(builder: Builder, schedules: Sequence[Any]) -> list[Built]:
+        built = real(builder, schedules)
+        library = built[which].library
+        assert library is not None
+        _c_kernel(library.parent, "std::abort();").replace(library)
+        return built
+
+    monkeypatch.setattr(Builder, "build", build)
 
 
 def test_a_compiler_that_hangs_over_finalists_does_not_stop_the_run(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = functools.partial(Builder, timeout_s=0.001)
-    monkeypatch.setattr(confirmation, "Builder", impatient)
+    real = Builder.build
+
+    def build(builder: Builder, schedules: Sequence[Any]) -> list[Built]:
+        with Builder(parse_target("cpu").target, timeout_s=0.001) as impatient:
+            return real(impatient, schedules)
+
+    monkeypatch.setattr(Builder, "build", build)
     result = tune(program, parse_target("cpu"), RANDOM, project=tmp_path, output=tmp_path / "o")
     assert isinstance(result.winner, winner.NoWinner)
     assert [found.failure for found in result.winner.failed.values()] == ["timeout"] * 3
@@ -260,17 +264,16 @@ def test_a_result_is_never_worse_than_what_the_project_knows(
     timed = sorted(first.trials, key=lambda trial: (trial.seconds or 0.0, trial.index))
     favourite, real = "", winner.confirmed
 
-    @contextmanager
     def rounds(
         module: Any, target: Any, traces: Sequence[str], *rest: Any, **options: Any
-    ) -> Iterator[confirmation.Confirmation]:
+    ) -> confirmation.Confirmation:
         """As if one kernel were the fastest wherever it takes part."""
-        with real(module, target, traces, *rest, **options) as found:
-            kernels = {
-                n: replace(kernel, samples=(1.0 if traces[n] == favourite else 2.0,) * 20)
-                for n, kernel in found.kernels.items()
-            }
-            yield replace(found, kernels=kernels, reference=None)
+        found = real(module, target, traces, *rest, **options)
+        kernels = {
+            n: replace(kernel, samples=(1.0 if traces[n] == favourite else 2.0,) * 20)
+            for n, kernel in found.kernels.items()
+        }
+        return replace(found, kernels=kernels, reference=None)
 
     monkeypatch.setattr(winner, "confirmed", rounds)
 
