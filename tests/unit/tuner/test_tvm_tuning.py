@@ -132,6 +132,14 @@ def test_a_hanging_candidate_times_out_and_the_next_is_measured(
         assert runner.measure(library, None).failure is None
 
 
+def test_a_candidate_far_slower_than_the_best_is_ended_early(task: Task, tmp_path: Path) -> None:
+    spinning = _c_kernel(tmp_path, "for (volatile long i = 0;; i++);")
+    with Runner(task, "cpu", 1, replace(QUICK, timeout_s=1000.0)) as runner:
+        found = runner.measure(spinning, best_s=1e-6)
+    assert (found.failure, found.samples) == ("timeout", ())
+    assert found.log == "the candidate was ended: it took too long"
+
+
 def test_a_compiler_that_takes_too_long_or_crashes_is_a_typed_failure(program: Program) -> None:
     target = parse_target("cpu")
     schedule = open_search(program, target, Method("random"), 1, 0).strategy.ask()[0].schedule

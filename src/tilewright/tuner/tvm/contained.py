@@ -15,7 +15,10 @@ Answer = dict[str, Any]
 
 
 def contained(answer: Callable[[], Answer], out: int, what: str) -> None:
-    """Send what `answer` returns in a child; `what` is what a child does that ends without."""
+    """Send what `answer` returns in a child; `what` is what a child does that ends without.
+
+    A child may set itself a profiling timer (`setitimer`): to be ended by it is a time-out.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -30,6 +33,8 @@ def contained(answer: Callable[[], Answer], out: int, what: str) -> None:
     _, status = os.waitpid(child, 0)
     if reply.endswith(b"\n"):
         os.write(out, reply)
+    elif os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
+        send(out, {"failure": "timeout", "log": f"{what} was ended: it took too long"})
     elif os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         send(out, {"failure": "crashed", "log": f"{what} ended with {name}"})

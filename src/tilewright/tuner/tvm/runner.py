@@ -44,12 +44,16 @@ class MeasuringRules:
 
     After one warm-up call, whose output is checked, `repeats` samples of at least `sample_s`
     seconds each. A candidate whose first call takes more than `slow_ratio` times the best known is
-    not repeated. `timeout_s` ends a candidate; waiting for the device does not count.
+    not repeated. One whose first call, on a CPU, has not returned after `hopeless_ratio` times the
+    best known, and after `hopeless_s`, is ended (both of CPU time on each thread). So is any
+    after `timeout_s`; waiting for the device does not count.
     """
 
     repeats: int = 3
     sample_s: float = 0.03
     slow_ratio: float = 3.0
+    hopeless_ratio: float = 10.0
+    hopeless_s: float = 0.3
     timeout_s: float = 20.0
 
 
@@ -81,7 +85,7 @@ class Runner:
 
     def __init__(self, task: Task, device: str, threads: int, rules: MeasuringRules) -> None:
         """`device` is TVM's name for it, "cpu" or "cuda"."""
-        self._device, self.rules = device, rules
+        self._device, self._threads, self.rules = device, threads, rules
         environment = {
             # The runtime alone starts in a third of the time, and compiles nothing.
             "TVM_USE_RUNTIME_LIB": "1",
@@ -111,16 +115,19 @@ class Runner:
 
     def measure(self, library: Path, best_s: float | None) -> Measurement:
         """Check and time one candidate; `best_s` is the best time known, if any."""
-        slow = self.rules.slow_ratio * best_s if best_s is not None else float("inf")
+        rules, best = self.rules, float("inf") if best_s is None else best_s
+        hopeless = max(rules.hopeless_ratio * best, rules.hopeless_s)
         answer = self._ask(
             {
                 "kind": "measure",
                 "library": str(library),
-                "repeats": self.rules.repeats,
-                "sample_s": self.rules.sample_s,
-                "slow_s": min(slow, 1e9),
+                "repeats": rules.repeats,
+                "sample_s": rules.sample_s,
+                "slow_s": min(rules.slow_ratio * best, 1e9),
+                # Beyond the time-out there is nothing to end.
+                "hopeless_cpu_s": hopeless * self._threads if hopeless < rules.timeout_s else None,
             },
-            self.rules.timeout_s,
+            rules.timeout_s,
         )
         if answer.get("failure") == "run" and self._device != "cpu":
             # An illegal access spoils the CUDA context: all that follow would fail in it.
