@@ -65,9 +65,11 @@ class Interpreter:
             elif isinstance(statement, Declare):
                 if statement.sizes:
                     self.arrays[statement.name] = self._declared(statement.type, statement.sizes)
+                elif statement.value is None:
+                    unset = np.full(self.kernel.lanes, np.nan)
+                    self.values[statement.name] = unset if statement.type == "vector" else np.nan
                 else:
-                    value = np.nan if statement.value is None else self._value(statement.value)
-                    self._set(statement.name, statement.type, value)
+                    self._set(statement.name, statement.type, self._value(statement.value))
             elif isinstance(statement, Command):
                 self._command(statement)
             else:

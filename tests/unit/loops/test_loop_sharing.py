@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_loop_rewrites import PRODUCT, SCORES, SOFTMAX, outputs
 
@@ -25,9 +26,10 @@ from tilewright.core.records import (
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.by_hand import applicable, carried_out
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.ir import loops
+from tilewright.proposers.loops.ir import Declare, For, loops
 from tilewright.proposers.loops.parse import parse
 from tilewright.proposers.loops.parse_expressions import UnsupportedError
+from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 from tilewright.proposers.loops.sharing import regions
@@ -95,6 +97,59 @@ def test_what_an_iteration_writes_first_is_its_own(body: str) -> None:
     assert parse(emit(shared)) == shared
 
 
+VECTORS = "typedef float vf __attribute__((vector_size(16), aligned(4), may_alias));\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        # The next row begins with what the one before wrote too much.
+        (f"{ROWS} for (int j = 0; j < 8; j += 4) *(vf *)&Y[i][j] = *(const vf *)&X[i][j];",
+         "over the ends of rows of Y"),
+        (f"int j = 4; {ROWS} *(vf *)&Y[i][j] = *(const vf *)&X[i][0];", "over the ends"),
+        (f"{ROWS} Y[i][0] = v_sum(*(const vf *)&Y[i][4]);", "over the ends"),
+        # One vector of four is written, and another one read.
+        (f"vf t[4]; {ROWS} {{ *(vf *)&t[0] = *(const vf *)&X[i][0]; *(vf *)&Y[i][0] = t[1]; }}",
+         "same elements of t"),
+        (f"{ROWS} {{ vf t[5000]; t[0] = *(const vf *)&X[i][0]; *(vf *)&Y[i][0] = t[0]; }}",
+         "stack"),
+    ],
+)  # fmt: skip
+def test_vectors_may_be_shared_by_iterations(body: str, why: str) -> None:
+    kernel = parse(f"{VECTORS}void kernel(const float X[9][6], float Y[9][6]) {{ {body} }}")
+    with pytest.raises(NotApplicableError, match=why):
+        share(kernel, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{ROWS} for (int j = 0; j < 8; j += 4) *(vf *)&Y[i][j] = *(const vf *)&X[i][j];",
+        f"{ROWS} for (int j = 4; j < 8; j += 4) *(vf *)&Y[i][j - 4] = *(const vf *)&X[i][8 - j];",
+        f"for (int j = 0; j < 2; j++) {ROWS} *(vf *)&Y[i][4 * j] = *(const vf *)&X[i][4];",
+    ],
+)
+def test_vectors_within_rows_are_shared(body: str) -> None:
+    kernel = parse(f"{VECTORS}void kernel(const float X[9][8], float Y[9][8]) {{ {body} }}")
+    number = next(n for n, loop in enumerate(loops(kernel)) if loop.variable == "i")
+    shared = share(kernel, number, 2)
+    np.testing.assert_equal(outputs(shared, 1)["Y"], outputs(kernel, 1)["Y"])
+
+
+def test_what_moves_into_a_loop_stays_declared_in_copies_of_it() -> None:
+    """The iteration that is left over when loops are jammed has the same declarations."""
+    body = f"{{ float s; {STEP} {{ s = X[i][j]; Y[i][j] = s; }} }}"
+    kernel = parse(
+        f"void kernel(const float X[9][4], float Y[9][4]) {{ for (int i = 0; i < 9; i++) {body} }}"
+    )
+    shared = share(jam(kernel, 0, 2), 1, 2)
+    jammed, rest = shared.body
+    assert isinstance(jammed, For)
+    assert isinstance(rest, For)
+    assert [type(s) for s in jammed.body] == [For]
+    assert [type(s) for s in rest.body] == [Declare, For]
+
+
 def test_commands_on_registers_and_loops_in_shared_ones_are_not_shared() -> None:
     put = CommandEffect("put", ("register_read", "dram_write"), "store")
     source = "void kernel(float Y[8]) { for (int i = 0; i < 8; i++) put(1, &Y[i]); }"
@@ -151,6 +206,7 @@ def test_a_kernel_that_is_shared_already_is_read_and_stays_so(pragma: str) -> No
         (f"#pragma omp parallel for\n{ROWS} Y[i] = 1.0f;", "the only pragma"),
         (f"#pragma omp parallel for num_threads(2) private(s)\n{ROWS} Y[i] = 1.0f;", "the only"),
         (f"{PRAGMA}\nY[0] = 1.0f;", "the only pragma"),
+        (f"#pragma GCC ivdep\n{PRAGMA}\n{ROWS} Y[i] = 1.0f;", "the only pragma"),
         (f"{ROWS} Y[i] = 1.0f;\n{PRAGMA}\n", "no loop follows"),
         (f"{PRAGMA}\n{ROWS} Y[0] = i;", "same elements of Y"),
     ],

@@ -20,6 +20,8 @@ from tilewright.proposers.loops.ir import (
     Number,
     Statement,
     Var,
+    expressions,
+    path_to,
     statements,
     walk,
 )
@@ -34,6 +36,7 @@ def require_independent(loop: For, kernel: Kernel, private: Collection[str] = ()
     Shown where one subscript of all accesses to the array is the same up to constants, grows with
     the loop's variable by more than what they cover, loops inside included, and holds nothing else
     that the loop changes. Each iteration has its own copies of the arrays that are `private`.
+    The loop is one of the kernel's.
     """
     accesses = list(_accesses(loop.body, kernel))
     written = {access.array for access, is_write in accesses if is_write}
@@ -42,6 +45,9 @@ def require_independent(loop: For, kernel: Kernel, private: Collection[str] = ()
     for statement in statements(loop.body):
         if isinstance(statement, Command):
             _require_rows(statement, written, kernel)
+    over = written & set(_reaching_over(loop, kernel))
+    if over:
+        raise NotApplicableError(f"vectors may reach over the ends of rows of {min(over)}")
     for array in written:
         here = [access for access, _ in accesses if access.array == array]
         if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
@@ -122,6 +128,44 @@ def _ranges(body: tuple[Statement, ...]) -> dict[str, int]:
         elif isinstance(statement, Declare):
             values.pop(statement.name, None)
     return {name: greatest - least for name, (least, greatest) in values.items()}
+
+
+def _reaching_over(loop: For, kernel: Kernel) -> Iterator[str]:
+    """Arrays of which a vector may begin in one row and end in the next.
+
+    Such a vector touches more than its subscripts say.
+    """
+    sizes = {p.name: [p.sizes] for p in (*kernel.parameters, *kernel.scratch)}
+    for statement in statements(kernel.body):
+        if isinstance(statement, Declare):
+            sizes.setdefault(statement.name, []).append(statement.sizes)
+    for load, around in _loads(loop.body, path_to(loop, kernel.body)):
+        dimension = len(load.subscripts) - 1
+        end = _greatest(load.subscripts[-1], around)
+        rows = [s[dimension] for s in sizes.get(load.array, ()) if len(s) > dimension]
+        if dimension and (end is None or end + kernel.lanes > min(rows, default=0)):
+            yield load.array
+
+
+def _loads(body: tuple[Statement, ...], around: list[For]) -> Iterator[tuple[Load, list[For]]]:
+    """Vectors that statements read and write, with the loops around each."""
+    for statement in body:
+        if isinstance(statement, For):
+            yield from _loads(statement.body, [*around, statement])
+        else:
+            loads = (e for e in expressions((statement,)) if isinstance(e, Load))
+            yield from ((load, around) for load in loads)
+
+
+def _greatest(subscript: Expr, around: list[For]) -> int | None:
+    """Greatest value of a subscript, None if it is not made of the variables of loops alone."""
+    last = {o.variable: (o.first, o.first + (o.trips - 1) * o.step) for o in around}
+    terms, found = _linear(subscript)
+    for term, factor in terms.items():
+        if not isinstance(term, Var) or term.name not in last:
+            return None
+        found += factor * last[term.name][factor > 0]
+    return found
 
 
 def _extent(access: Access, dimension: int, kernel: Kernel) -> int:

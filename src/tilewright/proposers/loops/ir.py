@@ -233,19 +233,19 @@ def loops(kernel: Kernel) -> list[For]:
 
 def around(kernel: Kernel, number: int) -> list[For]:
     """Loop `number` and those that it lies in, the outermost first."""
-    loop = loops(kernel)[number]
+    return path_to(loops(kernel)[number], kernel.body)
 
-    def search(body: tuple[Statement, ...]) -> list[For] | None:
-        for statement in body:
-            if isinstance(statement, For):
-                if statement is loop:
-                    return [statement]
-                found = search(statement.body)
-                if found is not None:
-                    return [statement, *found]
-        return None
 
-    return search(kernel.body) or []
+def path_to(loop: For, body: tuple[Statement, ...]) -> list[For]:
+    """A loop among statements and those that it lies in, the outermost first; empty without it."""
+    for statement in body:
+        if isinstance(statement, For):
+            if statement is loop:
+                return [statement]
+            found = path_to(loop, statement.body)
+            if found:
+                return [statement, *found]
+    return []
 
 
 def with_loop(kernel: Kernel, number: int, new: tuple[Statement, ...]) -> Kernel:

@@ -120,7 +120,7 @@ class _Reader:
         found: list[Statement] = []
         pragma: Node | None = None
         for node in nodes:
-            if node.type == "preproc_call":
+            if node.type == "preproc_call" and pragma is None:
                 pragma = node
             elif pragma is None:
                 found += self._statement(node)

@@ -49,7 +49,8 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
         if isinstance(statement, For) and statement.threads > 1:
             raise NotApplicableError("a loop inside is shared already")
         if isinstance(statement, Declare):
-            own[statement.name] = 4 * math.prod(statement.sizes) if statement.sizes else 0
+            width = kernel.lanes if statement.type == "vector" else 1
+            own[statement.name] = 4 * width * math.prod(statement.sizes) if statement.sizes else 0
     if sum(own.values()) > MOST_PRIVATE_BYTES:
         raise NotApplicableError("the arrays of an iteration are too large for a thread's stack")
     outside = sorted(assigned_in(loop.body) - set(own))
@@ -93,7 +94,7 @@ class _Rewriting:
     def __init__(self, variable: Declare, lanes: int) -> None:
         self._name = variable.name
         self._sizes = variable.sizes
-        self._lanes = lanes
+        self._lanes = 1 if variable.type == "vector" else lanes
 
     def check(
         self,

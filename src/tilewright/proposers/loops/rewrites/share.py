@@ -35,7 +35,6 @@ from tilewright.proposers.loops.ir import (
     Var,
     around,
     statements,
-    with_loop,
 )
 from tilewright.proposers.loops.sharing import require_rewritten, require_shareable, uses_of
 
@@ -48,9 +47,9 @@ def share(kernel: Kernel, number: int, threads: int) -> Kernel:
     loop, moved = path[-1], _moved(kernel, path)
     inside = tuple(replace(variable, value=None) for variable in moved)
     shared = replace(loop, body=(*inside, *loop.body), threads=threads)
-    require_shareable(shared, kernel)
-    found = with_loop(kernel, number, (shared,))
-    return replace(found, body=_without(found.body, moved))
+    found = replace(kernel, body=_with(shared, kernel.body, path, moved))
+    require_shareable(shared, found)
+    return found
 
 
 def _moved(kernel: Kernel, path: list[For]) -> list[Declare]:
@@ -79,10 +78,18 @@ def _moved(kernel: Kernel, path: list[For]) -> list[Declare]:
     return found
 
 
-def _without(body: tuple[Statement, ...], left_out: list[Declare]) -> tuple[Statement, ...]:
-    """The statements, at any depth, but for some declarations."""
-    return tuple(
-        replace(s, body=_without(s.body, left_out)) if isinstance(s, For) else s
-        for s in body
-        if all(s is not other for other in left_out)
-    )
+def _with(
+    shared: For, body: tuple[Statement, ...], path: list[For], moved: list[Declare]
+) -> tuple[Statement, ...]:
+    """The statements with `shared` for the last loop of `path`, and without what moved into it.
+
+    Nothing is left out beside the path: copies of a loop hold the same declarations.
+    """
+    found: list[Statement] = []
+    for statement in body:
+        if statement is path[0]:
+            inside = _with(shared, path[0].body, path[1:], moved) if path[1:] else ()
+            found.append(replace(path[0], body=inside) if path[1:] else shared)
+        elif all(statement is not other for other in moved):
+            found.append(statement)
+    return tuple(found)

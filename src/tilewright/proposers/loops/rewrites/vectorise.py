@@ -72,7 +72,12 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     plain = all(p.type == "float" for p in kernel.parameters)
     if not plain or any(isinstance(s, Command) for s in statements(loop.body)):
         raise NotApplicableError("there is more in the loop than arithmetic on floats")
-    if any(isinstance(e, Load) for e in expressions(loop.body)) or "vector" in own.values():
+    declared = [s for s in statements(kernel.body) if isinstance(s, Declare)]
+    of_vectors = {s.name for s in declared if s.type == "vector" and s.sizes}
+    if "vector" in own.values() or any(
+        isinstance(e, Load) or (isinstance(e, Element) and e.array in of_vectors)
+        for e in expressions(loop.body)
+    ):
         raise NotApplicableError("there are vectors in the loop already")
     found = reductions(loop, types)
     if any(r.type != "float" for r in found):
