@@ -28,6 +28,7 @@ _COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _START_S = 20.0
 _LOOKS, _LOOK_AGAIN_S = 10, 0.0005
+_NOT_LOADED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
 _ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
@@ -168,18 +169,26 @@ class KernelProcess:
 
     def _ended(self, stage: Stage) -> Failed:
         """The process is gone, without a word."""
-        status: int | None = None
-        with suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(1.0)
+        status = self._status()
+        if status == _NOT_LOADED:
+            log = "the kernel cannot be loaded: its static data may be too large."
+            return Failed(stage, "crash", log)
         if status is not None and status < 0 and -status in _KINDS:
             kind, log = _KINDS[-status]
             return Failed(stage, kind, f"{log}.")
         return Failed(stage, "crash", f"the kernel ended its process (status {status}).")
 
+    def _status(self) -> int | None:
+        """What the process ended with; None while it has not."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(1.0)
+        return None
+
     def _wait_until_ready(self) -> None:
+        """Raise where no kernel would start; one that cannot be loaded fails when it is called."""
         ready = self._poll.poll(_START_S * 1000)
         reply = os.read(self._replies, _REPLY.size) if ready else b""
-        if len(reply) != _REPLY.size:
+        if len(reply) != _REPLY.size and self._status() != _NOT_LOADED:
             raise ToolchainMissingError(
                 f"a kernel's process did not start in {self._sandbox.name} (status "
                 f"{self._process.poll()}): see `tilewright doctor` for what contains it."

@@ -58,6 +58,8 @@ def test_a_kernel_that_loads_less_counts_less() -> None:
         "void kernel(void *A, void *B, void *C) {}",
         '#include "tiles.h"\nvoid kernel(void *A, void *B, void *C) { *(volatile char *)0; }',
         '#include "tiles.h"\nvoid counted_kernel(void) {}\nvoid kernel(void) {}',
+        '#include "tiles.h"\nstatic volatile char large[1ul << 33];\n'
+        "void kernel(void *A, void *B, void *C) { large[0] = 1; }",
     ],
 )
 def test_what_cannot_be_counted_has_no_count(source: str) -> None:
