@@ -129,7 +129,7 @@ def _tune(
         budget = Budget(settings.trials, settings.seconds)
         ahead = target.spare_cores > 0
         tuning = Tuning(search, builder, runner, budget, known, keep, ahead, spent)
-        while not interrupted() and tuning.step(interrupted):
+        while tuning.step(interrupted):
             pass
         stopped = interrupted()
         wall_s = search.ledger.wall_s if tuning.measured else spent.wall_s

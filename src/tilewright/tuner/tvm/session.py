@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 
@@ -72,7 +72,8 @@ class Tuning:
         A batch that is stopped half-way keeps its trials, but the search is not told of them.
         """
         self._started = time.perf_counter()
-        if self._exhausted():
+        if self._exhausted() or stop():
+            self._drop(self._building.values())
             return False
         try:
             return self._batch(stop)
@@ -104,6 +105,7 @@ class Tuning:
         results: list[Measurement] = []
         for proposal, build in zip(proposals, builds, strict=True):
             if stop() or (self.trials and self._exhausted()):
+                self._drop([*builds, *self._building.values()])
                 return False
             result = self._measure(proposal, build)
             new = proposal.key not in self._known
@@ -114,6 +116,13 @@ class Tuning:
             self._record(proposal, result)
         self.search.strategy.tell(proposals, results)
         return True
+
+    def _drop(self, builds: Iterable[Future[Built] | None]) -> None:
+        """Leave out builds that nobody waits for: those of the finalists come next."""
+        for build in builds:
+            if build is not None:
+                build.cancel()
+        self._building = {}
 
     def _wait_for(self, builds: Sequence[Future[Built] | None]) -> None:
         started = time.perf_counter()
