@@ -43,6 +43,7 @@ from native_runs import (
     exit_code,
     library,
     parser_of,
+    percents,
     repeatability,
     search,
 )
@@ -138,7 +139,7 @@ def row(target: str, name: str, runs: int, seconds: float, kept: Kept) -> tuple[
     shares = np.array([s["share"] for s in searches])
     low, high = mean_of_medians_interval([shares], CONFIDENCE, seed=0)
     cells += [f"{tops:.2f}", f"{np.median(shares):.1%} ({low:.1%}..{high:.1%})", f"{rate:.2f}",
-              f"{noise:.1%}", "{:.1%}, {:.1%}".format(*differs)]  # fmt: skip
+              f"{noise:.1%}", percents(differs)]  # fmt: skip
     return logs, f"| {name} | {' | '.join(cells)} |"
 
 

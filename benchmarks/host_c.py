@@ -39,6 +39,7 @@ from native_runs import (
     exit_code,
     library,
     parser_of,
+    percents,
     repeatability,
     search,
 )
@@ -79,9 +80,9 @@ def measure(options: argparse.Namespace) -> int:
     if options.repeat:
         for name in options.workloads:
             task = f"host-c:{name}"
-            latency, ratio = repeatability(task, open_task(task, {}).task.start)
-            print(f"{name}: {REPEATS} evaluations of the starting kernel differ by {latency:.1%}, "
-                  f"their ratios to itself by {ratio:.1%}, at most", flush=True)  # fmt: skip
+            differs = repeatability(task, open_task(task, {}).task.start)
+            print(f"{name}: {REPEATS} evaluations of the starting kernel differ by at most (in "
+                  f"time, in their ratio to itself): {percents(differs)}", flush=True)  # fmt: skip
         return 0
     print(f"{options.runs} runs of {options.seconds:g} s each; times as fast as each baseline\n")
     print(
@@ -125,7 +126,7 @@ def row(name: str, runs: int, seconds: float, kept: Kept) -> tuple[Mapping[str, 
     cells[COLUMNS.index("compiler")] += f" ({low:.2f}..{high:.2f})"
     gflops, share, rate = (statistics.median(s[k] for s in searches)
                            for k in ("gflop_per_s", "share", "rate"))  # fmt: skip
-    cells += [f"{gflops:.1f}", f"{share:.1%}", f"{rate:.2f}", "{:.1%}, {:.1%}".format(*differs)]
+    cells += [f"{gflops:.1f}", f"{share:.1%}", f"{rate:.2f}", percents(differs)]
     return ratios, f"| {name} | {' | '.join(cells)} |"
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, TilewrightError
-from tilewright.core.records import Candidate, EvaluationRequest, Measured, Outcome
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native.machine import on_measuring_cores, processor
@@ -127,14 +127,26 @@ def evaluated(task: str, source: str, seed: int) -> Outcome:
     return evaluate(opened.task.evaluator, EvaluationRequest(Candidate(source)))
 
 
-def repeatability(task: str, source: str) -> tuple[float, float]:
-    """Largest differences between repeated evaluations of a kernel: of latency and of speedup."""
+def repeatability(task: str, source: str) -> tuple[float, float] | None:
+    """Largest differences between repeated evaluations of a kernel: of latency and of speedup.
+
+    None, with the reason, where all of them fail: the rest of a benchmark is worth keeping.
+    """
     evaluator = open_task(task, {"input_seed": 1}).task.evaluator
     found = [evaluate(evaluator, EvaluationRequest(Candidate(source))) for _ in range(REPEATS)]
     measured = [f for f in found if isinstance(f, Measured)]
+    if not measured:
+        logs = [f"{f.kind}: {f.log}" for f in found if isinstance(f, Failed)]
+        print(f"{task}: {REPEATS} repeated evaluations all fail: {logs[-1]}", file=sys.stderr)
+        return None
     latencies = [m.latency for m in measured]
     shares = [m.details["percent_of_baseline"] for m in measured]
     return max(latencies) / min(latencies) - 1, max(shares) / min(shares) - 1
+
+
+def percents(differs: Sequence[float] | None) -> str:
+    """A cell of the table."""
+    return "-" if differs is None else ", ".join(f"{part:.1%}" for part in differs)
 
 
 def library(script: str, *arguments: str) -> dict[str, float]:

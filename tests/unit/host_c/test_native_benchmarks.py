@@ -1,4 +1,4 @@
-"""Bad arguments of the benchmarks that measure on this machine: one sentence, nothing started."""
+"""Benchmarks of this machine: bad arguments start nothing, failures leave cells empty."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tilewright.core.records import Failed
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 
@@ -47,3 +49,19 @@ def test_a_bad_argument_is_one_sentence(
     assert printed.err.startswith("error: ")
     assert says in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_a_winner_that_is_never_measured_again_leaves_a_cell_empty(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import native_runs
+
+    def evaluate(*_: object) -> Failed:
+        return Failed("measure", "unconfirmed", "slower in fresh sessions")
+
+    monkeypatch.setattr(native_runs, "evaluate", evaluate)
+    assert native_runs.repeatability("host-c:softmax-8x8", "") is None
+    assert "unconfirmed: slower in fresh sessions" in capsys.readouterr().err
+    assert native_runs.percents(None) == "-"
+    assert native_runs.percents([0.02, 0.01]) == "2.0%, 1.0%"
