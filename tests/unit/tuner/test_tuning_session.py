@@ -49,10 +49,24 @@ def _no_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "trace_text", lambda schedule: "")
 
 
-def _tuning(budget: Budget, known: int = 0, spent_s: float = 0.0) -> Tuning:
+class Busy:
+    """A builder that has nothing built yet but what is asked first."""
+
+    def __init__(self) -> None:
+        self.asked: list[Future[Built]] = []
+
+    def submit(self, schedule: object) -> Future[Built]:
+        built: Future[Built] = Future()
+        if not self.asked:
+            built.set_result(Built(None, "does not build"))
+        self.asked.append(built)
+        return built
+
+
+def _tuning(budget: Budget, known: int = 0, spent_s: float = 0.0, builder: Any = None) -> Tuning:
     search: Any = SimpleNamespace(strategy=Two(), ledger=Ledger())
     outcomes = {str(n): Measurement((1.0,), 1) for n in range(known)}
-    builder: Any = Killed()
+    builder = builder or Killed()
     return Tuning(
         search,
         builder,
@@ -63,9 +77,27 @@ def _tuning(budget: Budget, known: int = 0, spent_s: float = 0.0) -> Tuning:
     )
 
 
+@pytest.mark.parametrize(
+    ("trials", "stops"),
+    [(1, [False] * 9), (4, [False, False, True]), (4, [False, False, False, True])],
+)
+def test_at_the_end_no_build_stands_before_those_of_the_finalists(
+    trials: int, stops: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder, looks = Busy(), iter(stops)
+    tuning = _tuning(Budget(trials), builder=builder)
+    ahead = [Proposal(f"ahead {n}", object()) for n in range(2)]
+    monkeypatch.setattr(tuning.search.strategy, "upcoming", lambda: ahead)
+    while tuning.step(lambda: next(looks)):
+        pass
+    first, *others = builder.asked
+    assert not first.cancelled()
+    assert [build.cancelled() for build in others] == [True] * min(trials + 1, 3)
+
+
 def test_a_compiler_that_ctrl_c_killed_says_nothing_of_the_candidate() -> None:
     tuning = _tuning(Budget(4))
-    pressed = iter([False, True])
+    pressed = iter([False, False, True])
     assert not tuning.step(lambda: next(pressed))
     assert (tuning.trials, tuning.measured) == ([], 0)
     assert tuning.step()

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,27 +180,6 @@ def test_told_the_same_a_search_asks_the_same(
     assert (first.measured, again.measured) == (8, 0)
     assert all(trial.measurement.failure is None for trial in first.trials)
     assert first.search.ledger.wall_s > 0
-
-
-def test_at_the_end_no_build_stands_before_those_of_the_finalists(
-    program: Program, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Future[Built]] = []
-    real = Builder.submit
-
-    def submit(builder: Builder, schedule: Any) -> Future[Built]:
-        asked.append(Future() if asked else real(builder, schedule))
-        return asked[-1]
-
-    monkeypatch.setattr(Builder, "submit", submit)
-    target = parse_target("cpu")
-    search = open_search(program, target, Method("random"), 3, seed=3)
-    monkeypatch.setattr(search.strategy, "upcoming", lambda: search.strategy.ask()[1:])
-    with Builder(target.target) as builder, Runner(task, "cpu", 1, QUICK) as runner:
-        tuning = Tuning(search, builder, runner, Budget(1))
-        tuning.run()
-    assert len(tuning.trials) == 1
-    assert [build.cancelled() for build in asked] == [False, True, True]
 
 
 def test_a_run_is_kept_and_its_results_work(program: Program, tmp_path: Path) -> None:

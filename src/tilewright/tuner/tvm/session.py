@@ -110,6 +110,7 @@ class Tuning:
             result = self._measure(proposal, build)
             new = proposal.key not in self._known
             if new and result.failure == "build" and stop():
+                self._drop([*builds, *self._building.values()])
                 return False  # Ctrl-C reaches the compiler too: this says nothing of the candidate
             self.measured += new
             results.append(result)
