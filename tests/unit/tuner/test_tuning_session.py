@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.tuner.tvm import session
+from tilewright.tuner.tvm import measure_process, session
 from tilewright.tuner.tvm.builder import Built
 from tilewright.tuner.tvm.runner import Measurement, MeasuringRules, Runner, Task
 from tilewright.tuner.tvm.session import Budget, Tuning
@@ -127,6 +127,35 @@ def test_a_failed_call_ends_the_process_whose_context_it_spoiled(
     monkeypatch.setattr(runner, "close", lambda: closed.append(True))
     assert runner.measure(Path("k.so"), None).failure == "run"
     assert len(closed) == ended
+
+
+def test_rounds_time_each_contender_behind_a_call_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    class Contender:
+        def __init__(self, session: object, library: str) -> None:
+            self._name = library
+
+        def warm_up(self) -> None:
+            told.append(("warm", self._name))
+
+        def time(self, calls: int) -> float:
+            told.append(("time", self._name))
+            return 1.0
+
+        def verdict(self) -> None:
+            return None
+
+    monkeypatch.setattr(measure_process, "Kernel", Contender)
+    session = object.__new__(measure_process.Session)
+    request = {"libraries": ["a", "b", "c"], "rounds": 5, "seed": 1, "sample_s": 0.03}
+    samples = session.interleave(request)["samples"]
+    assert [len(found) for found in samples] == [5, 5, 5]
+    rounds = told[-30:]
+    assert [kind for kind, _ in rounds] == ["warm", "time"] * 15
+    assert [name for _, name in rounds[::2]] == [name for _, name in rounds[1::2]]
 
 
 def test_slow_kernels_get_the_time_that_their_rounds_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,8 +177,8 @@ class Runner:
         """The answer of one fresh process, and the position of the last contender it turned to."""
         self.close()
         count = len(libraries) + (reference is not None)
-        # A sample is at least one call, and may take twice as long as it was to last.
-        rounds_s = 2 * rounds * count * max(self.rules.sample_s, slowest_s)
+        # A sample may take twice as long as it was to last, and a call goes before it.
+        rounds_s = 3 * rounds * count * max(self.rules.sample_s, slowest_s)
         with tempfile.NamedTemporaryFile(prefix="tilewright-at-") as at:
             answer = self._ask(
                 {
