@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tilewright.core.plugins import load_proposer
-from tilewright.core.records import Brief, Candidate, Measured, Trial, Verdict
+from tilewright.core.records import Brief, Candidate, History, Measured, Trial, Verdict
 from tilewright.core.roles import Proposer, Task
 from tilewright.proposers.loops.by_hand import carried_out
 from tilewright.targets.host_c import create_target
@@ -57,3 +57,19 @@ class TestBuiltinOnThreads(TestBuiltinOnLoops):
         shared, _ = carried_out(task.start, target, "share 0 2")
         outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
         return Trial(1, 1, Candidate(shared, Candidate(task.start).id), outcome)
+
+
+def test_kernels_that_compilers_take_long_over_are_not_proposed() -> None:
+    """All wait for the slowest candidate: a convolution unrolled in every loop took 14 s."""
+    task, target = create_target().open("conv-1x28x28x64x64-k3s1", {}), create_target().brief()
+    brief = Brief(task.workload, target, target.menu, iteration=1, iterations=15)
+    outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
+    parent, proposer = Trial(0, 0, Candidate(task.start), outcome), load_proposer("builtin")
+    made = [
+        candidate.source
+        for seed in range(3)
+        for plan in proposer.plan(brief, parent, History([parent]), 6, seed)
+        for candidate in proposer.implement(brief, parent, plan, 2, seed)
+    ]
+    assert len(made) > 20
+    assert 100 < max(source.count(";") for source in made) < 1000

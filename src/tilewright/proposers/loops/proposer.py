@@ -45,6 +45,8 @@ MOST_LOOPS = 64
 
 MOST_STATEMENTS = 96
 """A kernel on registers of more statements is not rewritten further: compilers unroll, too."""
+MOST_UNROLLED = 400
+"""The same for other kernels: compilers take 10 s over some thousand statements, and all wait."""
 
 
 class LoopProposer:
@@ -235,7 +237,7 @@ class _Drawing:
         """
         beam: list[_Way] = [(cost, [], kernel)]
         shorter: list[_Way] = []
-        if sum(1 for _ in statements(kernel.body)) > MOST_STATEMENTS // 2:
+        if _length(kernel) > MOST_STATEMENTS // 2:
             return []  # it was unrolled, which comes last
         for _ in range(LONGEST):
             found: dict[Kernel, _Way] = {}
@@ -263,7 +265,8 @@ class _Drawing:
             found = self._shares(kernel)
             return found[0] if found else None
         if not self._estimates:
-            found = list(steps_of(kernel, technique, self._lanes))
+            steps_here = steps_of(kernel, technique, self._lanes)
+            found = [made for made in steps_here if _length(made[1]) <= MOST_UNROLLED]
             return rng.choice(found) if found else None
         # Many kernels are drawn for each that is kept: only what is drawn is carried out.
         steps = possible(kernel, technique, self._lanes)
@@ -273,7 +276,7 @@ class _Drawing:
                 after = step.apply(kernel)
             except NotApplicableError:
                 continue
-            if sum(1 for _ in statements(after.body)) <= MOST_STATEMENTS:
+            if _length(after) <= MOST_STATEMENTS:
                 return step, after
         return None
 
@@ -281,6 +284,11 @@ class _Drawing:
         """Loops to share; those first for which the threads are woken least often."""
         found = steps_of(kernel, "share", self._lanes, self._threads)
         return sorted(found, key=lambda share: regions(kernel, share[0].loop))
+
+
+def _length(kernel: Kernel) -> int:
+    """Statements, loops included."""
+    return sum(1 for _ in statements(kernel.body))
 
 
 _Way = tuple[float, list[tuple[Step, Kernel]], Kernel]
