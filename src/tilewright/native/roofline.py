@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from tilewright.core.records import Workload
 from tilewright.native.calibration import Peaks
 from tilewright.native.machine import processor
+from tilewright.parts.inputs import bytes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +41,11 @@ class Roofline:
         )
 
 
-def array_bytes(workload: Workload) -> int:
-    """Of all arrays of a workload."""
-    return sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments)
-
-
 def roofline(
     workload: Workload, products_per_s: float, memories: Peaks, threads: int = 1
 ) -> Roofline:
     """That of a workload on `threads` cores; `products_per_s` are all their multiply-adds."""
-    moved = array_bytes(workload)
+    moved = bytes_of(workload.arguments)
     core = processor()
     homes = (
         (threads * core.l2_bytes, "the second-level cache", memories.l2_read_bytes_per_s),

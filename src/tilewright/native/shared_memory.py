@@ -9,7 +9,6 @@ around those.
 from __future__ import annotations
 
 import fcntl
-import math
 import mmap
 import os
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ import numpy as np
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument
-from tilewright.parts.inputs import Array
+from tilewright.parts.inputs import Array, bytes_of
 
 SLOTS = 2
 MAX_ARRAY_BYTES = 256 << 20
@@ -49,7 +48,7 @@ class SharedArrays:
     def __init__(self, arguments: Sequence[Argument], rng: np.random.Generator) -> None:
         self.arguments = tuple(arguments)
         self._rng = rng
-        self.bytes = [math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments]
+        self.bytes = [bytes_of([argument]) for argument in arguments]
         self.bodies = [_rounded(size, ALIGNMENT) + 2 * _PAGE for size in self.bytes]
         self.bodies = [_rounded(size, _PAGE) for size in self.bodies]
         self.inputs = _Memory("inputs", self._total(written=False))

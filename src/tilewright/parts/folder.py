@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Tolerance, Workload, content_id
-from tilewright.parts.inputs import Array
+from tilewright.parts.inputs import Array, bytes_of
 
 FILES = ("workload.toml", "reference.py", "kernel.c")
 MAX_ARGUMENTS = 8
@@ -158,7 +157,7 @@ def _arguments(
         raise WorkloadError(
             f"{path}: no argument has the role 'output' or 'inout'; add the kernel's result."
         )
-    size = sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments)
+    size = bytes_of(arguments)
     if size > max_bytes:
         raise WorkloadError(
             f"{path}: the arrays take {size >> 20} MiB, and {memory} holds "

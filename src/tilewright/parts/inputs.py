@@ -8,6 +8,7 @@ rarely meet -128.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ def derived_seed(input_seed: int, index: int) -> int:
     return int(content_id("private inputs", str(input_seed), str(index)), 16) >> 1
 
 
+def bytes_of(arguments: Iterable[Argument]) -> int:
+    """Of the arrays that these describe, together."""
+    return sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments)
+
+
 def draw(argument: Argument, distribution: str, reduction: int, rng: np.random.Generator) -> Array:
     """Values for one input; `reduction` is how many products each output sums."""
     if argument.dtype.startswith("float"):
@@ -53,9 +59,7 @@ def draw(argument: Argument, distribution: str, reduction: int, rng: np.random.G
 
 def poison(argument: Argument, rng: np.random.Generator) -> Array:
     """Random bytes for an output, so that what a kernel does not write is noticed."""
-    dtype = np.dtype(argument.dtype)
-    count = math.prod(argument.shape) * dtype.itemsize
-    data = np.frombuffer(rng.bytes(count), dtype)
+    data = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
     return data.reshape(argument.shape)
 
 

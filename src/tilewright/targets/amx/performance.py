@@ -9,7 +9,8 @@ from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Workload
 from tilewright.native.calibration import Peaks
 from tilewright.native.evaluator import Counts
-from tilewright.native.roofline import array_bytes, roofline
+from tilewright.native.roofline import roofline
+from tilewright.parts.inputs import bytes_of
 from tilewright.targets.amx.elements import Element
 from tilewright.targets.amx.shapes import parse_shape
 
@@ -39,7 +40,7 @@ def loads_in_words(workload: Workload, counts: Counts) -> str:
     each = loaded / (2 * workload.operations)
     return (
         f"its tile loads read {loaded:,} bytes, {each:.3g} per operation and "
-        f"{loaded / array_bytes(workload):.1f} times what the arrays hold"
+        f"{loaded / bytes_of(workload.arguments):.1f} times what the arrays hold"
     )
 
 

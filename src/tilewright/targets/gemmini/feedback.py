@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilewright.core.records import Workload
 from tilewright.parts.debug_lines import source_lines
+from tilewright.parts.inputs import bytes_of
 from tilewright.targets.gemmini.parameters import SimConfig
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str
     array: whole products back to back; DMA: every input fetched once, by the slower of DRAM and
     the bus; CPU: one cycle per instruction of this kernel.
     """
-    fetched = sum(
-        math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments if a.is_given
-    )
+    fetched = bytes_of(a for a in workload.arguments if a.is_given)
     moved = max(
         fetched / config["dma_bus_bytes"],
         fetched * config["dram_line_cycles"] / config["l2_line_bytes"],

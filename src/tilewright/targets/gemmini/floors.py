@@ -13,12 +13,10 @@ outputs: every byte of a poisoned output is written, by the DMA's bus and the co
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
-import numpy as np
-
 from tilewright.core.records import Measured, Workload
+from tilewright.parts.inputs import bytes_of
 from tilewright.targets.gemmini.instance import Instance
 
 _CORE_BYTES = 8
@@ -44,8 +42,4 @@ def highest_floor(instance: Instance, workload: Workload, measured: Measured) ->
 
 
 def _output_bytes(workload: Workload) -> int:
-    return sum(
-        math.prod(a.shape) * np.dtype(a.dtype).itemsize
-        for a in workload.arguments
-        if a.role == "output"
-    )
+    return bytes_of(a for a in workload.arguments if a.role == "output")

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
 from tilewright.native.shared_memory import MAX_ARRAY_BYTES
+from tilewright.parts.inputs import bytes_of
 
 Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm", "conv"]
 
@@ -154,11 +153,7 @@ def _check_size(spec: str, shape: Shape) -> None:
 
 def output_bytes(workload: Workload) -> int:
     """Bytes that every right kernel must write."""
-    return sum(
-        math.prod(a.shape) * np.dtype(a.dtype).itemsize
-        for a in workload.arguments
-        if a.role == "output"
-    )
+    return bytes_of(a for a in workload.arguments if a.role == "output")
 
 
 def _given(name: str, *shape: int) -> Argument:
