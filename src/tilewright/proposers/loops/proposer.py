@@ -151,9 +151,9 @@ class LoopProposer:
     ) -> dict[str, tuple[Plan, float]]:
         """The parent with its outermost loops shared among threads, once in a run."""
         steps: list[tuple[Step, Kernel]] = []
-        shared = emit(_Drawing(brief.target).shared(kernel, steps))
+        shared = _Drawing(brief.target).shared(kernel, steps)
         option = next((o for o in brief.menu if o.technique == "share"), None)
-        if not steps or option is None or history.get(Candidate(shared).id) is not None:
+        if not steps or option is None or history.get(Candidate(emit(shared)).id) is not None:
             return {}
         plan = self._plan(parent, option, steps)
         return {str(plan.parameters["steps"]): (plan, 0.0)}
