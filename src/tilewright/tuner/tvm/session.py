@@ -111,7 +111,7 @@ class Tuning:
             new = proposal.key not in self._known
             if new and result.failure == "build" and stop():
                 self._drop([*builds, *self._building.values()])
-                return False  # Ctrl-C reaches the compiler too: this says nothing of the candidate
+                return False  # perhaps the compiler was ended too: says nothing of the candidate
             self.measured += new
             results.append(result)
             self._record(proposal, result)
