@@ -24,10 +24,16 @@ def evaluate_baselines(opened: OpenTask, executor: Executor) -> tuple[Baseline, 
 
 
 def worker_count(opened: OpenTask, wanted: int | None) -> int:
-    """Processes to evaluate in: one per core by default, fewer where measurements take turns."""
-    count = wanted or len(os.sched_getaffinity(0))
+    """Processes to evaluate in: one per core by default.
+
+    Where measurements take turns there are fewer, but one more than cores: while one measures and
+    one waits to, others build.
+    """
+    cores = len(os.sched_getaffinity(0))
     task = opened.task
-    return min(count, task.most_workers) if isinstance(task, TakesTurns) else count
+    if not isinstance(task, TakesTurns):
+        return wanted or cores
+    return min(wanted or cores + 1, task.most_workers)
 
 
 def create_executor(
@@ -48,5 +54,5 @@ def create_executor(
     return ScreenedExecutor(
         executor,
         floor=task.floor if isinstance(task, Floored) else None,
-        recheck=lambda candidate: recheck(opened.name, recorded, candidate),
+        recheck=lambda candidate, limit: recheck(opened.name, recorded, candidate, limit),
     )

@@ -203,13 +203,14 @@ class Session:
 
     def _assemble(self, executor: Executor, workers: int, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
+        processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
         strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
         proposer, models_stop = self._proposer(stack)
         make_batches: Callable[..., Batches] = AheadBatches
         if getattr(proposer, "waits", False):
             make_batches = StreamedBatches
         elif getattr(proposer, "parallel", False):
-            make_batches = partial(ApartBatches, processes=min(workers, settings.beam))
+            make_batches = partial(ApartBatches, processes=processes)
         task = SearchTask(
             opened.task.workload, opened.target.brief(), proposer, settings, self._schedule()
         )

@@ -46,7 +46,12 @@ FRESH_SESSIONS = 3
 """In which a winner that is measured on hardware must be faster than the starting kernel."""
 
 
-def recheck(task: str, settings: Mapping[str, object], candidate: Candidate) -> Outcome:
+def recheck(
+    task: str,
+    settings: Mapping[str, object],
+    candidate: Candidate,
+    limit_latency: float | None = None,
+) -> Outcome:
     """Rebuild a candidate in a clean process and evaluate it on inputs no one has seen.
 
     `settings` are those recorded with a run. No cache is asked or told. What is simulated is
@@ -54,7 +59,7 @@ def recheck(task: str, settings: Mapping[str, object], candidate: Candidate) -> 
     """
     checks = max(RECHECK_COMPARISONS, int(str(settings.get("checks", 0))))
     fresh = {**settings, "input_seed": fresh_seed(), "checks": checks}
-    request = [EvaluationRequest(candidate)]
+    request = [EvaluationRequest(candidate, limit_latency)]
     with LocalExecutor(task, fresh, workers=1) as executor:
         outcome = executor.evaluate(request)[0]
         if not isinstance(outcome, Measured) or outcome.quantity != "simulated":

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.records import Outcome
-from tilewright.evaluation.local import LocalExecutor, StageTimeouts
+from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.testing import scripted
 from tilewright.testing.executor import ExecutorContract, OpenExecutor
 

@@ -32,7 +32,7 @@ from tilewright.core.records import (
     Schedule,
     Trial,
 )
-from tilewright.core.roles import Executor, OnOutcome, Storage
+from tilewright.core.roles import Executor, More, OnOutcome, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
 from tilewright.testing.toy import (
@@ -42,6 +42,7 @@ from tilewright.testing.toy import (
     ToyTarget,
     ToyTask,
     toy_outcome,
+    whole_batch,
 )
 
 QUICK = Settings(seed=1, iterations=3, plans=3)
@@ -68,15 +69,19 @@ class World:
 
         class Executor(ToyExecutor):
             def evaluate(
-                self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+                self,
+                requests: Sequence[EvaluationRequest],
+                on_outcome: OnOutcome | None = None,
+                more: More | None = None,
             ) -> list[Outcome]:
                 if world.fails is not None and on_outcome is not None:
+                    whole_batch(requests, more)
                     on_outcome(0, world.fails, 0.1, False)
                     return [world.fails]
                 limit = world.interrupt_after
                 if limit is not None and len(world.evaluated) >= limit:
                     raise KeyboardInterrupt
-                return super().evaluate(requests, on_outcome)
+                return super().evaluate(requests, on_outcome, more)
 
         return Executor(
             lookup=storage.cached_outcome,

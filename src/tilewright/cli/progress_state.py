@@ -96,7 +96,7 @@ class ProgressState:
                 self.candidates += candidates
                 self.duplicates += duplicates
             case EvaluationStarted(candidates=candidates):
-                self.batch, self.batch_done = candidates, 0
+                self.batch += candidates
                 self.stage = "evaluating"
             case Evaluated(trial=trial):
                 self.batch_done += 1

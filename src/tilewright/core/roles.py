@@ -33,6 +33,10 @@ from tilewright.core.records import (
 OnOutcome = Callable[[int, Outcome, float, bool], None]
 """Called as each request finishes: its index, outcome, seconds taken, whether from the cache."""
 
+More = Callable[[], Sequence[EvaluationRequest] | None]
+"""Further requests of a batch that is still made: those that are there, after a moment's wait for
+the first; empty where there are none yet, None at the batch's end."""
+
 
 @runtime_checkable
 class Proposer(Protocol):
@@ -122,12 +126,17 @@ class Executor(Protocol):
     """Evaluates requests on every core; a killed or crashed worker is a `Failed`, never a raise."""
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests.
+        """Outcomes in the order of the requests, those of `more` behind the others.
 
-        An exception raised by `on_outcome` (the search stops: budget, Ctrl-C) ends the batch:
-        nothing further is started and the exception propagates.
+        `more` is asked whenever something could be started but nothing waits to be, so that
+        candidates are made while others are evaluated. An exception raised by `on_outcome` or
+        `more` (the search stops: budget, Ctrl-C) ends the batch: nothing further is started and
+        the exception propagates.
         """
         ...
 

@@ -18,36 +18,13 @@ from tilewright.core import errors
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
-from tilewright.core.roles import OnOutcome
+from tilewright.core.roles import More, OnOutcome
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
+from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 
 START_TIMEOUT_S = 120.0
 """For a worker to import its target and open the task."""
-
-GRACE_S = 15.0
-"""On top of a stage's own time-outs, which end a stage with a better message than a kill."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageTimeouts:
-    """Wall seconds after which a worker is killed, by stage."""
-
-    build: float
-    check: float
-    measure: float
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, object]) -> Self:
-        """From `compile_timeout_s`, `simulation_timeout_s` and `checks` (defaults 20, 60, 3)."""
-        compile_s = float(str(settings.get("compile_timeout_s", 20.0)))
-        simulation_s = float(str(settings.get("simulation_timeout_s", 60.0)))
-        checks = int(str(settings.get("checks", 3)))
-        return cls(compile_s + GRACE_S, simulation_s * checks + GRACE_S, simulation_s + GRACE_S)
-
-    def of(self, stage: Stage) -> float:
-        """Seconds for this stage."""
-        return {"build": self.build, "check": self.check, "measure": self.measure}[stage]
 
 
 @dataclass(slots=True)
@@ -91,6 +68,7 @@ class LocalExecutor:
         self._timeouts = timeouts or StageTimeouts.from_settings(settings)
         self._idle: list[WorkerProcess] = []
         self._busy: dict[WorkerProcess, _Job] = {}
+        self._opening: set[WorkerProcess] = set()  # those busy ones that have not said so far
         self._cache: OutcomeCache | None = None
 
     def __enter__(self) -> Self:
@@ -105,23 +83,35 @@ class LocalExecutor:
         self.close()
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests.
+        """Outcomes in the order of the requests, then of those that `more` adds.
 
         Equal requests are evaluated once. Whatever is raised in between (Ctrl-C, `on_outcome`, an
         error that is not a candidate's) stops the evaluations under way and leaves the executor
         usable.
         """
-        if not requests:
-            return []
-        batch = _Batch(len(requests), on_outcome)
+        batch = _Batch(on_outcome)
+        waiting: deque[_Job] = deque()
         try:
-            waiting = self._answer_from_cache(requests, batch)
-            while waiting or self._busy:
+            self._admit(requests, batch, waiting)
+            while waiting or self._busy or more is not None:
                 self._dispatch(waiting)
-                self._collect(waiting, batch)
+                wait = True
+                if more is not None and len(self._busy) < self._workers:
+                    further = more()
+                    if further is None:
+                        more = None
+                    else:
+                        self._admit(further, batch, waiting)
+                    wait = False
+                if self._busy:
+                    self._collect(waiting, batch, wait)
         finally:
+            self._opening.clear()
             for worker in list(self._busy):
                 del self._busy[worker]
                 worker.kill()
@@ -132,47 +122,61 @@ class LocalExecutor:
         while self._idle:
             self._idle.pop().kill()
 
-    def _answer_from_cache(
-        self, requests: Sequence[EvaluationRequest], batch: _Batch
-    ) -> deque[_Job]:
+    def _admit(
+        self, requests: Sequence[EvaluationRequest], batch: _Batch, waiting: deque[_Job]
+    ) -> None:
         """Report what the cache knows; the rest, equal requests merged, still has to be done."""
-        if self._cache is None:
-            self._idle.append(self._start())
-        cache = self._cache
-        assert cache is not None
-        jobs: dict[tuple[str, float | None], _Job] = {}
-        for position, request in enumerate(requests):
-            found = cache.find(request)
+        if requests and self._cache is None:
+            self._idle.append(self._started())
+        unfinished = {_key(job): job for job in (*waiting, *self._busy.values())}
+        for request in requests:
+            assert self._cache is not None
+            position = batch.grow()
+            found = self._cache.find(request)
             if found is not None:
                 batch.finish([position], found, 0.0, cached=True)
                 continue
-            key = (request.candidate.source, request.limit_latency)
-            jobs.setdefault(key, _Job(request, [])).positions.append(position)
-        return deque(jobs.values())
+            job = _Job(request, [])
+            if _key(job) not in unfinished:
+                waiting.append(unfinished.setdefault(_key(job), job))
+            unfinished[_key(job)].positions.append(position)
 
-    def _start(self) -> WorkerProcess:
+    def _started(self) -> WorkerProcess:
         """A worker that has opened the task; raises the target's error if it cannot."""
-        worker = WorkerProcess()
+        worker = self._start()
         try:
-            worker.send(self._open_message)
             if not readable([worker], START_TIMEOUT_S):
-                raise InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
-            reply = worker.receive()
-            if "error" in reply:
-                raise raised(reply["error"])
+                raise _too_late()
+            self._on_opened(worker.receive())
         except EOFError:
-            log = worker.kill()
-            raise InternalError(f"a worker {worker.exit_text} at its start: {log}") from None
+            raise _ended_at_start(worker) from None
         except BaseException:
             worker.kill()
             raise
-        self._cache = OutcomeCache(reply["ready"], self._lookup, self._store)
         return worker
 
+    def _start(self) -> WorkerProcess:
+        """A worker that is opening the task."""
+        worker = WorkerProcess()
+        worker.send(self._open_message)
+        return worker
+
+    def _on_opened(self, reply: Mapping[str, Any]) -> None:
+        """Take a worker's first reply; raises the target's error."""
+        if "error" in reply:
+            raise raised(reply["error"])
+        self._cache = OutcomeCache(reply["ready"], self._lookup, self._store)
+
     def _dispatch(self, waiting: deque[_Job]) -> None:
+        """Give waiting jobs to idle workers and to new ones, which open the task first."""
         while waiting and len(self._busy) < self._workers:
-            worker = self._idle.pop() if self._idle else self._start()
+            if self._idle:
+                self._give(self._idle.pop(), waiting.popleft())
+                continue
+            worker = self._start()
+            self._opening.add(worker)
             self._give(worker, waiting.popleft())
+            self._busy[worker].deadline = monotonic() + START_TIMEOUT_S
 
     def _give(self, worker: WorkerProcess, job: _Job) -> None:
         job.started = monotonic()
@@ -180,10 +184,10 @@ class LocalExecutor:
         self._busy[worker] = job
         worker.send({"evaluate": to_json(job.request)})
 
-    def _collect(self, waiting: deque[_Job], batch: _Batch) -> None:
-        """Wait for the next reply or time-out and act on what is there."""
+    def _collect(self, waiting: deque[_Job], batch: _Batch, wait: bool) -> None:
+        """Act on replies and time-outs that are there; with `wait`, once there is one."""
         nearest = min(job.deadline for job in self._busy.values())
-        for worker in readable(list(self._busy), max(0.0, nearest - monotonic())):
+        for worker in readable(list(self._busy), max(0.0, nearest - monotonic()) * wait):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
             except EOFError:
@@ -200,6 +204,11 @@ class LocalExecutor:
         batch: _Batch,
     ) -> None:
         job = self._busy[worker]
+        if worker in self._opening:
+            self._on_opened(reply)
+            self._opening.remove(worker)
+            job.started = monotonic()
+            return
         if "stage" in reply:
             job.stage = reply["stage"]
             job.deadline = monotonic() + self._timeouts.of(job.stage)
@@ -216,6 +225,8 @@ class LocalExecutor:
 
     def _on_death(self, worker: WorkerProcess, batch: _Batch) -> None:
         job = self._busy.pop(worker)
+        if worker in self._opening:
+            raise _ended_at_start(worker)
         log = worker.kill()
         text = f"the evaluating process {worker.exit_text}. {log}".strip()
         self._finish(job, Failed(job.stage, "crash", text), batch)
@@ -223,6 +234,8 @@ class LocalExecutor:
     def _on_timeout(self, worker: WorkerProcess, batch: _Batch) -> None:
         job = self._busy.pop(worker)
         worker.kill()
+        if worker in self._opening:
+            raise _too_late()
         text = f"killed: {job.stage} took more than {self._timeouts.of(job.stage):g} s."
         self._finish(job, Failed(job.stage, "timeout", text), batch)
 
@@ -232,13 +245,33 @@ class LocalExecutor:
         batch.finish(job.positions, outcome, monotonic() - job.started, cached=False)
 
 
+def _key(job: _Job) -> tuple[str, float | None]:
+    """What makes requests equal."""
+    return job.request.candidate.source, job.request.limit_latency
+
+
+def _too_late() -> InternalError:
+    return InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
+
+
+def _ended_at_start(worker: WorkerProcess) -> InternalError:
+    """The error of a worker that ended before it was of use; releases what is left of it."""
+    log = worker.kill()
+    return InternalError(f"a worker {worker.exit_text} at its start: {log}")
+
+
 class _Batch:
     """Outcomes of one call, and who hears of them."""
 
-    def __init__(self, size: int, on_outcome: OnOutcome | None) -> None:
-        self._size = size
+    def __init__(self, on_outcome: OnOutcome | None) -> None:
+        self._size = 0
         self._outcomes: dict[int, Outcome] = {}
         self._on_outcome = on_outcome
+
+    def grow(self) -> int:
+        """The position of one request more."""
+        self._size += 1
+        return self._size - 1
 
     def finish(
         self, positions: Sequence[int], outcome: Outcome, wall_s: float, cached: bool

@@ -8,10 +8,12 @@ checked on inputs that no other check has used.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Thread
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
-from tilewright.core.roles import Executor, OnOutcome
+from tilewright.core.roles import Executor, More, OnOutcome
 
 JUMP = 1.5
 """A candidate this many times faster than the best one so far is evaluated a second time."""
@@ -22,8 +24,11 @@ SAME_LATENCY = 0.05
 MOST_NOISE = 0.15
 """What noise may add to that: what varies more says too little to confirm anything."""
 
-Recheck = Callable[[Candidate], Outcome]
-"""Rebuilds a candidate in a clean process and evaluates it on fresh private inputs."""
+Recheck = Callable[[Candidate, float], Outcome]
+"""Rebuilds a candidate in a clean process and evaluates it on fresh private inputs.
+
+It may be given up beyond this latency, which is too much in any case.
+"""
 
 Floor = Callable[[Measured], tuple[float, str]]
 """Latency that no kernel with these counts can beat, and what says so."""
@@ -49,53 +54,129 @@ class ScreenedExecutor:
         self._best: float | None = None
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
-        """As the inner executor; what is held back is heard of last."""
+        """As the inner executor; what is held back is heard of later.
+
+        One candidate at a time is evaluated again, while the inner executor goes on. Where a batch
+        ends early, what was held back is still decided, unless the user interrupts.
+        """
+        given = list(requests)
         outcomes: dict[int, Outcome] = {}
-        held: list[tuple[int, Measured, float, bool]] = []
+        held: list[_Held] = []
+
+        def tell(found: _Held) -> None:
+            outcomes[found.position] = found.outcome
+            candidate = given[found.position].candidate
+            if isinstance(found.outcome, Measured) and not _is_baseline(candidate):
+                self._best = min(found.outcome.latency, self._best or found.outcome.latency)
+            if on_outcome is not None:
+                on_outcome(found.position, found.outcome, found.wall_s, found.cached)
 
         def hear(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
-            outcome = below_floor(outcome, self._floor)
-            candidate = requests[position].candidate
-            if isinstance(outcome, Measured) and candidate.parent_id and self._is_jump(outcome):
-                held.append((position, outcome, wall_s, cached))
-                return
-            outcomes[position] = outcome
-            if on_outcome is not None:
-                on_outcome(position, outcome, wall_s, cached)
+            found = _Held(position, below_floor(outcome, self._floor), wall_s, cached)
+            if given[position].candidate.parent_id and self._is_jump(found.outcome):
+                held.append(found)
+                decide()
+            else:
+                tell(found)
 
-        self._executor.evaluate(requests, hear)
-        for position, measured, wall_s, cached in sorted(held, key=lambda item: item[1].latency):
-            outcome = self._confirmed(requests[position].candidate, measured)
-            outcomes[position] = outcome
-            if on_outcome is not None:
-                on_outcome(position, outcome, wall_s, cached)
-        found = [outcomes[position] for position in range(len(requests))]
-        for request, outcome in zip(requests, found, strict=True):
-            if isinstance(outcome, Measured) and not _is_baseline(request.candidate):
-                self._best = min(outcome.latency, self._best or outcome.latency)
-        return found
+        def decide(wait: bool = False) -> None:
+            """Tell what is decided, and have the fastest of the rest evaluated again."""
+            while held:
+                pending = next((f for f in held if f.again is not None), None)
+                if pending is None:
+                    pending = min(held, key=lambda found: found.latency)
+                    if self._is_jump(pending.outcome):
+                        assert self._recheck is not None
+                        candidate = given[pending.position].candidate
+                        pending.again = _Again(self._recheck, candidate, pending.latency)
+                    # else a faster one was borne out
+                if pending.again is not None and not (wait or pending.again.is_done()):
+                    return
+                held.remove(pending)
+                if pending.again is not None and isinstance(pending.outcome, Measured):
+                    refuted = refutation(pending.outcome, pending.again.outcome())
+                    pending.outcome = refuted or pending.outcome
+                tell(pending)
+
+        def further() -> Sequence[EvaluationRequest] | None:
+            assert more is not None
+            decide()
+            part = more()
+            given.extend(part or ())
+            return part
+
+        try:
+            self._executor.evaluate(requests, hear, None if more is None else further)
+        except Exception:  # a batch that ends early, not one that the user interrupts
+            while held:
+                with suppress(Exception):  # raised by a listener that has had enough already
+                    decide(wait=True)
+            raise
+        decide(wait=True)
+        return [outcomes[position] for position in range(len(given))]
 
     def close(self) -> None:
         """Stop the inner executor."""
         self._executor.close()
 
-    def _is_jump(self, measured: Measured) -> bool:
+    def _is_jump(self, outcome: Outcome) -> bool:
         return (
-            self._recheck is not None
+            isinstance(outcome, Measured)
+            and self._recheck is not None
             and self._best is not None
-            and measured.latency * JUMP < self._best
+            and outcome.latency * JUMP < self._best
         )
 
-    def _confirmed(self, candidate: Candidate, measured: Measured) -> Outcome:
-        if self._recheck is None or not self._is_jump(measured):
-            return measured  # a faster one of the same batch was confirmed
-        refuted = refutation(measured, self._recheck(candidate))
-        if refuted is None:
-            self._best = measured.latency
-            return measured
-        return refuted
+
+@dataclass(slots=True)
+class _Held:
+    """An outcome, where it belongs, and its second evaluation once that has begun."""
+
+    position: int
+    outcome: Outcome
+    wall_s: float
+    cached: bool
+    again: _Again | None = None
+
+    @property
+    def latency(self) -> float:
+        return self.outcome.latency if isinstance(self.outcome, Measured) else 0.0
+
+
+class _Again:
+    """A second evaluation, which runs beside others from when this is made."""
+
+    def __init__(self, recheck: Recheck, candidate: Candidate, latency: float) -> None:
+        self._found: Outcome | Exception | None = None
+        # Evaluating processes die with the thread that starts them: it stays until it has an
+        # outcome, and does not keep an interrupted run from ending.
+        limit = latency * (1 + SAME_LATENCY + MOST_NOISE)
+        given = (recheck, candidate, limit)
+        self._thread = Thread(target=self._evaluate, args=given, daemon=True)
+        self._thread.start()
+
+    def is_done(self) -> bool:
+        """Whether `outcome` would not wait."""
+        return self._found is not None
+
+    def outcome(self) -> Outcome:
+        """The outcome, waiting for it; raises what the evaluation raised."""
+        self._thread.join()
+        assert self._found is not None
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+    def _evaluate(self, recheck: Recheck, candidate: Candidate, limit: float) -> None:
+        try:
+            self._found = recheck(candidate, limit)
+        except Exception as error:
+            self._found = error
 
 
 def _is_baseline(candidate: Candidate) -> bool:

@@ -18,10 +18,10 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
+from tilewright.native.calls import compared
 from tilewright.native.machine import off_measuring_cores
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
-from tilewright.native.timed import compared
 from tilewright.native.toolchain import (
     Toolchain,
     compile_kernel,

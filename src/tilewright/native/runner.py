@@ -9,13 +9,13 @@ import numpy as np
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
+from tilewright.native.calls import FreshValues, TimedKernel
 from tilewright.native.census import counted
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import on_measuring_cores
 from tilewright.native.timed import (
-    FreshValues,
+    OpenKernel,
     Timed,
-    TimedKernel,
     confirm_against,
     time_against,
 )
@@ -84,19 +84,24 @@ class NativeRunner:
     @contextmanager
     def _kernels(
         self, images: Sequence[bytes], case: Case
-    ) -> Iterator[tuple[TimedKernel, TimedKernel]]:
-        """Candidate and starting kernel in processes of their own; one where they are the same."""
+    ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
+        """Candidate and what starts the starting kernel, each in a process of its own.
+
+        There is one where they are the same.
+        """
         evaluation = self._evaluation
         rng = np.random.default_rng(case.check.seed)
         values = FreshValues(evaluation.cases, case, rng)
         timeout_s = evaluation.settings.simulation_timeout_s
         with ExitStack() as stack:
             stack.enter_context(on_measuring_cores(evaluation.toolchain.threads))
-            kernels = [
-                TimedKernel(stack.enter_context(evaluation.started(image, rng)), values, timeout_s)
-                for image in images
-            ]
-            yield kernels[0], kernels[-1]
+
+            def opened(image: bytes) -> TimedKernel:
+                process = stack.enter_context(evaluation.started(image, rng))
+                return TimedKernel(process, values, timeout_s)
+
+            candidate = opened(images[0])
+            yield candidate, lambda: candidate if len(images) == 1 else opened(images[-1])
 
     def _measured(self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed) -> Measured:
         evaluation = self._evaluation

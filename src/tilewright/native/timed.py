@@ -1,30 +1,15 @@
-"""Timed calls: a candidate against the baseline, on values and addresses that change each time.
-
-The clock is the operating system's count of CPU time of the kernel's process, read outside it. All
-that the process uses between two calls is part of the call before: work that is put off until after
-the return, or done before a call on values that already lie there, is counted too. Waiting for
-other processes of the machine is not.
-
-Of several threads the CPU time says what all took together, not how long it took: there a call is
-its wall time, and all CPU time that the process used since the call before. The system adds what a
-thread runs on another core only when that waits, or at a tick: of a process that still runs when
-the next call begins, all threads are taken to have run since the call before.
-"""
+"""A candidate timed against the baseline: to rank it, to report it, to bear it out."""
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import numpy as np
-
-from tilewright.core.records import Failed, Stage
-from tilewright.native.counters import Counters, why_not
-from tilewright.native.process import KernelProcess
-from tilewright.parts.cases import Case, Cases
+from tilewright.core.records import Failed
+from tilewright.native.calls import CallFailedError, TimedKernel
+from tilewright.native.counters import why_not
 from tilewright.timing import (
     Comparison,
     Session,
@@ -36,28 +21,28 @@ from tilewright.timing import (
 )
 
 PROBES = 5
-"""Calls after which a kernel that is far over its limit is given up."""
+"""Calls after which a kernel that is over its limit is given up; the baseline is not called."""
 LIMIT_MARGIN = 1.1
 """So many times over its limit must the fastest probe be."""
 FEWEST_PAIRS = 10
-SESSIONS = 3
-"""Sessions at most, when the baseline itself did not hold still."""
-
-
-COUNTED_CALLS = 5
-"""Further calls, whose counters are read: counting may slow a process down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Most pairs of a session, and what they may take together where that allows more than few."""
+    """Most pairs of a session, and what they may take together where that allows more than few.
+
+    `sessions`: at most, where the baseline itself does not hold still.
+    """
 
     pairs: int
     seconds: float
+    sessions: int = 1
 
 
 RANKING = Effort(20, 0.25)
-"""Of the sessions by which a search ranks candidates: many are to be tried."""
+"""By which a search ranks candidates: many are to be tried, and winners are measured again."""
+REPORTING = Effort(200, 1.0, sessions=3)
+"""Of a kernel that has no limit to stay below: the one asked for, or a start."""
 CONFIRMING = Effort(40, 1.0)
 """Of the sessions that bear a winner out."""
 
@@ -78,106 +63,36 @@ class Timed:
     samples: Mapping[str, tuple[float, ...]]
 
 
-class CallFailedError(Exception):
-    """A timed call ended in a failure instead of a duration."""
-
-    def __init__(self, failed: Failed) -> None:
-        self.failed = failed
-
-
-class FreshValues:
-    """New values for every timed call.
-
-    What a process saw in one call tells it nothing about the values of another: none are a
-    permutation or a multiple of earlier ones. The two processes of a pair cannot talk to each
-    other and may be given the same, which halves what drawing costs.
-    """
-
-    def __init__(self, cases: Cases, case: Case, rng: np.random.Generator) -> None:
-        self._cases = cases
-        self._case = case
-        self._rng = rng
-        self._seen_by: set[KernelProcess] = set()
-
-    def for_call_of(self, process: KernelProcess) -> Case:
-        """A case that this process has not seen."""
-        if not self._seen_by or process in self._seen_by:
-            self._case = self._cases.redrawn(self._case, self._rng)
-            self._seen_by.clear()
-        self._seen_by.add(process)
-        return self._case
-
-
-class TimedKernel:
-    """A kernel's process and what its calls are timed on."""
-
-    def __init__(self, process: KernelProcess, values: FreshValues, timeout_s: float) -> None:
-        self._process = process
-        self._values = values
-        self._timeout_s = timeout_s
-        self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
-
-    def call(self, *, check: bool) -> float:
-        """Seconds of one call. Raises `CallFailedError`."""
-        case = self._values.for_call_of(self._process)
-        # Written by this core just before the call: warm, as a producer would leave them.
-        self._process.arrays.place(case.initial)
-        between_s, started = self._late_s(), time.perf_counter()
-        failed = self._process.call("measure", self._timeout_s)
-        wall_s = time.perf_counter() - started
-        if failed is None and self._process.threads > 1:
-            self._clock_s, self._returned_s = self._process.cpu_s(), time.perf_counter()
-        if failed is None and check:
-            failed = compared(self._process, case, "measure")
-        if failed is not None:
-            raise CallFailedError(failed)
-        if self._process.threads > 1:
-            return wall_s + between_s
-        before, self._clock_s = self._clock_s, self._process.cpu_s()
-        return self._clock_s - before
-
-    def _late_s(self) -> float:
-        """CPU seconds of several threads since the call before."""
-        if self._process.threads == 1:
-            return 0.0  # part of that call
-        if self._process.is_asleep():
-            return self._process.cpu_s() - self._clock_s
-        return (time.perf_counter() - self._returned_s) * self._process.threads
-
-    def counts(self) -> dict[str, float]:
-        """Hardware counters per call. Raises `CallFailedError` and `OSError`."""
-        counters = Counters(self._process.pid)
-        try:
-            for _ in range(COUNTED_CALLS):
-                self.call(check=False)
-            return {name: n / COUNTED_CALLS for name, n in counters.counts().items()}
-        finally:
-            counters.close()
+OpenKernel = Callable[[], TimedKernel]
+"""Starts a kernel, or gives the candidate where the two are the same."""
 
 
 def time_against(
-    candidate: TimedKernel, baseline: TimedKernel, limit_s: float | None, seed: int
+    candidate: TimedKernel, open_baseline: OpenKernel, limit_s: float | None, seed: int
 ) -> Timed | Failed:
     """Median seconds of the candidate, timed side by side with the baseline.
 
-    The two may be the same. A failure of either is the outcome. The measuring core is held by the
-    caller.
+    With a limit there are as few pairs as rank it; a kernel that is clearly over the limit is not
+    timed beside the baseline at all. A failure of either is the outcome. The measuring core is
+    held by the caller.
     """
     try:
-        return _timed(candidate, baseline, limit_s, seed)
+        return _timed(candidate, open_baseline, limit_s, seed)
     except CallFailedError as failure:
         return failure.failed
 
 
 def _timed(
-    candidate: TimedKernel, baseline: TimedKernel, limit_s: float | None, seed: int
+    candidate: TimedKernel, open_baseline: OpenKernel, limit_s: float | None, seed: int
 ) -> Timed | Failed:
     probes = _probe(candidate)
     if limit_s is not None and min(probes) > LIMIT_MARGIN * limit_s:
         log = f"stopped after {PROBES} calls of at least {min(probes) * 1e9:,.0f} ns each."
         return Failed("measure", "slower_than_limit", log, bound=min(probes) * 1e9)
-    plan = _plan(probes, baseline, RANKING)
-    for session in range(SESSIONS):
+    effort = REPORTING if limit_s is None else RANKING
+    baseline = open_baseline()
+    plan = _plan(probes, baseline, effort)
+    for session in range(effort.sessions):
         measured = _pairs(candidate, baseline, plan, seed + session)
         comparison = compare(measured, plan, seed)
         if comparison.decision != "unsteady":
@@ -186,7 +101,7 @@ def _timed(
     return _outcome(comparison, [measured], counts, words)
 
 
-OpenKernels = Callable[[int], AbstractContextManager[tuple[TimedKernel, TimedKernel]]]
+OpenKernels = Callable[[int], AbstractContextManager[tuple[TimedKernel, OpenKernel]]]
 """Candidate and baseline of a session, by its number, in new processes; may be the same kernel."""
 
 
@@ -201,7 +116,8 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
 
     def open_session(index: int) -> Session:
         nonlocal itself, words
-        with open_kernels(index) as (candidate, baseline):
+        with open_kernels(index) as (candidate, open_baseline):
+            baseline = open_baseline()
             itself = candidate is baseline
             plan = _plan(_probe(candidate), baseline, CONFIRMING)
             session = _pairs(candidate, baseline, plan, seed + index)
@@ -297,12 +213,3 @@ def _warnings(comparison: Comparison) -> tuple[str, ...]:
         f"the machine did not hold still: the baseline drifted by {comparison.drift:.1%} while "
         "the kernel was timed.",
     )
-
-
-def compared(process: KernelProcess, case: Case, stage: Stage) -> Failed | None:
-    """How the arrays after the last call differ from what a right kernel leaves, or None."""
-    beside = process.arrays.written_beside()
-    if beside is not None:
-        return Failed(stage, "illegal_address", f"{beside}.")
-    mismatch = case.mismatch(process.arrays.outputs_now())
-    return None if mismatch is None else Failed(stage, "wrong_result", f"{mismatch}.")

@@ -8,14 +8,14 @@ the same order and with the same result as if everything were proposed first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
 from typing import TypeAlias
 
 from tilewright.core.records import EvaluationRequest, History, Trial
 from tilewright.search.events import Event
-from tilewright.search.proposing import Batches, Parts
+from tilewright.search.proposing import SOON_S, Batches, Parts
 
 Message: TypeAlias = Event | list[EvaluationRequest] | BaseException | None
 """What the proposing thread hands over; None is its end."""
@@ -58,16 +58,21 @@ class AheadBatches(Batches):
         thread.start()
         try:
             part: list[EvaluationRequest] = []
-            while (message := made.get()) is not None:
+            while True:
+                try:
+                    message = made.get(timeout=0.0 if part else SOON_S)
+                except Empty:
+                    yield part
+                    part = []
+                    continue
+                if message is None:
+                    break
                 if isinstance(message, BaseException):
                     raise message
                 if isinstance(message, list):
                     part += message
                 else:
                     tell(message)
-                if part and made.empty():
-                    yield part
-                    part = []
             if part:
                 yield part
         finally:

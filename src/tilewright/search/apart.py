@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from signal import SIGKILL
 from threading import Lock, Thread
 from types import TracebackType
@@ -30,7 +30,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import SearchStrategy
 from tilewright.search.events import Event, Implemented, OnEvent
 from tilewright.search.family import Children, Family, Forms
-from tilewright.search.proposing import Batches, Parts, SearchTask, T, awaited
+from tilewright.search.proposing import SOON_S, Batches, Parts, SearchTask, T, awaited
 
 _COMMAND = (sys.executable, "-P", "-m", "tilewright.search.family_process")
 
@@ -93,10 +93,15 @@ class ApartBatches(Batches):
             for parent, answer in zip(parents, answers, strict=True):
                 made = kept = 0
                 while True:
-                    if part and answer.empty():
+                    try:
+                        message = answer.get(timeout=0.0 if part else SOON_S)
+                    except Empty:
+                        checkpoint()
                         yield part
                         part = []
-                    message = _next(answer, checkpoint)
+                        continue
+                    if isinstance(message, TilewrightError):
+                        raise message
                     if message is None:
                         break
                     if isinstance(message, Children):

@@ -7,7 +7,7 @@ which evaluations finish. Outcomes that finish earlier wait in the executor's ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.core.budget import Budget, Spent
 from tilewright.core.records import Candidate, EvaluationRequest, History, Outcome, Trial
@@ -73,7 +73,8 @@ class Search:
 
     def evaluate_start(self, start: Candidate) -> History:
         """Evaluate the starting kernel as trial 0. The budget always affords it."""
-        trials, _ = self._evaluate(0, [EvaluationRequest(start)], History(), Budget())
+        parts = iter([[EvaluationRequest(start)]])
+        trials, _ = self._evaluate(0, parts, History(), Budget())
         return History(trials)
 
     def run(self, history: History) -> tuple[History, str]:
@@ -106,14 +107,12 @@ class Search:
             iteration, parents, before, lambda: self._require_budget(history)
         )
         try:
-            for part in parts:
-                proposed += [request.candidate.id for request in part]
-                history = self._extend(iteration, part, history, self._repairs > 0)
+            history = self._extend(iteration, _noted(parts, proposed), history, self._repairs > 0)
             for left in reversed(range(self._repairs)):
                 failed = [t for t in map(history.get, proposed) if t and t.latency is None]
                 part = self._batches.repair(iteration, failed, history)
                 proposed = [request.candidate.id for request in part]
-                history = self._extend(iteration, part, history, left > 0)
+                history = self._extend(iteration, iter([part]), history, left > 0)
         except BudgetSpentError as stop:
             return stop.history or history, self._exhausted(stop.history or history)
         finally:
@@ -126,7 +125,7 @@ class Search:
     def _extend(
         self,
         iteration: int,
-        requests: Sequence[EvaluationRequest],
+        parts: Iterator[Sequence[EvaluationRequest]],
         history: History,
         repaired: bool,
     ) -> History:
@@ -134,27 +133,54 @@ class Search:
 
         `repaired` says that failures go back to their author, who then hears of them at once.
         """
-        new = [request for request in requests if history.get(request.candidate.id) is None]
         affordable = self._budget.evaluations_left(self._spent(history))
-        trials, reason = self._evaluate(
-            iteration, new[:affordable], history, self._budget, repaired
-        )
+        taken: list[EvaluationRequest] = []
+        spent = False
+
+        def new_parts() -> Iterator[list[EvaluationRequest]]:
+            nonlocal spent
+            for part in parts:
+                new = [r for r in part if history.get(r.candidate.id) is None]
+                if affordable is not None:
+                    new, left = new[: affordable - len(taken)], new
+                    spent = len(new) < len(left)
+                taken.extend(new)
+                yield new
+                if spent:
+                    return
+
+        trials, reason = self._evaluate(iteration, new_parts(), history, self._budget, repaired)
         history = history.extended(trials)
-        if reason is not None:
+        if spent or reason is not None:
             raise BudgetSpentError(history)
         return history
 
     def _evaluate(
         self,
         iteration: int,
-        requests: Sequence[EvaluationRequest],
+        parts: Iterator[Sequence[EvaluationRequest]],
         history: History,
         budget: Budget,
         repaired: bool = False,
     ) -> tuple[list[Trial], str | None]:
-        """Evaluate and record a batch; with a reason when the wall time ran out inside it."""
+        """Evaluate and record a batch; with a reason when the wall time ran out inside it.
+
+        Further parts are asked for while those before are evaluated.
+        """
+        requests: list[EvaluationRequest] = []
         done: dict[int, Trial] = {}
         appended: list[Trial] = []
+        ended = False
+
+        def more() -> Sequence[EvaluationRequest] | None:
+            nonlocal ended
+            part = next(parts, None)
+            if part is None:
+                ended = True
+            elif part:
+                requests.extend(part)
+                self._on_event(EvaluationStarted(iteration, len(part)))
+            return part
 
         def on_outcome(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
             candidate = requests[position].candidate
@@ -167,14 +193,12 @@ class Search:
             while (following := done.get(len(appended))) is not None:
                 self._append(following)
                 appended.append(following)
-            if len(done) < len(requests) and budget.exhausted(self._spent(history)):
+            over = ended and len(done) == len(requests)
+            if not over and budget.exhausted(self._spent(history)):
                 raise BudgetSpentError  # what is under way is stopped
 
-        if not requests:
-            return [], None
-        self._on_event(EvaluationStarted(iteration, len(requests)))
         try:
-            self._executor.evaluate(requests, on_outcome)
+            self._executor.evaluate([], on_outcome, more)
         except BudgetSpentError:
             self._close_gaps(appended, done, len(history))
             return appended, budget.exhausted(self._spent(history))
@@ -201,3 +225,12 @@ class Search:
 
     def _spent(self, history: History) -> Spent:
         return Spent(len(history), self._wall_s())
+
+
+def _noted(
+    parts: Iterator[list[EvaluationRequest]], proposed: list[str]
+) -> Iterator[list[EvaluationRequest]]:
+    """The parts; ids of their candidates are added to `proposed` as they are handed on."""
+    for part in parts:
+        proposed += [request.candidate.id for request in part]
+        yield part

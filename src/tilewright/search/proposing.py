@@ -38,6 +38,9 @@ Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
 CHECK_EVERY_S = 0.5
 """How long the wall-time budget may be overdrawn while nothing happens."""
 
+SOON_S = 0.02
+"""How long a part of a batch is waited for before an empty one is handed on."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
@@ -133,7 +136,10 @@ class Batches:
         history: History,
         checkpoint: Callable[[], None] = lambda: None,
     ) -> Parts:
-        """The batch in parts, each to be evaluated while further ones are still made."""
+        """The batch in parts, each to be evaluated while further ones are still made.
+
+        A part is empty where nothing further is made within `SOON_S`.
+        """
         yield self.propose(iteration, parents, history, checkpoint)
 
     def propose(

@@ -9,15 +9,15 @@ whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
 from tilewright.core.roles import StreamingPlanner
 from tilewright.search.events import Implemented, Planned
-from tilewright.search.proposing import CHECK_EVERY_S, Batches, Parts, T, awaited
+from tilewright.search.proposing import CHECK_EVERY_S, SOON_S, Batches, Parts, T
 
 THREADS = 64
 """They only wait; how many calls run at a time is up to the proposer."""
@@ -54,16 +54,20 @@ class StreamedBatches(Batches):
         for parent, begun, planned in families:
             plans = made = kept = 0
             while True:
-                if part and begun.empty():
+                try:
+                    implementation = begun.get(timeout=0.0 if part else SOON_S)
+                except Empty:
+                    self._checkpoint()
                     yield part
                     part = []
-                implementation = awaited(begun, self._checkpoint)
+                    continue
                 if implementation is None:
                     break
-                if part and not implementation.done():
+                while not wait([implementation], 0.0 if part else SOON_S).done:
+                    self._checkpoint()
                     yield part
                     part = []
-                children = self._awaited(implementation)
+                children = implementation.result()
                 fresh = self._fresh(parent, children)
                 plans, made, kept = plans + 1, made + len(children), kept + len(fresh)
                 part += fresh

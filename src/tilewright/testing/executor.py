@@ -84,6 +84,20 @@ class ExecutorContract:
         outcomes = executor.evaluate([request(f"latency {n}") for n in range(1, 6)], on_outcome)
         assert [heard[i] for i in range(5)] == outcomes
 
+    def test_a_batch_may_grow_while_it_is_evaluated(self, executor: Executor) -> None:
+        """Further requests may follow from the outcomes of earlier ones."""
+        heard: list[int] = []
+        parts = iter([[request("latency 1")], [], [request("latency 2"), request("latency 1")]])
+
+        def more() -> list[EvaluationRequest] | None:
+            return next(parts, None) if heard else []
+
+        outcomes = executor.evaluate(
+            [request("latency 3")], lambda position, *rest: heard.append(position), more
+        )
+        assert [latency(o) for o in outcomes] == [3, 1, 2, 1]
+        assert sorted(heard) == [0, 1, 2, 3]
+
     def test_no_requests_no_outcomes(self, executor: Executor) -> None:
         """An empty batch."""
         assert executor.evaluate([]) == []

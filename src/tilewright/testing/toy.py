@@ -10,7 +10,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import MappingProxyType
 
@@ -32,7 +32,7 @@ from tilewright.core.records import (
     Workload,
     content_id,
 )
-from tilewright.core.roles import Builder, Checker, OnOutcome, Runner
+from tilewright.core.roles import Builder, Checker, More, OnOutcome, Runner
 
 DIGITS = 5
 START = "toy " + " ".join("9" * DIGITS)
@@ -137,6 +137,16 @@ class ToyProposer:
         return repr(digits_of(source))
 
 
+def whole_batch(
+    requests: Sequence[EvaluationRequest], more: More | None
+) -> list[EvaluationRequest]:
+    """The requests and all that `more` adds, for executors that evaluate nothing before."""
+    found = list(requests)
+    while more is not None and (part := more()) is not None:
+        found += part
+    return found
+
+
 class ToyExecutor:
     """The `Executor` role: sleeps a little per kernel and finishes in an arbitrary order.
 
@@ -159,21 +169,32 @@ class ToyExecutor:
         self._on_evaluated = on_evaluated
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests."""
+        """Outcomes in the order of the requests, then of those that `more` adds."""
         outcomes: dict[int, Outcome] = {}
+        futures: dict[Future[tuple[Outcome, float, bool]], int] = {}
+        part: Sequence[EvaluationRequest] | None = requests
         pool = ThreadPoolExecutor(self._workers)
         try:
-            futures = {pool.submit(self._one, r): i for i, r in enumerate(requests)}
-            for future in as_completed(futures):
-                outcome, wall_s, cached = future.result()
-                outcomes[futures[future]] = outcome
-                if on_outcome is not None:
-                    on_outcome(futures[future], outcome, wall_s, cached)
+            while part is not None or len(outcomes) < len(futures):
+                for request in part or ():
+                    futures[pool.submit(self._one, request)] = len(futures)
+                unheard = [future for future, i in futures.items() if i not in outcomes]
+                for future in wait(unheard, 0.0 if more else None, FIRST_COMPLETED).done:
+                    outcome, wall_s, cached = future.result()
+                    outcomes[futures[future]] = outcome
+                    if on_outcome is not None:
+                        on_outcome(futures[future], outcome, wall_s, cached)
+                part = more() if more is not None else None
+                if part is None:
+                    more = None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-        return [outcomes[i] for i in range(len(requests))]
+        return [outcomes[i] for i in range(len(futures))]
 
     def close(self) -> None:
         """Nothing outlives `evaluate`."""

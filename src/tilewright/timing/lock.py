@@ -15,18 +15,20 @@ from pathlib import Path
 from tilewright.core.errors import DeviceBusyError
 
 _POLL_S = 0.05
+_SHARED = Path("/tmp")
 
 
 @contextmanager
 def exclusive(device: str, wait_s: float | None = None) -> Iterator[None]:
     """Holds `device` ("cpu0", "cuda:1") while the block runs; waits `wait_s`, or for ever.
 
-    The lock is a file in the machine's folder for temporary files, which the system frees when
-    the holder dies. Time spent waiting is the caller's: take the lock before any clock or
-    timeout starts. Raises `DeviceBusyError` when the wait is over.
+    The lock is a file in the machine's folder for temporary files, whatever this process's own is
+    (that of an evaluating process is another), which the system frees when the holder dies. Time
+    spent waiting is the caller's: take the lock before any clock or timeout starts. Raises
+    `DeviceBusyError` when the wait is over.
     """
-    path = Path(tempfile.gettempdir()) / f"tilewright-{re.sub(r'[^A-Za-z0-9]+', '-', device)}.lock"
-    file = _open(path)
+    folder = _SHARED if os.access(_SHARED, os.W_OK) else Path(tempfile.gettempdir())
+    file = _open(folder / f"tilewright-{re.sub(r'[^A-Za-z0-9]+', '-', device)}.lock")
     try:
         _acquire(file, device, wait_s)
         os.ftruncate(file, 0)
@@ -51,7 +53,10 @@ def _open(path: Path) -> int:
 
 
 def _acquire(file: int, device: str, wait_s: float | None) -> None:
-    end = None if wait_s is None else time.monotonic() + wait_s
+    if wait_s is None:  # woken at once when the holder is done
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return
+    end = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,7 +64,7 @@ def _acquire(file: int, device: str, wait_s: float | None) -> None:
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-        if end is not None and time.monotonic() >= end:
+        if time.monotonic() >= end:
             holder = os.pread(file, 32, 0).decode(errors="replace") or "unknown"
             raise DeviceBusyError(
                 f"device {device} is being measured on by process {holder}: "

@@ -13,7 +13,7 @@ from tilewright.cli.main import main
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
 from tilewright.core.records import EvaluationRequest, Outcome
-from tilewright.core.roles import Executor, OnOutcome, Storage
+from tilewright.core.roles import Executor, More, OnOutcome, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
 
@@ -24,11 +24,14 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
     class Interruptible(ToyExecutor):
         def evaluate(
-            self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+            self,
+            requests: Sequence[EvaluationRequest],
+            on_outcome: OnOutcome | None = None,
+            more: More | None = None,
         ) -> list[Outcome]:
             if made.interrupt_after is not None and len(made.evaluated) >= made.interrupt_after:
                 raise KeyboardInterrupt
-            return super().evaluate(requests, on_outcome)
+            return super().evaluate(requests, on_outcome, more)
 
     def create_executor(
         opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None

@@ -14,7 +14,8 @@ import pytest
 
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
-from tilewright.evaluation.local import GRACE_S, LocalExecutor, StageTimeouts
+from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.timeouts import GRACE_S, StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 from tilewright.testing import scripted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
@@ -16,7 +17,7 @@ from tilewright.core.records import (
     Outcome,
     Verdict,
 )
-from tilewright.core.roles import OnOutcome
+from tilewright.core.roles import More, OnOutcome
 from tilewright.evaluation.screening import (
     JUMP,
     MOST_NOISE,
@@ -43,7 +44,10 @@ class Inner:
         self.closed = False
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
         outcomes: list[Outcome] = [measured(float(r.candidate.source)) for r in requests]
         for position in reversed(range(len(requests))):
@@ -68,8 +72,9 @@ class Rechecks:
         self.asked: list[float] = []
         self._again = again
 
-    def __call__(self, candidate: Candidate) -> Outcome:
+    def __call__(self, candidate: Candidate, limit: float) -> Outcome:
         self.asked.append(float(candidate.source))
+        assert limit == pytest.approx(float(candidate.source) * (1 + SAME_LATENCY + MOST_NOISE))
         return self._again(candidate)
 
 
@@ -111,7 +116,7 @@ def test_a_jump_that_does_not_hold_is_a_failure() -> None:
     outcomes = executor.evaluate(
         children(10, 950, 20), lambda i, outcome, wall_s, cached: heard.update({i: outcome})
     )
-    assert recheck.asked == [10, 20]
+    assert sorted(recheck.asked) == [10, 20]
     for position in (0, 2):
         failed = outcomes[position]
         assert isinstance(failed, Failed)
@@ -119,6 +124,56 @@ def test_a_jump_that_does_not_hold_is_a_failure() -> None:
         assert "wrong_result" in failed.log
     assert outcomes[1] == measured(950)
     assert heard == dict(enumerate(outcomes))
+
+
+def test_others_are_heard_of_while_one_is_evaluated_again() -> None:
+    heard: list[int] = []
+    other = Event()
+
+    def patient(candidate: Candidate, limit: float) -> Outcome:
+        assert other.wait(20.0), "all others wait for a second evaluation"
+        return honest(candidate)
+
+    def hear(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+        heard.append(position)
+        if position == 0:
+            other.set()
+
+    executor = ScreenedExecutor(Inner(), recheck=patient)
+    executor.evaluate([start(1000)])
+    executor.evaluate(children(990, 100), hear)  # 100 is evaluated first, by `Inner`
+    assert heard == [0, 1]
+
+
+def test_what_was_held_back_is_decided_when_a_batch_ends_early() -> None:
+    heard: list[float] = []
+    ending = Event()
+
+    def late(candidate: Candidate, limit: float) -> Outcome:
+        assert ending.wait(20.0)
+        return honest(candidate)
+
+    def hear(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+        assert isinstance(outcome, Measured)
+        heard.append(outcome.latency)
+        ending.set()
+        raise TimeoutError
+
+    executor = ScreenedExecutor(Inner(), recheck=late)
+    executor.evaluate([start(1000)])
+    with pytest.raises(TimeoutError):
+        executor.evaluate(children(980, 990, 100), hear)
+    assert heard == [990, 100]
+
+
+def test_a_defect_of_a_second_evaluation_is_raised() -> None:
+    def broken(candidate: Candidate, limit: float) -> Outcome:
+        raise ZeroDivisionError
+
+    executor = ScreenedExecutor(Inner(), recheck=broken)
+    executor.evaluate([start(1000)])
+    with pytest.raises(ZeroDivisionError):
+        executor.evaluate(children(100))
 
 
 def test_baselines_are_neither_jumps_nor_the_best() -> None:
@@ -179,11 +234,16 @@ def test_measured_latencies_may_differ_by_their_noise_but_not_by_any() -> None:
 def test_a_failed_outcome_is_passed_on() -> None:
     class Failing(Inner):
         def evaluate(
-            self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+            self,
+            requests: Sequence[EvaluationRequest],
+            on_outcome: OnOutcome | None = None,
+            more: More | None = None,
         ) -> list[Outcome]:
             assert on_outcome is not None
             on_outcome(0, replace(WRONG), 0.1, False)
             return [WRONG]
 
-    executor = ScreenedExecutor(Failing(), floor=lambda outcome: (1e9, "x"), recheck=honest)
+    executor = ScreenedExecutor(
+        Failing(), floor=lambda outcome: (1e9, "x"), recheck=Rechecks(honest)
+    )
     assert executor.evaluate(children(5)) == [WRONG]

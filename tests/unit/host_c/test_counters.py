@@ -13,8 +13,9 @@ from typing import cast
 import pytest
 
 from tilewright.native import counters
+from tilewright.native.calls import TimedKernel
 from tilewright.native.counters import Counters, availability, why_not
-from tilewright.native.timed import TimedKernel, counted
+from tilewright.native.timed import counted
 
 CPU_TIME = {"nanoseconds": (1, 1)}
 """PERF_COUNT_SW_TASK_CLOCK: counted by the operating system on any processor."""

@@ -10,7 +10,16 @@ from typing import cast
 import pytest
 
 from tilewright.core.records import Failed
-from tilewright.native.timed import CallFailedError, Timed, TimedKernel, confirm_against
+from tilewright.native.calls import CallFailedError, TimedKernel
+from tilewright.native.timed import (
+    PROBES,
+    RANKING,
+    REPORTING,
+    OpenKernel,
+    Timed,
+    confirm_against,
+    time_against,
+)
 
 
 class Steady:
@@ -40,11 +49,11 @@ def confirmed(
     opened = itertools.count()
 
     @contextmanager
-    def open_kernels(index: int) -> Iterator[tuple[TimedKernel, TimedKernel]]:
+    def open_kernels(index: int) -> Iterator[tuple[TimedKernel, OpenKernel]]:
         assert index == next(opened)
         candidate = candidates[index]
         baseline = candidate if itself else Steady(0.1, drift)
-        yield cast(TimedKernel, candidate), cast(TimedKernel, baseline)
+        yield cast(TimedKernel, candidate), lambda: cast(TimedKernel, baseline)
 
     return confirm_against(open_kernels, len(candidates), seed=1), next(opened)
 
@@ -94,3 +103,45 @@ def test_a_wrong_result_of_a_session_is_the_outcome() -> None:
     failed, opened = confirmed([Steady(0.05), Wrong(0.05), Steady(0.05)])
     assert isinstance(failed, Failed)
     assert (failed.kind, opened) == ("wrong_result", 2)
+
+
+def timed_against(
+    candidate: Steady, limit_s: float | None, drift: float = 0.0
+) -> tuple[Timed | Failed, int]:
+    """The outcome, and how often a baseline of 10 ms was called."""
+    opened: list[Steady] = []
+
+    def open_baseline() -> TimedKernel:
+        opened.append(Steady(0.01, drift))
+        return cast(TimedKernel, opened[-1])
+
+    outcome = time_against(cast(TimedKernel, candidate), open_baseline, limit_s, seed=1)
+    return outcome, sum(baseline.calls for baseline in opened)
+
+
+def test_a_kernel_over_its_limit_is_not_timed_beside_the_baseline() -> None:
+    candidate = Steady(0.002)
+    failed, baseline_calls = timed_against(candidate, limit_s=0.001)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "slower_than_limit"
+    assert (candidate.calls, baseline_calls) == (1 + PROBES, 0)
+    assert failed.bound == pytest.approx(0.002e9, rel=0.01)
+
+
+def test_a_kernel_that_is_asked_for_is_timed_longer_than_one_that_is_ranked() -> None:
+    ranked, _ = timed_against(Steady(0.0001), limit_s=0.001)
+    reported, _ = timed_against(Steady(0.0001), limit_s=None)
+    assert isinstance(ranked, Timed)
+    assert isinstance(reported, Timed)
+    assert ranked.details["timed_pairs"] <= RANKING.pairs
+    assert RANKING.pairs < reported.details["timed_pairs"] <= REPORTING.pairs
+
+
+def test_only_what_is_reported_is_timed_again_where_the_baseline_drifts() -> None:
+    ranked, calls_of_one = timed_against(Steady(0.0001), limit_s=0.001, drift=0.02)
+    assert isinstance(ranked, Timed)
+    assert "did not hold still" in ranked.warnings[0]
+    assert calls_of_one == 2 + 1 + ranked.details["timed_pairs"]
+    reported, calls = timed_against(Steady(0.0001), limit_s=None, drift=0.02)
+    assert isinstance(reported, Timed)
+    assert calls == 2 + REPORTING.sessions * (1 + reported.details["timed_pairs"])

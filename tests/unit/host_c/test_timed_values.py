@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 import pytest
 
+from tilewright.native.calls import ATTEMPTS, AWAY_S, LONG_CALL_S, FreshValues, TimedKernel
 from tilewright.native.process import KernelProcess, threads_wait
 from tilewright.native.runner import timed_case
-from tilewright.native.timed import FreshValues, TimedKernel
 from tilewright.parts.cases import Case, Cases
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import parse_shape
@@ -88,6 +89,9 @@ class Pair:
     def place(self, arrays: object) -> None:
         return None
 
+    def read(self) -> None:
+        return None
+
     def call(self, stage: str, timeout_s: float) -> None:
         return None
 
@@ -101,6 +105,55 @@ def test_threads_that_still_run_are_taken_to_have_run_since_the_last_call(
     monkeypatch.setattr(time, "perf_counter", iter([0.1, 0.1, 0.1, 0.1]).__next__)
     monkeypatch.setattr(called, "_returned_s", 0.0)
     assert called.call(check=False) == pytest.approx(0.0 if asleep else 0.2)
+
+
+class Clocked:
+    """A process of one thread that gets its core late in some of its calls."""
+
+    threads = 1
+
+    def __init__(self, late_s: Iterable[float], seconds: float) -> None:
+        self.arrays = self
+        self.wall_s = self.used_s = 0.0
+        self.calls = 0
+        self._late_s, self._seconds = iter(late_s), seconds
+
+    def cpu_s(self) -> float:
+        return self.used_s
+
+    def place(self, arrays: object) -> None:
+        return None
+
+    def read(self) -> None:
+        return None
+
+    def call(self, stage: str, timeout_s: float) -> None:
+        self.calls += 1
+        self.used_s += self._seconds
+        self.wall_s += self._seconds + next(self._late_s)
+
+
+LATE_S = 2 * AWAY_S
+
+
+@pytest.mark.parametrize(
+    ("late_s", "seconds", "calls"),
+    [
+        ([0.0], 1e-4, 1),
+        ([LATE_S, LATE_S, 0.0], 1e-4, 3),
+        ([LATE_S] * ATTEMPTS, 1e-4, ATTEMPTS),
+        ([LATE_S], 2 * LONG_CALL_S, 1),
+    ],
+)
+def test_a_short_call_is_repeated_where_the_core_was_taken_away(
+    late_s: list[float], seconds: float, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocked = Clocked(late_s, seconds)
+    monkeypatch.setattr(time, "perf_counter", lambda: clocked.wall_s)
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+    called = TimedKernel(cast(KernelProcess, clocked), fresh_values("gemm-8x8x8"), 1.0)
+    assert called.call(check=False) == pytest.approx(seconds)
+    assert clocked.calls == calls
 
 
 def test_whether_threads_wait_is_seen_from_outside() -> None:

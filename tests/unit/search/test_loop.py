@@ -16,7 +16,7 @@ from tilewright.core.records import (
     Plan,
     Trial,
 )
-from tilewright.core.roles import OnOutcome
+from tilewright.core.roles import More, OnOutcome
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
     Evaluated,
@@ -27,7 +27,15 @@ from tilewright.search.events import (
 )
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches, SearchTask
-from tilewright.testing.toy import START, ToyExecutor, ToyProposer, ToyTarget, ToyTask, toy_outcome
+from tilewright.testing.toy import (
+    START,
+    ToyExecutor,
+    ToyProposer,
+    ToyTarget,
+    ToyTask,
+    toy_outcome,
+    whole_batch,
+)
 
 
 class ShuffledExecutor:
@@ -39,8 +47,12 @@ class ShuffledExecutor:
         self._step = step
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
+        requests = whole_batch(requests, more)
         outcomes = [toy_outcome(r.candidate.source, r.limit_latency) for r in requests]
         for position in sorted(range(len(requests)), key=lambda i: (i * self._step % 11, i)):
             self.clock += 1.0
@@ -217,11 +229,14 @@ def test_iterations_are_reported_in_order() -> None:
 def test_an_interruption_in_the_executor_passes_through() -> None:
     class Interrupted(ShuffledExecutor):
         def evaluate(
-            self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+            self,
+            requests: Sequence[EvaluationRequest],
+            on_outcome: OnOutcome | None = None,
+            more: More | None = None,
         ) -> list[Outcome]:
             if len(self.evaluated) > 20:
                 raise KeyboardInterrupt
-            return super().evaluate(requests, on_outcome)
+            return super().evaluate(requests, on_outcome, more)
 
     world = World(Settings(seed=1), Interrupted())
     with pytest.raises(KeyboardInterrupt):

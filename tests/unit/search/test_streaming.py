@@ -19,7 +19,7 @@ from tilewright.core.records import (
     Plan,
     Trial,
 )
-from tilewright.core.roles import OnOutcome
+from tilewright.core.roles import More, OnOutcome
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
 from tilewright.search.loop import Search
@@ -33,6 +33,7 @@ from tilewright.testing.toy import (
     ToyTask,
     digits_of,
     toy_outcome,
+    whole_batch,
 )
 
 SOON_S = 20.0
@@ -78,10 +79,13 @@ class Executor:
     """Evaluates in order."""
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
-        outcomes = []
-        for position, request in enumerate(requests):
+        outcomes: list[Outcome] = []
+        for position, request in enumerate(whole_batch(requests, more)):
             outcomes.append(toy_outcome(request.candidate.source, request.limit_latency))
             if on_outcome is not None:
                 on_outcome(position, outcomes[-1], 0.0, False)
@@ -148,8 +152,14 @@ class WaitsForRepair(Executor):
         self.seen = 0
 
     def evaluate(
-        self, requests: Sequence[EvaluationRequest], on_outcome: OnOutcome | None = None
+        self,
+        requests: Sequence[EvaluationRequest],
+        on_outcome: OnOutcome | None = None,
+        more: More | None = None,
     ) -> list[Outcome]:
+        requests = whole_batch(requests, more)
+        if not requests:
+            return []
         outcomes = super().evaluate(requests[:-1], on_outcome)
         if any(getattr(o, "kind", "") == "wrong_result" for o in outcomes):
             self.seen += 1

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,24 +11,32 @@ import pytest
 from tilewright.core.errors import DeviceBusyError
 from tilewright.timing import exclusive
 
+DEVICE = f"test-device-{os.getpid()}"
+"""No other run of these tests holds it."""
+
 HOLDER = """
 import sys
 from tilewright.timing import exclusive
-with exclusive("test device"):
+with exclusive(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
+def locks() -> Iterator[None]:
+    yield
+    for lock in Path("/tmp").glob(f"tilewright-*{DEVICE}*.lock"):
+        lock.unlink()
 
 
-def holder() -> subprocess.Popen[str]:
+def holder(**environment: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, DEVICE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -36,21 +46,32 @@ def holder() -> subprocess.Popen[str]:
 def test_another_process_is_named_and_its_death_frees_the_device() -> None:
     process = holder()
     try:
-        expected = f"device test device is being measured on by process {process.pid}"
-        with pytest.raises(DeviceBusyError, match=expected), exclusive("test device", wait_s=0):
+        expected = f"device {DEVICE} is being measured on by process {process.pid}"
+        with pytest.raises(DeviceBusyError, match=expected), exclusive(DEVICE, wait_s=0):
             pass
-        with exclusive("other device", wait_s=0):
+        with exclusive(f"other {DEVICE}", wait_s=0):
             pass
     finally:
         process.kill()
         process.wait()
         process.communicate()
-    with exclusive("test device", wait_s=5):
+    with exclusive(DEVICE, wait_s=5):
+        pass
+
+
+def test_a_process_with_a_folder_of_its_own_holds_the_same_device(tmp_path: Path) -> None:
+    process = holder(TMPDIR=str(tmp_path))  # as evaluating processes have
+    try:
+        with pytest.raises(DeviceBusyError), exclusive(DEVICE, wait_s=0):
+            pass
+    finally:
+        process.communicate("")
+    with exclusive(DEVICE):
         pass
 
 
 def test_the_device_is_free_after_an_error_in_the_block() -> None:
-    with pytest.raises(ZeroDivisionError), exclusive("test device"):
+    with pytest.raises(ZeroDivisionError), exclusive(DEVICE):
         raise ZeroDivisionError
-    with exclusive("test device", wait_s=0):
+    with exclusive(DEVICE, wait_s=0):
         pass

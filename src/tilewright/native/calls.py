@@ -1,0 +1,136 @@
+"""Timed calls of one kernel, on values and addresses that change each time.
+
+The clock is the operating system's count of CPU time of the kernel's process, read outside it. All
+that the process uses between two calls is part of the call before: work that is put off until after
+the return, or done before a call on values that already lie there, is counted too. Waiting for
+other processes of the machine is not.
+
+Of several threads the CPU time says what all took together, not how long it took: there a call is
+its wall time, and all CPU time that the process used since the call before. The system adds what a
+thread runs on another core only when that waits, or at a tick: of a process that still runs when
+the next call begins, all threads are taken to have run since the call before.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from tilewright.core.records import Failed, Stage
+from tilewright.native.counters import Counters
+from tilewright.native.process import KernelProcess
+from tilewright.parts.cases import Case, Cases
+
+COUNTED_CALLS = 5
+"""Further calls, whose counters are read: counting may slow a process down."""
+
+AWAY_S = 100e-6
+"""A core that was taken away for longer finds its caches filled by somebody else."""
+LONG_CALL_S = 5e-3
+"""Calls from here on take so long that this does not matter."""
+ATTEMPTS = 3
+"""Calls at most, each on new values, until the core is not taken away."""
+
+
+class CallFailedError(Exception):
+    """A timed call ended in a failure instead of a duration."""
+
+    def __init__(self, failed: Failed) -> None:
+        self.failed = failed
+
+
+class FreshValues:
+    """New values for every timed call.
+
+    What a process saw in one call tells it nothing about the values of another: none are a
+    permutation or a multiple of earlier ones. The two processes of a pair cannot talk to each
+    other and may be given the same, which halves what drawing costs.
+    """
+
+    def __init__(self, cases: Cases, case: Case, rng: np.random.Generator) -> None:
+        self._cases = cases
+        self._case = case
+        self._rng = rng
+        self._seen_by: set[KernelProcess] = set()
+
+    def for_call_of(self, process: KernelProcess) -> Case:
+        """A case that this process has not seen."""
+        if not self._seen_by or process in self._seen_by:
+            self._case = self._cases.redrawn(self._case, self._rng)
+            self._seen_by.clear()
+        self._seen_by.add(process)
+        return self._case
+
+
+class TimedKernel:
+    """A kernel's process and what its calls are timed on."""
+
+    def __init__(self, process: KernelProcess, values: FreshValues, timeout_s: float) -> None:
+        self._process = process
+        self._values = values
+        self._timeout_s = timeout_s
+        self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
+
+    def call(self, *, check: bool) -> float:
+        """Seconds of one call. Raises `CallFailedError`.
+
+        A short call is made again where somebody else got the core since its arrays were placed,
+        which shows in the caches. That is seen from outside, and not by how long the call took.
+        """
+        if self._process.threads > 1:
+            return self._call(check=check)
+        for _ in range(ATTEMPTS):
+            wall_s, own_s = time.perf_counter(), time.thread_time() + self._process.cpu_s()
+            seconds = self._call(check=check)
+            own_s = time.thread_time() + self._process.cpu_s() - own_s
+            away_s = time.perf_counter() - wall_s - own_s
+            if seconds > LONG_CALL_S or away_s < AWAY_S:
+                break
+        return seconds
+
+    def _call(self, *, check: bool) -> float:
+        case = self._values.for_call_of(self._process)
+        # Written by this core just before the call: warm, as a producer would leave them.
+        self._process.arrays.place(case.initial)
+        self._process.arrays.read()
+        between_s, started = self._late_s(), time.perf_counter()
+        failed = self._process.call("measure", self._timeout_s)
+        wall_s = time.perf_counter() - started
+        if failed is None and self._process.threads > 1:
+            self._clock_s, self._returned_s = self._process.cpu_s(), time.perf_counter()
+        if failed is None and check:
+            failed = compared(self._process, case, "measure")
+        if failed is not None:
+            raise CallFailedError(failed)
+        if self._process.threads > 1:
+            return wall_s + between_s
+        before, self._clock_s = self._clock_s, self._process.cpu_s()
+        return self._clock_s - before
+
+    def _late_s(self) -> float:
+        """CPU seconds of several threads since the call before."""
+        if self._process.threads == 1:
+            return 0.0  # part of that call
+        if self._process.is_asleep():
+            return self._process.cpu_s() - self._clock_s
+        return (time.perf_counter() - self._returned_s) * self._process.threads
+
+    def counts(self) -> dict[str, float]:
+        """Hardware counters per call. Raises `CallFailedError` and `OSError`."""
+        counters = Counters(self._process.pid)
+        try:
+            for _ in range(COUNTED_CALLS):
+                self.call(check=False)
+            return {name: n / COUNTED_CALLS for name, n in counters.counts().items()}
+        finally:
+            counters.close()
+
+
+def compared(process: KernelProcess, case: Case, stage: Stage) -> Failed | None:
+    """How the arrays after the last call differ from what a right kernel leaves, or None."""
+    beside = process.arrays.written_beside()
+    if beside is not None:
+        return Failed(stage, "illegal_address", f"{beside}.")
+    mismatch = case.mismatch(process.arrays.outputs_now())
+    return None if mismatch is None else Failed(stage, "wrong_result", f"{mismatch}.")
