@@ -19,7 +19,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.native.calls import compared
-from tilewright.native.machine import off_measuring_cores
+from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.toolchain import (
@@ -108,7 +108,7 @@ class NativeEvaluation:
 
     def compiled(self, source: str, headers: Mapping[str, str] | None = None) -> bytes | Failed:
         """A kernel's shared object, or why there is none; `headers` stand for the usual ones."""
-        with off_measuring_cores(self.toolchain.threads):
+        with on_building_cores(self.toolchain.threads):
             return compile_kernel(
                 self.toolchain,
                 source,

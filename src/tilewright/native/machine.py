@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tilewright.core.errors import ConfigurationError
+from tilewright.core.errors import ConfigurationError, DeviceBusyError
 from tilewright.timing import exclusive
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -90,6 +90,24 @@ def on_measuring_cores(count: int = 1) -> Iterator[None]:
 def off_measuring_cores(count: int = 1) -> Iterator[None]:
     """Leave the measuring cores to what is measured, where there is another one."""
     with _on(_usable() - set(measuring_cores(count)) or _usable()):
+        yield
+
+
+@contextmanager
+def on_building_cores(count: int = 1) -> Iterator[None]:
+    """Build on the measuring cores while nobody measures there, else beside them.
+
+    Who comes to measure waits for the end: better than a core that does nothing.
+    """
+    with ExitStack() as stack:
+        try:
+            for core in reversed(measuring_cores(count)):
+                stack.enter_context(exclusive(f"cpu{core}", wait_s=0))
+        except DeviceBusyError:
+            stack.close()
+            stack.enter_context(off_measuring_cores(count))
+        else:
+            stack.enter_context(_on(set(measuring_cores(count))))
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ FEWEST_PAIRS = 10
 class Effort:
     """Most pairs of a session, and what they may take together where that allows more than few.
 
+    `seconds` elapse; the preparation of calls and waiting for the core are part of them.
     `sessions`: at most, where the baseline itself does not hold still.
     """
 
@@ -39,9 +41,9 @@ class Effort:
     sessions: int = 1
 
 
-RANKING = Effort(20, 0.25)
+RANKING = Effort(20, 0.3)
 """By which a search ranks candidates: many are to be tried, and winners are measured again."""
-REPORTING = Effort(200, 1.0, sessions=3)
+REPORTING = Effort(200, 2.0, sessions=3)
 """Of a kernel that has no limit to stay below: the one asked for, or a start."""
 CONFIRMING = Effort(40, 1.0)
 """Of the sessions that bear a winner out."""
@@ -149,7 +151,9 @@ def _probe(candidate: TimedKernel) -> list[float]:
 
 
 def _plan(probes: Sequence[float], baseline: TimedKernel, effort: Effort) -> TimingPlan:
+    started = time.perf_counter()
     both_s = statistics.median(probes) + min(baseline.call(check=False) for _ in range(2))
+    both_s = max(both_s, time.perf_counter() - started)  # two calls, as in a pair
     wanted = min(float(effort.pairs), effort.seconds / both_s)
     return TimingPlan(pairs=int(max(FEWEST_PAIRS, wanted)), warmups=1)
 
