@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import platform
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -225,6 +228,17 @@ def test_a_kernel_larger_than_its_input_is_refused() -> None:
         ("nvidia/h10", UnknownNameError, "h100"),
         ('{"kind": "metal"}', ConfigurationError, "metal"),
         ('{"kind": "llvm", "mcpu": "znver99"}', ConfigurationError, "znver"),
+        (
+            '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "znver4"}',
+            ConfigurationError,
+            "for aarch64-linux-gnu",
+        ),
+        (
+            '{"kind": "llvm", "mtriple": "x86-64-linux-gnu"}',
+            ConfigurationError,
+            "'x86': did you mean x86_64",
+        ),
+        ('{"kind": "llvm", "mtriple": "", "mcpu": "znver4"}', ConfigurationError, "mtriple ''"),
         ('{"kind": "llvm", "unroll": 3}', ConfigurationError, "unroll"),
         ('{"kind": "llvm"', InputError, "not valid JSON"),
     ],
@@ -239,6 +253,68 @@ def test_more_threads_than_cores_are_refused() -> None:
         parse_target("cpu", threads=999)
 
 
-def test_another_architecture_is_compiled_for_but_not_present() -> None:
-    target: Any = parse_target('{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}')
+def test_tvm_is_not_asked_about_processors_it_logs_or_crashes_on() -> None:
+    host = {"kind": "llvm", "mtriple": "bogus"}
+    refused = [
+        ({"kind": "llvm", "mtriple": "bogus-linux-gnu"}, "an architecture 'bogus'"),
+        ({"kind": "llvm", "mcpu": "znver99"}, "no processor 'znver99'"),
+        ({"kind": "cuda", "device": "h100", "host": host}, "an architecture 'bogus'"),
+    ]
+    # TVM's log and its crashes pass by Python: only a process of its own shows them.
+    program = """
+import sys
+from tilewright.cli.main import main
+for target in sys.argv[1:]:
+    try:
+        main(["tune", "matmul", "8", "8", "8", "--target", target])
+    except SystemExit as end:
+        print(end.code)
+"""
+    command = [sys.executable, "-c", program, *(json.dumps(target) for target, _ in refused)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["2", "2", "2"]
+    for line, (_, words) in zip(done.stderr.strip().splitlines(), refused, strict=True):
+        assert words in line
+
+
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "x86_64-apple-darwin"])
+def test_another_machine_is_compiled_for_but_not_present(
+    monkeypatch: pytest.MonkeyPatch, triple: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    target = parse_target(json.dumps({"kind": "llvm", "mtriple": triple}))
     assert not target.present
+    with pytest.raises(InputError, match=rf"code for {triple} .* \(x86_64 Linux\)"):
+        target.require_present()
+
+
+def test_a_processor_whose_instructions_this_one_lacks_is_not_present(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tilewright.tuner.tvm import processors
+
+    text = '{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "skylake-avx512"}'
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    features = {"avx2": True, "avx512f": True, "pku": False}
+    monkeypatch.setattr(processors, "_host_features", lambda: features)
+    # Protection keys are the system's, and hidden from virtual machines.
+    parse_target(text).require_present()
+    features["avx512f"] = False
+    with pytest.raises(InputError, match=r"skylake-avx512 .* which lacks avx512f, so nothing"):
+        parse_target(text).require_present()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="hides an instruction set of x86")
+def test_this_processor_is_present_whatever_a_virtual_machine_hides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tilewright.tuner.tvm import processors
+
+    parse_target("cpu").require_present()
+    features = processors._host_features()
+    monkeypatch.setattr(processors, "_host_features", lambda: {**features, "sse4.1": False})
+    target = parse_target("cpu")
+    target.require_present()
+    assert "-sse4.1" in target.text

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import platform
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +11,7 @@ from tilewright.core.errors import ConfigurationError, InputError, UnknownNameEr
 from tilewright.tuner.detect import detect_cpu, detect_gpu
 from tilewright.tuner.device import DeviceModel, GpuDevice, device_names, named_device
 from tilewright.tuner.tvm.loading import require_tvm
+from tilewright.tuner.tvm.processors import check_processor, host_fields, why_foreign
 
 _FORMS = 'cpu, cuda, nvidia/NAME or a JSON object like {"kind": "llvm", "mcpu": "znver4"}'
 
@@ -22,7 +21,8 @@ class TuningTarget:
     """A target to compile for and the device that measures.
 
     `present` tells whether kernels can run here: one can generate code for a GPU that is not
-    there, but not tune on it. `instead` names the GPU that is here in place of another one.
+    there, but not tune on it. `instead` names the GPU that is here in place of another one,
+    `foreign` says why code for a processor does not run on the one that is here.
     """
 
     target: Any
@@ -30,6 +30,7 @@ class TuningTarget:
     threads: int
     present: bool
     instead: str | None = None
+    foreign: str | None = None
 
     def require_present(self) -> None:
         """`InputError` unless the device is here to measure on."""
@@ -38,10 +39,10 @@ class TuningTarget:
         remedy = "run this on a machine that has it, or leave --target out for this processor"
         if self.instead is not None:
             remedy = f"this machine has {self.instead}: give --target cuda to tune for that"
-        raise InputError(
-            f"the device of --target {self.device.name} is not here, so nothing can be measured: "
-            f"{remedy}."
-        )
+        reason = f"the device of --target {self.device.name} is not here"
+        if self.foreign is not None:
+            reason = f"--target: {self.foreign}"
+        raise InputError(f"{reason}, so nothing can be measured: {remedy}.")
 
     @property
     def is_gpu(self) -> bool:
@@ -83,7 +84,7 @@ def parse_target(text: str, threads: int | None = None) -> TuningTarget:
 
 def _parsed(text: str, threads: int) -> TuningTarget:
     if text == "cpu":
-        return _cpu({"kind": "llvm", "mcpu": _host_cpu()}, threads)
+        return _cpu(host_fields(), threads)
     if text == "cuda":
         found = detect_gpu()
         if found is None:
@@ -133,9 +134,11 @@ def _cpu(fields: dict[str, Any], threads: int) -> TuningTarget:
         raise InputError(
             f"--threads {threads}: this process may use {available.cores} cores; give at most that."
         )
+    check_processor(fields)
     target = _target({**fields, "num-cores": threads})
-    native = _is_native(fields, target)
-    return TuningTarget(target, detect_cpu(cores=threads), threads, present=native)
+    foreign = why_foreign(target)
+    device = detect_cpu(cores=threads)
+    return TuningTarget(target, device, threads, present=foreign is None, foreign=foreign)
 
 
 def _gpu(
@@ -148,9 +151,11 @@ def _gpu(
         "max_shared_memory_per_block": device.shared_bytes_per_block,
         "thread_warp_size": device.warp_size,
         "registers_per_block": device.registers_per_sm,
-        "host": {"kind": "llvm", "mcpu": _host_cpu()},
+        "host": host_fields(),
         **(fields or {}),
     }
+    if isinstance(host := described["host"], dict) and host.get("kind") == "llvm":
+        check_processor(host)
     present = found is not None and _same(device, found)
     instead = None if found is None or present else found.name
     return TuningTarget(_target(described), device, 1, present, instead)
@@ -168,22 +173,6 @@ def _same(device: GpuDevice, found: GpuDevice) -> bool:
     return same_model and (device.arch, device.sms) == (found.arch, found.sms)
 
 
-def _is_native(fields: dict[str, Any], target: Any) -> bool:
-    """Whether code for a CPU target can run here; `ConfigurationError` for no known processor."""
-    from tvm.target import codegen
-
-    triple = str(fields.get("mtriple", "")) or platform.machine()
-    mcpu = str(fields.get("mcpu", ""))
-    known = [str(name) for name in codegen.llvm_get_cpu_archlist(target)]
-    if mcpu and mcpu not in known:
-        near = difflib.get_close_matches(mcpu, known, n=3) or known[:3]
-        raise ConfigurationError(
-            f"--target: LLVM knows no processor {mcpu!r} for {triple}: did you mean "
-            f"{' or '.join(near)}?"
-        )
-    return triple.split("-")[0] == platform.machine()
-
-
 def _target(fields: dict[str, Any]) -> Any:
     from tvm.target import Target
 
@@ -194,13 +183,6 @@ def _target(fields: dict[str, Any]) -> Any:
         raise ConfigurationError(
             f"--target: TVM cannot compile for {json.dumps(fields)} ({reason}): expected {_FORMS}."
         ) from error
-
-
-def _host_cpu() -> str:
-    """LLVM's name of this processor."""
-    from tvm.target import codegen
-
-    return str(codegen.llvm_get_system_cpu())
 
 
 def _plain(value: Any) -> Any:
