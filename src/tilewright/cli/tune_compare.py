@@ -136,45 +136,17 @@ class _Steps:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """Print the rows of a comparison."""
+    """Print the rows of a comparison and what they are."""
     from rich.table import Table
 
     from tilewright.cli.console import results
+    from tilewright.tuning.comparison_text import HEAD, caption, cells
 
-    head = ("arm", "trials", "speedup", "range", "library", "to 95 %", "after", "varies", "s/trial")
-    shown = Table(*head, "overhead", box=None, pad_edge=False)
+    shown = Table(*HEAD, box=None, pad_edge=False)
     for row in rows:
-        shown.add_row(
-            row.arm,
-            str(row.trials),
-            _number(row.speedup),
-            "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}",
-            _number(row.against_reference),
-            f"{row.reached} of {row.groups}",
-            "-"
-            if row.trials_to_near is None
-            else f"{row.trials_to_near:.0f} trials, {row.seconds_to_near:.0f} s",
-            "-" if row.variability is None else f"{row.variability:.1%}",
-            f"{row.seconds_per_trial:.2f}",
-            f"{row.overhead:.0%}",
-        )
+        shown.add_row(*cells(row))
     results().print(shown)
-    arms = [row.arm for row in rows]
-    baseline = "default" if "default" in arms or not arms else arms[0]
-    most = max((row.workloads for row in rows), default=0)
-    fewest = min((row.fewest_seeds for row in rows), default=0)
-    seeds = max((row.seeds for row in rows), default=0)
-    count = f"{seeds}" if fewest == seeds else f"{fewest} to {seeds}"
-    results().print(
-        f"Measured. Speedup over {baseline} after all its trials: geometric mean over {most} "
-        f"workloads of medians over {count} seeds, kernels timed again side by side; library: over "
-        "BLAS where it does the same work. To 95 %: of the best any arm found.",
-        soft_wrap=True,
-    )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    results().print(caption(rows), soft_wrap=True)
 
 
 def _arms(text: str) -> list[str]:

@@ -23,18 +23,22 @@ class Row:
 
     `seeds` is the number of different seeds, `fewest_seeds` how many the workload with the fewest
     has: a comparison that was cut off has not run all of them for each.
-    `speedup`: geometric mean over workloads of the median over seeds of default's time at its last
+    `workloads` have a confirmed kernel of this arm, `compared` of them one of the baseline too.
+    `speedup`: geometric mean over these of the median over seeds of default's time at its last
     checkpoint over this arm's time; `low` and `high` the extremes of workloads.
     `against_reference`: the same against a library, over the workloads that have one. `reached` of
     `groups` runs came to within 95 % of the best throughput that any arm found for that workload
     and seed; of those, median `trials_to_near` and `seconds_to_near`. `variability`: mean over
     workloads of (max - min) / max of throughput over seeds. `seconds_per_trial` and `overhead`
     (share of wall time for predictions and replay) are medians over runs, with the whole budget.
+    `lowest_load` and `highest_load` are the machine's load averages at the ends of the runs, `kind`
+    says what the times are: "measured" unless they were made up.
     """
 
     arm: str
     trials: int
     workloads: int
+    compared: int
     seeds: int
     fewest_seeds: int
     speedup: float | None
@@ -48,6 +52,9 @@ class Row:
     variability: float | None
     seconds_per_trial: float
     overhead: float
+    lowest_load: float
+    highest_load: float
+    kind: str
 
 
 def latest(runs: Sequence[Run]) -> list[Run]:
@@ -110,6 +117,7 @@ def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
         arm=arm,
         trials=checkpoint,
         workloads=len({run["workload"] for run in mine}),
+        compared=len(against),
         seeds=len({run["seed"] for run in mine}),
         fewest_seeds=min(Counter(run["workload"] for run in mine).values(), default=0),
         speedup=_geomean(list(against.values())),
@@ -123,6 +131,9 @@ def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
         variability=_variability(mine, checkpoint),
         seconds_per_trial=median(run["ledger"]["wall_s"] / run["measured"] for run in mine),
         overhead=median(_overhead(run) for run in mine),
+        lowest_load=min(run["load_average"] for run in mine),
+        highest_load=max(run["load_average"] for run in mine),
+        kind="; ".join(sorted({run.get("kind", "measured") for run in mine})),
     )
 
 

@@ -10,6 +10,7 @@ from tilewright.cli.tune_compare import _arms, _trials, show
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.tuning.comparison_plots import best_so_far, render_plots
 from tilewright.tuning.comparison_table import latest, speedups, table
+from tilewright.tuning.comparison_text import as_text, cells
 
 
 def _run(arm: str, seconds: dict[int, float], **changed: Any) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def _run(arm: str, seconds: dict[int, float], **changed: Any) -> dict[str, Any]:
         "threads": 1,
         "target": "cpu",
         "flops": 8e9,
+        "load_average": 0.5,
         "reference": {"name": "numpy (BLAS)", "samples": [1.0, 3.0, 2.0]},
         "arm": arm,
         "trials": 4,
@@ -102,6 +104,37 @@ def test_the_table_shows_what_is_missing_as_a_dash(capsys: pytest.CaptureFixture
     show(table([_run("af", {4: 2.0}, reference=None)]))
     assert "0 of 1" not in capsys.readouterr().out
     show([])
+
+
+def test_the_table_tells_how_much_each_row_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = []
+    for n, workload in enumerate(("M0", "M1", "M2")):
+        where = {"workload": workload, "session": workload, "load_average": 0.25 + n}
+        runs.append(_run("default", {1: 4.0} if n == 1 else {1: 4.0, 4: 2.0}, **where))
+        runs[-1]["unconfirmed"] = {} if n != 1 else {"4": "crashed: the candidate ended"}
+        if n < 2:
+            runs.append(_run("af-ds", {4: 1.0}, **where))
+    # The second workload has no time of default's to compare with; the third no af-ds at all.
+    assert [cells(row)[:3] for row in table(runs)] == [
+        ("default", "1", "2 of 3"),
+        ("default", "4", "2"),
+        ("af-ds", "4", "1 of 2"),
+    ]
+    show(table(runs))
+    head, *rows, caption = capsys.readouterr().out.strip().splitlines()
+    assert head.split()[2] == "workloads"
+    assert "1 of 2" in rows[2]
+    assert "Load average: 0.2 to 2.2" in caption
+
+
+def test_plain_text_has_the_same_columns_and_says_what_was_not_measured() -> None:
+    runs = [_run("default", {4: 2.0}), _run("af-ds", {4: 1.0})]
+    head, default, af_ds, caption = as_text(table(runs)).splitlines()
+    at = head.index("speedup")
+    assert (default[at : at + 5], af_ds[at : at + 5]) == ("1.000", "2.000")
+    assert caption.startswith("Measured. Speedup over default")
+    made_up = [{**run, "kind": "mock"} for run in runs]
+    assert as_text(table(made_up)).splitlines()[-1].startswith("Mock. ")
 
 
 def test_checkpoints_and_arms_are_read_from_text() -> None:

@@ -1,0 +1,68 @@
+"""A comparison's table as text: the same columns wherever it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.tuning.comparison_table import Row
+
+HEAD = (
+    *("arm", "trials", "workloads", "speedup", "range", "library", "to 95 %", "after", "varies"),
+    *("s/trial", "overhead"),
+)
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row's entries under `HEAD`; "-" for what is not known."""
+    some = row.compared if row.compared == row.workloads else f"{row.compared} of {row.workloads}"
+    return (
+        row.arm,
+        str(row.trials),
+        str(some),
+        _number(row.speedup),
+        "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}",
+        _number(row.against_reference),
+        f"{row.reached} of {row.groups}",
+        "-"
+        if row.trials_to_near is None
+        else f"{row.trials_to_near:.0f} trials, {row.seconds_to_near:.0f} s",
+        "-" if row.variability is None else f"{row.variability:.1%}",
+        f"{row.seconds_per_trial:.2f}",
+        f"{row.overhead:.0%}",
+    )
+
+
+def caption(rows: Sequence[Row]) -> str:
+    """What the numbers are, of how many seeds, and how busy the machine was meanwhile."""
+    arms = [row.arm for row in rows]
+    baseline = "default" if "default" in arms or not arms else arms[0]
+    kinds = sorted({row.kind for row in rows}) or ["measured"]
+    seeds = _range([n for row in rows for n in (row.fewest_seeds, row.seeds)], "d")
+    loads = _range([load for row in rows for load in (row.lowest_load, row.highest_load)], ".1f")
+    return (
+        f"{'; '.join(kinds).capitalize()}. Speedup over {baseline} after all its trials: geometric "
+        f"mean over as many workloads as stated of medians over {seeds} seeds, kernels timed again "
+        "side by side; library: over BLAS, cuBLAS or cuDNN where that does the same work. To 95 %: "
+        f"of the best any arm found. Load average: {loads}."
+    )
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """The table and its caption in columns of plain characters."""
+    lines = [HEAD, *map(cells, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    padded = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*padded, caption(rows), ""])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    """The smallest and the largest value, or the one that both are; "-" of none."""
+    ends = dict.fromkeys(format(end(values), form) for end in (min, max)) if values else ["-"]
+    return " to ".join(ends)
