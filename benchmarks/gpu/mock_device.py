@@ -7,7 +7,9 @@ that is printed or written from them is labelled "mock".
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ import numpy as np
 
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.tvm.builder import Builder, Built
-from tilewright.tuner.tvm.cuda import CudaSpace
-from tilewright.tuner.tvm.runner import Measurement, Runner
+from tilewright.tuner.tvm.cuda import CudaSpace, cuda_space
+from tilewright.tuner.tvm.programs import Program
+from tilewright.tuner.tvm.runner import Measurement, MeasuringRules, Rounds, Runner
+from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuning.instruments import Instruments
 
 LABEL = "mock (analytical time model with noise, nothing was measured)"
 
@@ -51,18 +56,22 @@ def mock_seconds(space: CudaSpace, points: Candidates) -> np.ndarray[Any, np.dty
 class MockBuilder(Builder):
     """Builds nothing: a candidate's made-up time travels in the name of its library."""
 
-    def __init__(self, target: Any, space: CudaSpace) -> None:
+    def __init__(self, target: Any, spaces: Sequence[CudaSpace]) -> None:
         super().__init__(target)
-        self._space = space
+        self._spaces = spaces
 
     def submit(self, schedule: Any) -> Future[Built]:
-        """The time of a schedule of the template's space; others fail to build."""
+        """The time of a schedule of one of the template's spaces; others fail to build."""
         made: Future[Built] = Future()
-        try:
-            point = self._space.template.points([schedule.trace])
-            made.set_result(Built(Path(repr(float(mock_seconds(self._space, point)[0])))))
-        except Exception as error:  # a schedule of another rule than the template's
-            made.set_result(Built(None, f"not of the template: {error}"))
+        built = Built(None, "not of the template", "build")
+        for space in self._spaces:
+            try:
+                point = space.template.points([schedule.trace])
+                built = Built(Path(repr(float(mock_seconds(space, point)[0]))))
+                break
+            except Exception as error:  # a schedule of another space, with other decisions
+                built = Built(None, f"not of the template: {error}", "build")
+        made.set_result(built)
         return made
 
 
@@ -74,11 +83,34 @@ class MockRunner(Runner):
 
     def measure(self, library: Path, best_s: float | None) -> Measurement:
         """Three made-up samples."""
-        samples = float(str(library)) * self._noise.normal(1.0, _NOISE, size=3)
-        return Measurement(tuple(float(s) for s in samples), calls=1)
+        return Measurement(self._samples(library, 3), calls=1)
+
+    def interleave(
+        self,
+        libraries: Sequence[Path],
+        rounds: int,
+        seed: int,
+        reference: str | None = None,
+        slowest_s: float = 0.0,
+    ) -> Rounds:
+        """Made-up samples of each; no library is timed beside them."""
+        return Rounds({n: self._samples(path, rounds) for n, path in enumerate(libraries)})
+
+    def _samples(self, library: Path, count: int) -> tuple[float, ...]:
+        samples = float(str(library)) * self._noise.normal(1.0, _NOISE, size=count)
+        return tuple(float(s) for s in samples)
 
     def close(self) -> None:
         """There is no process to end."""
+
+
+@contextmanager
+def mock_instruments(
+    program: Program, target: TuningTarget, seed: int, rules: MeasuringRules
+) -> Iterator[Instruments]:
+    """Stand in for compilers and a device; nothing is timed, so no rule of timing applies."""
+    spaces = [cuda_space(program, target, restricted=restricted) for restricted in (True, False)]
+    yield Instruments(MockRunner(seed), lambda: MockBuilder(target.target, spaces), LABEL)
 
 
 def _digest(key: bytes) -> int:

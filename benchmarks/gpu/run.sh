@@ -1,18 +1,21 @@
 #!/bin/bash
 # Smoke test, correctness and comparison on a GPU machine that has Python 3.12, CUDA 13, nvcc and no
 # network. Everything it needs comes in a few files made elsewhere by benchmarks/gpu/pack.py.
+# With torch, cuBLAS and cuDNN are timed beside the best kernels.
 #
 #   run.sh PART OUT [SECONDS] [ARGUMENTS OF compare.py...]
 #
 # PART is one file of the pack, such as site.tar.xz.1of2: the machine keeps it, and the call that
-# brings the last one goes on. OUT receives smoke.json, correctness.json, runs.jsonl, library.json,
-# table.txt and log.txt. SECONDS (540 by default) bounds the whole call; what OUT holds already is
-# not repeated, so calling again with the same OUT goes on. With MOCK=1 nothing is measured: the
-# comparison runs on made-up times, says so, and needs no GPU. SITE is where the pack is unpacked,
-# PYTHON the interpreter.
+# brings the last one goes on. OUT receives smoke.json, correctness.json, measurements/ (a line for
+# each candidate), runs.jsonl, table.txt, table.json and log.txt. SECONDS (540 by default) bounds the
+# whole call; what OUT holds already is not repeated, so calling again with the same OUT goes on. All
+# arms of a workload and seed take turns, a batch each, and once all are through, maybe some calls
+# later, their best kernels are timed again side by side: the table is of those times. With MOCK=1
+# nothing is measured: the comparison runs on made-up times, says so, and needs no GPU. SITE is where
+# the pack is unpacked, PYTHON the interpreter.
 set -u -o pipefail
 
-if [ $# -lt 2 ]; then sed -n '2,13p' "$0"; exit 2; fi
+if [ $# -lt 2 ]; then sed -n '2,15p' "$0"; exit 2; fi
 part=$1 seconds=${3:-540}
 mkdir -p "$2"
 out=$(realpath "$2")

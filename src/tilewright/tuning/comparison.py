@@ -20,17 +20,17 @@ import numpy as np
 from tilewright.core.tuning_records import TunedTrial
 from tilewright.tuner.tvm import rules as schedule_rules
 from tilewright.tuner.tvm.analysis import analyse
-from tilewright.tuner.tvm.builder import Builder, open_builder
+from tilewright.tuner.tvm.builder import Builder
 from tilewright.tuner.tvm.loading import tvm_version
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.references import missing_library, reference_kind, reference_name
-from tilewright.tuner.tvm.runner import MeasuringRules, Runner
+from tilewright.tuner.tvm.runner import MeasuringRules
 from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
-from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger, Trial
 from tilewright.tuning.confirmation import confirmed
+from tilewright.tuning.instruments import Instruments, OpenInstruments, real_instruments
 from tilewright.tuning.json_lines import append, read_lines
 from tilewright.tuning.stored import measurement_of, stored_trial, trial_of
 
@@ -85,21 +85,29 @@ def run_group(
     folder: Path,
     rules: MeasuringRules,
     on_step: OnStep | None = None,
+    *,
+    open_instruments: OpenInstruments = real_instruments,
+    stop: Callable[[], bool] = lambda: False,
 ) -> list[dict[str, Any]]:
-    """Run what is missing of a group, confirm all arms together, append and return their lines."""
+    """Run what is missing of a group, confirm all arms together, append and return their lines.
+
+    Once `stop()` is true no candidate is begun, nothing is confirmed and no line is returned: what
+    was measured is kept, and the next call goes on.
+    """
     (folder / "measurements").mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        task = stack.enter_context(task_files(group.program, group.seed))
-        runner = stack.enter_context(Runner(task, target.device_kind, target.threads, rules))
+        tools = stack.enter_context(open_instruments(group.program, target, group.seed, rules))
         arms = [
-            stack.enter_context(_Arm(name, group, target, folder, runner)) for name in group.budgets
+            stack.enter_context(_Arm(name, group, target, folder, tools)) for name in group.budgets
         ]
-        while waiting := [arm for arm in arms if not arm.finished]:
+        while not stop() and (waiting := [arm for arm in arms if not arm.finished]):
             arm = min(waiting, key=lambda arm: len(arm.trials))
-            arm.step()
+            arm.step(stop)
             if on_step is not None:
                 on_step(arm.name, len(arm.trials), arm.best_seconds(len(arm.trials)))
-        lines = _confirm(group, target, arms, runner)
+        if stop():
+            return []
+        lines = _confirm(group, target, arms, tools)
     append(folder / "runs.jsonl", lines)
     return lines
 
@@ -108,10 +116,10 @@ class _Arm:
     """One arm's search of a group, kept in its own file line by line."""
 
     def __init__(
-        self, name: str, group: Group, target: TuningTarget, folder: Path, runner: Runner
+        self, name: str, group: Group, target: TuningTarget, folder: Path, tools: Instruments
     ) -> None:
         self.name, self._group, self._target = name, group, target
-        self._runner = runner
+        self._tools = tools
         self._file = folder / "measurements" / f"{group.name(target)}-{name}.jsonl"
         self._budget = group.budgets[name]
         self._rows = list(read_lines(self._file))[: self._budget]
@@ -133,13 +141,13 @@ class _Arm:
         """Whether its trials are used up, or its space is."""
         return self._at_end or len(self.trials) >= self._budget
 
-    def step(self) -> None:
+    def step(self, stop: Callable[[], bool]) -> None:
         """One more batch of new trials; the first call drives the search through what is kept."""
         tuning = self._tuning or self._open()
         going, kept = True, len(self.trials)
         while going and len(tuning.trials) <= kept:
-            going = tuning.step()
-        self._at_end = not going
+            going = tuning.step(stop)
+        self._at_end = not going and not stop()
 
     def _keep(self, trial: Trial) -> None:
         """Write down a trial that was not known."""
@@ -170,12 +178,12 @@ class _Arm:
         search = open_search(
             self._group.program, self._target, ARMS[self.name], self._budget, self._group.seed
         )
-        self._builder = open_builder(self._target)
+        self._builder = self._tools.new_builder()
         spent, self.ledger = self.ledger, search.ledger
         self._tuning = Tuning(
             search,
             self._builder,
-            self._runner,
+            self._tools.runner,
             Budget(self._budget),
             {trial.key: measurement_of(trial) for trial in self.trials},
             self._keep,
@@ -186,7 +194,7 @@ class _Arm:
 
 
 def _confirm(
-    group: Group, target: TuningTarget, arms: Sequence[_Arm], runner: Runner
+    group: Group, target: TuningTarget, arms: Sequence[_Arm], tools: Instruments
 ) -> list[dict[str, Any]]:
     """Time the best kernels of all arms and checkpoints, and the reference, in the same rounds.
 
@@ -203,13 +211,13 @@ def _confirm(
                 chosen[arm.name, checkpoint] = best.key
     workload = analyse(group.program.function, group.program.name).workload
     kind = reference_kind(workload, target.is_gpu)
-    with Builder(target.target) as builder:
+    with tools.new_builder() as builder:
         again = confirmed(
             module,
             target.target,
             [trial.trace for trial in wanted.values()],
             builder,
-            runner,
+            tools.runner,
             rounds=ROUNDS,
             seed=group.seed + 1,
             reference=kind,
@@ -221,6 +229,7 @@ def _confirm(
     session = uuid.uuid4().hex[:8]
     shared = {
         "session": session,
+        "kind": tools.kind,
         "workload": group.program.name,
         "seed": group.seed,
         "threads": target.threads,

@@ -1,9 +1,8 @@
-"""The GPU comparison's own machinery: tables, packs and parts, without a GPU or TVM."""
+"""How the GPU comparison travels: packs and parts, without a GPU or TVM."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import subprocess
 import sys
@@ -24,46 +23,6 @@ def load(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def run(table: ModuleType, arm: str, seed: int, seconds: list[float | None]) -> object:
-    return table.Run(
-        workload="M4",
-        arm=arm,
-        seed=seed,
-        trials=len(seconds),
-        flops=10**9,
-        seconds=seconds,
-        elapsed_s=[float(n + 1) for n in range(len(seconds))],
-        kind="measured",
-        device="test",
-    )
-
-
-def test_the_table_states_speedups_against_the_default_arm() -> None:
-    table = load("comparison_table")
-    slow: list[float | None] = [None] * 9 + [4.0] + [2.0] * 10
-    fast: list[float | None] = [2.0] * 10 + [1.0] * 10
-    runs = [run(table, "default", s, slow) for s in (0, 1)] + [
-        run(table, "af-ds", s, fast) for s in (0, 1)
-    ]
-    lines = table.table("title", runs, {"M4": 1.5}).splitlines()
-    default = next(line for line in lines if line.startswith("default")).split()
-    af_ds = next(line for line in lines if line.startswith("af-ds")).split()
-    # arm, runs, trials, at 10 % (two trials), at 100 %, to 95 %, seconds, spread, library, failed
-    assert default[1:5] == ["2", "20", "-", "1.000"]
-    assert af_ds[1:5] == ["2", "20", "1.000", "2.000"]
-    assert (default[5], af_ds[5]) == ("11", "11")
-    assert af_ds[7:10] == ["0.00", "1.500", "0%"]
-    assert default[9] == "45%"
-
-
-def test_a_run_in_which_everything_failed_is_no_number() -> None:
-    table = load("comparison_table")
-    failed = run(table, "af", 0, [None, None])
-    assert math.isinf(failed.best())  # type: ignore[attr-defined]
-    assert "failed" in failed.summary()  # type: ignore[attr-defined]
-    assert "af " not in table.table("title", [failed], {})
 
 
 def test_a_pack_travels_in_parts_and_the_last_one_starts_the_work(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,27 +22,59 @@ def compare(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> None
     importlib.import_module("compare").main()
 
 
-def test_a_mock_comparison_says_so_everywhere_and_goes_on_where_it_stopped(
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_mock_comparison_says_so_everywhere_and_confirms_all_arms_together(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--mock", "--trials", "8", "--seeds", "1", "--arms", "af-ds"]
     compare(monkeypatch, tmp_path, *options)
-    (run,) = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert run["kind"] == "mock"
-    assert len(run["seconds"]) == 8
-    kept = tmp_path / "measurements" / "M0-af-ds-s0-n8.jsonl"
-    assert len(kept.read_text().splitlines()) == 8
-    assert all(seconds > 0 for seconds in run["seconds"])
+    (run,) = lines_of(tmp_path / "runs.jsonl")
+    assert run["kind"].startswith("mock")
+    assert len(run["curve"]) == 8
+    kept = tmp_path / "measurements" / "M0-s0-t1-af-ds.jsonl"
+    before = kept.read_text()
+    assert len(before.splitlines()) == 8
     assert "(mock)" in capsys.readouterr().out
-    half = '{"workload": "M0", "arm'
-    with (tmp_path / "runs.jsonl").open("a") as lines:
-        lines.write(half)
     compare(monkeypatch, tmp_path, *options[:-1], "af-ds", "random")
-    first, killed, second = (tmp_path / "runs.jsonl").read_text().splitlines()
-    assert killed == half
-    assert [json.loads(line)["arm"] for line in (first, second)] == ["af-ds", "random"]
-    table = (tmp_path / "table.txt").read_text()
-    assert "mock (analytical time model with noise, nothing was measured)" in table
+    alone, *together = lines_of(tmp_path / "runs.jsonl")
+    assert kept.read_text() == before
+    assert [line["arm"] for line in together] == ["af-ds", "random"]
+    assert len({line["session"] for line in together}) == 1
+    assert alone["session"] != together[0]["session"]
+    for line in together:
+        assert {checkpoint: len(s) for checkpoint, s in line["confirmed"].items()} == {
+            "1": 30,
+            "8": 30,
+        }
+    label = "mock (analytical time model with noise, nothing was measured)"
+    assert label in (tmp_path / "table.txt").read_text()
+    rows = json.loads((tmp_path / "table.json").read_text())["rows"]
+    assert {row["kind"] for row in rows} == {label}
+
+
+def test_arms_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[dict[str, int]] = []
+    monkeypatch.syspath_prepend(str(FOLDER))
+    runner = importlib.import_module("mock_device").MockRunner
+    measure = runner.measure
+
+    def noted(self: Any, library: Path, best_s: float | None) -> Any:
+        files = (tmp_path / "measurements").iterdir()
+        asked.append(
+            {file.stem.split("t1-")[1]: len(file.read_text().splitlines()) for file in files}
+        )
+        return measure(self, library, best_s)
+
+    monkeypatch.setattr(runner, "measure", noted)
+    options = ["--mock", "--trials", "70", "--seeds", "1", "--arms", "af-ds", "af-ds-knobs"]
+    compare(monkeypatch, tmp_path, *options)
+    # Neither is at its end when the other begins.
+    begun = next(counts for counts in asked if len(counts) == 2)
+    assert begun["af-ds"] < 70
+    assert len(asked) == 140
 
 
 def test_a_killed_run_goes_on_after_its_last_candidate(
@@ -49,7 +82,7 @@ def test_a_killed_run_goes_on_after_its_last_candidate(
 ) -> None:
     options = ["--mock", "--trials", "4", "--seeds", "1", "--arms", "random"]
     compare(monkeypatch, tmp_path, *options)
-    kept = tmp_path / "measurements" / "M0-random-s0-n4.jsonl"
+    kept = tmp_path / "measurements" / "M0-s0-t1-random.jsonl"
     lines = kept.read_text().splitlines(keepends=True)
     kept.write_text("".join(lines[:3]) + lines[3][:20])
     (tmp_path / "runs.jsonl").unlink()
@@ -57,30 +90,42 @@ def test_a_killed_run_goes_on_after_its_last_candidate(
     again = kept.read_text().splitlines(keepends=True)
     assert again[:3] == lines[:3]
     assert json.loads(again[4])["key"] == json.loads(lines[3])["key"]
-    (run,) = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert run["elapsed_s"][:3] == [json.loads(line)["elapsed_s"] for line in lines[:3]]
+    (run,) = lines_of(tmp_path / "runs.jsonl")
+    assert [elapsed_s for elapsed_s, _ in run["curve"][:3]] == [
+        json.loads(line)["elapsed_s"] for line in lines[:3]
+    ]
+
+
+def test_nothing_begins_after_the_time_is_over_and_the_next_call_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--mock", "--trials", "8", "--seeds", "1", "--arms", "random"]
+    clock = iter(range(1000))
+    # The clock goes on by a second whenever it is looked at.
+    with monkeypatch.context() as patched:
+        patched.setattr("time.monotonic", lambda: next(clock))
+        compare(patched, tmp_path, *options, "--seconds", "6")
+    kept = tmp_path / "measurements" / "M0-s0-t1-random.jsonl"
+    measured = len(kept.read_text().splitlines())
+    assert 0 < measured < 8
+    assert not (tmp_path / "runs.jsonl").exists()
+    assert "time is over in M0 seed 0" in capsys.readouterr().out
+    compare(monkeypatch, tmp_path, *options)
+    (run,) = lines_of(tmp_path / "runs.jsonl")
+    assert len(run["curve"]) == 8
 
 
 def test_made_up_times_are_never_mixed_with_measured_ones(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "runs.jsonl").write_text(
-        json.dumps(
-            {
-                "workload": "M0",
-                "arm": "af-ds",
-                "seed": 0,
-                "trials": 1,
-                "flops": 1,
-                "seconds": [1.0],
-                "elapsed_s": [1.0],
-                "kind": "measured",
-                "device": "test",
-            }
-        )
-    )
+    (tmp_path / "measurements").mkdir()
     with pytest.raises(SystemExit):
         compare(monkeypatch, tmp_path, "--mock")
+    assert "name another folder" in capsys.readouterr().err
+    (tmp_path / "kind.txt").write_text("measured\n")
+    with pytest.raises(SystemExit):
+        compare(monkeypatch, tmp_path, "--mock")
+    assert "name another folder" in capsys.readouterr().err
 
 
 def test_measuring_on_a_device_that_is_not_here_is_refused(
