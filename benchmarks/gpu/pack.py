@@ -3,7 +3,9 @@
 TVM, its foreign-function layer and xgboost are installed for that machine's Python, pruned of what
 tuning does not use, joined by tilewright's own source and these scripts, and compressed with xz
 and its x86 filter. TVM's compiler library is most of it: packing takes several minutes of
-processor time.
+processor time. What those packages need themselves (numpy, scipy, ml_dtypes, typing_extensions) is
+not packed, for its size: the machine's Python has to have it, and run.sh looks for it first
+(needs.py).
 
     python benchmarks/gpu/pack.py site.tar.xz [--python 3.12] [--part-mib 48]
 

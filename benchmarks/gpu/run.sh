@@ -1,6 +1,7 @@
 #!/bin/bash
 # Smoke test, correctness and comparison on a GPU machine that has Python 3.12, CUDA 13, nvcc and no
-# network. Everything it needs comes in a few files made elsewhere by benchmarks/gpu/pack.py.
+# network. TVM, xgboost and tilewright come in a few files made elsewhere by benchmarks/gpu/pack.py;
+# numpy, scipy, ml_dtypes and typing_extensions do not, and have to be there (needs.py checks).
 # With torch, cuBLAS and cuDNN are timed beside the best kernels.
 #
 #   run.sh PART OUT [SECONDS] [ARGUMENTS OF compare.py...]
@@ -15,7 +16,7 @@
 # the pack is unpacked, PYTHON the interpreter.
 set -u -o pipefail
 
-if [ $# -lt 2 ]; then sed -n '2,15p' "$0"; exit 2; fi
+if [ $# -lt 2 ]; then sed -n '2,16p' "$0"; exit 2; fi
 part=$1 seconds=${3:-540}
 mkdir -p "$2"
 out=$(realpath "$2")
@@ -63,6 +64,7 @@ export PATH="$PATH:/usr/local/cuda/bin"
 # nvcc is there for certain; TVM's default compiler needs one more Python package.
 export TVM_CUDA_COMPILE_MODE=${TVM_CUDA_COMPILE_MODE:-nvcc}
 cd "$site/gpu" || exit 1
+"$python" needs.py || exit 1
 
 if [ -n "${MOCK:-}" ]; then
   limit=$(left)
