@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +68,45 @@ def test_the_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     result = cli("tune", "matmul", "8", "8", "8")
     assert result.code == 2
     assert "pip install 'tilewright[tune]'" in result.err
+
+
+def test_nothing_of_the_extra_is_imported_before_it_is_looked_for(tmp_path: Path) -> None:
+    broken = tmp_path / "broken" / "tvm"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise OSError('libtvm.so: cannot open')")
+    (tmp_path / "broken" / "xgboost.py").touch()
+    # Other tests have imported all of it: only a fresh process shows what a command imports first.
+    program = """
+import sys
+from tilewright.cli.main import main
+
+def run(*words):
+    try:
+        main(words)
+    except SystemExit as end:
+        print(end.code)
+
+for hidden in "tvm", "xgboost":
+    sys.modules[hidden] = None
+    run("tune", "matmul", "8", "8", "8")
+    run("tune-compare", "-o", sys.argv[1])
+    del sys.modules[hidden]
+    sys.path[:0] = sys.argv[2:]  # so that TVM is found, but does not load
+run("tune", "matmul", "8", "8", "8")
+"""
+    arguments = [str(tmp_path / "out"), str(tmp_path / "broken")]
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["2"] * 5
+    lines = done.stderr.splitlines()
+    assert [line.split(" needs ")[-1].split(",")[0] for line in lines[:4]] == [
+        "tvm",
+        "tvm",
+        "xgboost",
+        "xgboost",
+    ]
+    assert "does not load (libtvm.so: cannot open)" in lines[4]
+    assert all("install it with: pip install 'tilewright[tune]'" in line for line in lines)
 
 
 def test_features_of_a_search_that_predicts_nothing_are_refused(cli: Cli) -> None:
