@@ -1,7 +1,8 @@
 """Numbers the tuner is held to on a CPU, measured on this machine; stop and go on at any time.
 
-Gradient descent on analytical features (af-ds) after 100 trials against MetaSchedule's default
-after 1000, with the bar, time per trial and overhead. Every finished run is one line of
+Gradient descent on analytical features (af-ds as in the paper, af-ds-pretrained with the cost model
+that was trained on other workloads) after 100 trials against MetaSchedule's default after 1000,
+with the bars, time per trial and overhead. Every finished run is one line of
 DIR/runs.jsonl and every measured candidate one line of DIR/measurements; killed at any moment, the
 same command goes on where it was. Leave the machine alone meanwhile.
 
@@ -34,6 +35,7 @@ from tilewright.tuning.comparison_table import Run, latest, speedups, table
 
 BAR_WORKLOADS = "M1,M4,R5,R11"
 FULL_WORKLOADS = "M0..M5,R0..R12,Y0..Y10"
+HELD = ("af-ds", "af-ds-pretrained")
 FEW, MANY = 100, 1000
 
 
@@ -44,9 +46,9 @@ def groups(arguments: argparse.Namespace) -> Iterator[tuple[Group, TuningTarget]
     )
     many = arguments.short or MANY
     few = min(FEW, many)
-    budgets = {"default": many, "af-ds": few}
+    budgets = {"default": many, **dict.fromkeys(HELD, few)}
     if arguments.full:
-        budgets = dict.fromkeys(("default", "restricted", "af", "ds", "af-ds"), many)
+        budgets = dict.fromkeys(("default", "restricted", "af", "ds", *HELD), many)
     for threads in (1, 2) if arguments.full else (arguments.threads,):
         target = parse_target("cpu", threads)
         for seed in range(arguments.seeds or (5 if arguments.full else 3)):
@@ -55,18 +57,17 @@ def groups(arguments: argparse.Namespace) -> Iterator[tuple[Group, TuningTarget]
                 yield Group(program, seed, budgets, tuple(sorted({few, many}))), target
 
 
-def bars(runs: Sequence[Run]) -> list[str]:
+def bars(runs: Sequence[Run], arm: str) -> list[str]:
     """The numbers asked for, each with its bar."""
-    rows = {(row.arm, row.trials): row for row in table(runs)}
-    found = [row for (arm, trials), row in rows.items() if arm == "af-ds" and trials <= FEW]
-    if not found:
-        return ["af-ds: no finished runs yet"]
-    row, runs = found[0], latest(runs)
-    each = speedups(runs, "af-ds", row.trials, "default")
+    row = next((row for row in table(runs) if row.arm == arm and row.trials <= FEW), None)
+    if row is None:
+        return [f"{arm}: no finished runs yet"]
+    runs = latest(runs)
+    each = speedups(runs, arm, row.trials, "default")
     finals = {run["trials"] for run in runs if run["arm"] == "default"}
     many = " or ".join(map(str, sorted(finals)))
     seeds = {
-        name: sum(run["workload"] == name for run in runs if run["arm"] == "af-ds") for name in each
+        name: sum((run["workload"], run["arm"]) == (name, arm) for run in runs) for name in each
     }
     text = ", ".join(
         f"{name} {value:.3f} ({seeds[name]} seed{'s' * (seeds[name] > 1)})"
@@ -74,12 +75,12 @@ def bars(runs: Sequence[Run]) -> list[str]:
     )
     speedup = "not known yet" if row.speedup is None else f"{row.speedup:.3f}"
     lines = [
-        f"af-ds after {row.trials} trials over default after {many}: {speedup} (bar 0.98; {text})",
+        f"{arm} after {row.trials} trials over default after {many}: {speedup} (bar 0.98; {text})",
         f"time per trial: {row.seconds_per_trial:.2f} s (bar 0.60)",
         f"predictions and replay: {row.overhead:.1%} of wall time (bar 10 %)",
     ]
     products = [run for run in runs if run["workload"] in MATMULS]
-    library = next((r for r in table(products) if (r.arm, r.trials) == ("af-ds", row.trials)), None)
+    library = next((r for r in table(products) if (r.arm, r.trials) == (arm, row.trials)), None)
     if library is not None and library.against_reference is not None:
         lines.append(
             f"over OpenBLAS on {library.workloads} matmuls: {library.against_reference:.3f} "
@@ -147,7 +148,8 @@ def main() -> None:
         print(f"{threads} thread(s)")
         rows += table(of_threads)
         show(table(of_threads))
-        print("\n".join(bars(of_threads)))
+        for arm in HELD:
+            print("\n".join(bars(of_threads, arm)))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 

@@ -36,7 +36,17 @@ Needs the extra: pip install 'tilewright[tune]'.
 
 _OPTIONS = [
     *("--from", "--target", "--trials", "--seconds", "--search", "--features", "--space"),
-    *("--seed", "--threads", "--fresh", "--output", "--project", "--json", "--no-color"),
+    *(
+        "--pretrained",
+        "--no-pretrained",
+        "--seed",
+        "--threads",
+        "--fresh",
+        "--output",
+        "--project",
+        "--json",
+        "--no-color",
+    ),
 ]
 
 
@@ -88,6 +98,14 @@ def tune(
             "MetaSchedule's space, which is the default of evolutionary search on tvm164."
         ),
     ] = None,
+    pretrained: Annotated[
+        bool | None,
+        typer.Option(
+            "--pretrained/--no-pretrained",
+            help="Begin with a cost model that was trained on other workloads, or with none as in "
+            "the paper; with one unless told, where there is one (gradient search on CPUs).",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed asks the same questions.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads of the kernel; 1 unless given.")
@@ -127,15 +145,18 @@ def tune(
     from tilewright.cli.tune_progress import TuneProgress
     from tilewright.tuner.tvm.analysis import analyse
     from tilewright.tuner.tvm.result import check_folder
-    from tilewright.tuner.tvm.setup import Method
+    from tilewright.tuner.tvm.setup import Method, comes_pretrained
     from tilewright.tuner.tvm.targets import parse_target
     from tilewright.tuning.runs import tune as run
     from tilewright.tuning.stored import TuneSettings
     from tilewright.tuning.winner import Winner
 
     full = search == "evolutionary" and features == "tvm164"
-    method = Method(search, features or "analytical", space or ("full" if full else "restricted"))
     opened = parse_target(target, threads)
+    features = features or "analytical"
+    if pretrained is None:
+        pretrained = comes_pretrained(opened, search, features)
+    method = Method(search, features, space or ("full" if full else "restricted"), pretrained)
     program = request.program()
     flops = analyse(program.function, program.name).workload.flops
     folder = output or Path("tuned-" + re.sub(r"[^A-Za-z0-9]+", "-", program.name).strip("-"))

@@ -23,7 +23,8 @@ EPILOG = """
 \b
 Arms: default (MetaSchedule: evolution, 164 features, its full space), restricted (the same on the
 tiling template), af (evolution on analytical features), ds (gradient descent on 164 features),
-af-ds (both), af-ds-knobs (the same on all knobs of the template), random.
+af-ds (both), af-ds-knobs (the same on all knobs of the template), af-ds-pretrained (af-ds with a
+cost model trained on other workloads), random.
 \b
 Example:
   tilewright tune-compare --arms default,af-ds --workloads M0..M5 --trials 100,1000 --seeds 3
@@ -150,7 +151,10 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def _arms(text: str) -> list[str]:
-    known = ("default", "restricted", "af", "ds", "af-ds", "af-ds-knobs", "random")
+    known = (
+        *("default", "restricted", "af", "ds", "af-ds"),
+        *("af-ds-knobs", "af-ds-pretrained", "random"),
+    )
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in known:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.tuner.candidates import Candidates, Floats
+from tilewright.tuner.training_set import TrainingSet
 
 
 class Features(Protocol):
@@ -48,6 +49,16 @@ _MOST_ROUNDS = 10_000
 _STOPPING_ROUNDS = 50
 # Failed candidates would weigh nothing, and the model would send the search back to them.
 _LEAST_WEIGHT = 0.1
+# Of the model of other workloads: shallower and on parts of the data, since it must hold for
+# workloads that it has not seen, where the one above may learn its few samples by heart.
+_PRETRAINED_PARAMETERS = {
+    **_PARAMETERS,
+    "max_depth": 6,
+    "eta": 0.1,
+    "subsample": 0.7,
+    "colsample_bytree": 0.7,
+}
+_PRETRAINED_ROUNDS = 150
 
 
 class BoostedTrees:
@@ -56,15 +67,31 @@ class BoostedTrees:
     Every update trains anew on everything measured. As in the paper each sample weighs as much as
     its throughput (at least a tenth of the best), so that the fast ones are ranked well; training
     stops when the error on the training samples has not fallen for 50 rounds.
+
+    With `known`, what other workloads taught is predicted from the start, and the trees of an
+    update learn what is left: how this workload differs.
     """
 
-    def __init__(self, features: Features, seed: int = 0, threads: int = 1) -> None:
+    def __init__(
+        self,
+        features: Features,
+        seed: int = 0,
+        threads: int = 1,
+        known: TrainingSet | None = None,
+    ) -> None:
         self._features = features
         self._parameters = {**_PARAMETERS, "seed": seed, "nthread": threads}
         self._rows: list[Floats] = []
         self._seconds: list[float | None] = []
         self._booster: Any = None
         self._xgboost = _load_xgboost()
+        self._pretrained: Any = None
+        if known is not None:
+            self._pretrained = self._xgboost.train(
+                {**_PRETRAINED_PARAMETERS, "seed": seed, "nthread": threads},
+                self._xgboost.DMatrix(known.rows, label=known.throughput),
+                num_boost_round=_PRETRAINED_ROUNDS,
+            )
 
     def update(self, candidates: Candidates, seconds: Sequence[float | None]) -> None:
         """Add measurements and train on all of them."""
@@ -75,8 +102,12 @@ class BoostedTrees:
         times = np.array([np.inf if s is None else s for s in self._seconds])
         best = times.min()
         labels = best / times if np.isfinite(best) else np.zeros(len(times))
+        rows = np.concatenate(self._rows)
         data = self._xgboost.DMatrix(
-            np.concatenate(self._rows), label=labels, weight=np.maximum(labels, _LEAST_WEIGHT)
+            rows,
+            label=labels,
+            weight=np.maximum(labels, _LEAST_WEIGHT),
+            base_margin=self._base(rows),
         )
         self._booster = self._xgboost.train(
             self._parameters,
@@ -88,13 +119,23 @@ class BoostedTrees:
         )
 
     def predict(self, candidates: Candidates) -> Floats:
-        """Predicted relative throughput, (n,); zeros before the first update."""
-        if self._booster is None or len(candidates) == 0:
-            return np.zeros(len(candidates))
+        """Predicted relative throughput, (n,); zeros before anything was learned."""
+        if len(candidates) == 0:
+            return np.zeros(0)
+        rows = self._features(candidates)
+        base = self._base(rows)
+        if self._booster is None:
+            return np.zeros(len(candidates)) if base is None else base
         scores = self._booster.inplace_predict(
-            self._features(candidates), iteration_range=(0, self._booster.best_iteration + 1)
+            rows, iteration_range=(0, self._booster.best_iteration + 1), base_margin=base
         )
         return np.asarray(scores, dtype=np.float64)
+
+    def _base(self, rows: Floats) -> Floats | None:
+        """What other workloads say of these features, (n,); None where none are known."""
+        if self._pretrained is None:
+            return None
+        return np.asarray(self._pretrained.inplace_predict(rows), dtype=np.float64)
 
 
 def _load_xgboost() -> ModuleType:

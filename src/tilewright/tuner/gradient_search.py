@@ -20,19 +20,29 @@ class GradientSettings:
     throughput, one group of `hops` after the other, and measured `window` at a time. A group ends
     when the next prediction is below `tolerance` of the base's own, or when, with at least
     `patience` of its neighbours seen, a window's best is below `tolerance` of the best measured.
+
+    With a `pool`, starts are not random: of that many random points those are taken that the model
+    predicts to be fastest, `apart` hops from each other at least. That needs a model which knows
+    something before the first measurement.
     """
 
     initial: int = 64
+    pool: int = 0
+    apart: int = 4
     window: int = 3
     hops: tuple[tuple[int, ...], ...] = ((1, 2), (3,))
     tolerance: float = 0.6
     patience: int = 9
 
 
+PRETRAINED = GradientSettings(initial=16, pool=4096)
+"""For a model that knows other workloads: few starts, predicted, leave trials to the descent."""
+
+
 class GradientSearch:
     """Moves to the first window with a faster neighbour; restarts where there is none.
 
-    The base points to descend from are the initial points, fastest first, then random ones. The
+    The base points to descend from are the initial points, fastest first, then further starts. The
     cost model learns once for each base point, not for each window: all windows of a base point
     are known when the first is measured, so the next can be built meanwhile.
     """
@@ -91,7 +101,7 @@ class GradientSearch:
                 if base.row_keys()[0] in visited:
                     continue
             else:
-                base = self._space.random(1, self._rng, frozenset(self._measured))
+                base = self._draw(1, frozenset(self._measured))
                 if len(base) == 0:
                     return
                 self._upcoming = self._none
@@ -103,12 +113,26 @@ class GradientSearch:
                 at = yield from self._descend(at, visited)
 
     def _initial(self, starts: Candidates) -> Candidates:
-        """Given starts without repetition, filled up with random points."""
+        """Given starts without repetition, filled up with drawn points."""
         count = min(self._settings.initial, self._left)
         first = {key: row for row, key in reversed(list(enumerate(starts.row_keys())))}
         starts = starts[sorted(first.values())][:count]
-        more = self._space.random(count - len(starts), self._rng, frozenset(starts.row_keys()))
+        more = self._draw(count - len(starts), frozenset(starts.row_keys()))
         return Candidates.concatenate([starts, more])
+
+    def _draw(self, count: int, exclude: frozenset[bytes]) -> Candidates:
+        """Up to `count` new points: random ones, or the best predicted of a random pool."""
+        if self._settings.pool == 0 or count == 0:
+            return self._space.random(count, self._rng, exclude)
+        pool = self._space.random(self._settings.pool, self._rng, exclude)
+        pool = pool[np.argsort(-self._model.predict(pool), kind="stable")]
+        taken = pool[:0]
+        while len(taken) < count and len(pool):
+            best, pool = pool[:1], pool[1:]
+            taken = Candidates.concatenate([taken, best])
+            far = self._space.distance(pool, best[np.zeros(len(pool), dtype=np.int64)])
+            pool = pool[far >= self._settings.apart]
+        return taken
 
     def _descend(
         self, base: Candidates, visited: set[bytes]

@@ -117,6 +117,28 @@ def test_features_of_a_search_that_predicts_nothing_are_refused(cli: Cli) -> Non
     assert len(result.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--search random --pretrained", "--search random --features analytical has no cost model"),
+        ("--features tvm164 --pretrained", "--search gradient --features tvm164 has no cost model"),
+        ("--target nvidia/h100 --pretrained", "only for CPUs: leave out --pretrained"),
+    ],
+)
+def test_a_pretrained_model_that_is_not_there_is_refused(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, expected: str
+) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    from tilewright.tuner.tvm.targets import TuningTarget
+
+    monkeypatch.setattr(TuningTarget, "require_present", lambda self: None)
+    words = f"tune matmul 64 64 64 {options} --project {tmp_path} -o {tmp_path / 'o'}"
+    result = cli(*words.split())
+    assert result.code == 2
+    assert expected in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize("words", ["tune matmul 8 8 8", "tune-compare"])
 def test_cpu_threads_of_a_gpu_are_refused(cli: Cli, tmp_path: Path, words: str) -> None:
     pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")

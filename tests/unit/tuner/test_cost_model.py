@@ -10,6 +10,7 @@ from tilewright.tuner.candidates import Candidates, Floats
 from tilewright.tuner.cost_model import BoostedTrees
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.structure import Structure
+from tilewright.tuner.training_set import TrainingSet
 from tilewright.tuner.workload import matmul
 
 SPACE = TileSpace(matmul(64, 96, 32), Structure("SSRSRS"))
@@ -61,6 +62,27 @@ def test_predictions_repeat_for_a_seed_and_start_at_zero() -> None:
     for model in models:
         model.update(points, times(points))
     assert np.array_equal(models[0].predict(points), models[1].predict(points))
+
+
+def test_a_pretrained_model_ranks_at_once_and_corrects_itself() -> None:
+    pytest.importorskip("xgboost", reason="needs the extra [tune]")
+    points = SPACE.random(800, np.random.default_rng(0))
+    taught, unseen = points[:400], points[400:]
+    actual = np.array(times(unseen), dtype=float)
+    relative = 1 / np.array(times(taught), dtype=float)
+    known = TrainingSet(("tiles",), LogTiles()(taught), relative / relative.max())
+    model = BoostedTrees(LogTiles(), known=known)
+    first = model.predict(unseen)
+    assert actual[np.argsort(-first)[:20]].mean() < np.sort(actual)[:50].mean()
+    # This workload is the other way round for half of the points: told some of them, the model
+    # follows for the rest of that half and keeps what it knew of the other.
+    odd = unseen.tiles[:, 0, 3] > 2
+    told = np.flatnonzero(odd)[: odd.sum() // 2]
+    rest = np.setdiff1d(np.flatnonzero(odd), told)
+    model.update(unseen[told], [0.1] * len(told))
+    second = model.predict(unseen)
+    assert (second[rest] > first[rest]).mean() > 0.9
+    assert len(model.predict(unseen[:0])) == 0
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def test_features_of_one_matmul_tile_by_hand() -> None:
     )
     assert values["l1_fit"] == pytest.approx(np.log2((16 * 16 + 16 * 32 + 16 * 32) * 4 / 32768))
     assert values["vector_efficiency"] == 1.0
+    assert (values["loop_columns"], values["loop_efficiency"]) == (5.0, 1.0)
     assert values["ilp"] == pytest.approx(np.log2(16 / 8))  # 8 rows of two vectors
     assert values["spill"] == 0.0
     assert values["balance"] == 1.0
@@ -49,6 +50,13 @@ def test_ragged_vectors_and_too_many_accumulators_show() -> None:
     spilled = features_by_name([[16, 1, 1, 32], [24, 1, 1, 32], [256, 1, 1, 1]], [0, 0])
     assert spilled["spill"] == pytest.approx(np.log2(1 + 64 - 28))
     assert spilled["ilp"] == pytest.approx(np.log2(28 / 8))
+
+
+def test_a_register_tile_of_one_column_is_seen_with_the_loop_around_it() -> None:
+    values = features_by_name([[128, 1, 1, 4], [32, 1, 24, 1], [32, 8, 1, 1]], [0, 0])
+    assert values["vector_efficiency"] == pytest.approx(1 / 16)
+    assert values["loop_columns"] == pytest.approx(np.log2(24))
+    assert values["loop_efficiency"] == pytest.approx(24 / 32)
 
 
 def test_uneven_work_for_the_cores_shows() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.tuner.candidates import Candidates, Floats
-from tilewright.tuner.gradient_search import GradientSearch, GradientSettings
+from tilewright.tuner.gradient_search import PRETRAINED, GradientSearch, GradientSettings
 from tilewright.tuner.search import RandomSearch, TileSearch
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.structure import Structure
@@ -64,9 +64,12 @@ def test_same_seed_same_trajectory_whether_or_not_anybody_looks_ahead() -> None:
     assert one != other
 
 
+@pytest.mark.parametrize("settings", [GradientSettings(), PRETRAINED])
 @pytest.mark.parametrize("trials", [1, 5, 64, 65, 150])
-def test_exactly_the_trials_are_spent_on_distinct_points(trials: int) -> None:
-    asked = drive(GradientSearch(SPACE, Oracle(), trials))
+def test_exactly_the_trials_are_spent_on_distinct_points(
+    trials: int, settings: GradientSettings
+) -> None:
+    asked = drive(GradientSearch(SPACE, Oracle(), trials, settings=settings))
     assert len(asked) == trials
     assert len(set(asked)) == trials
 
@@ -133,14 +136,42 @@ def test_given_starts_are_measured_first_and_once() -> None:
     assert len(first) == len(set(first)) == 40
 
 
-def test_a_small_space_is_exhausted_without_hanging() -> None:
+def test_predicted_starts_are_good_and_apart() -> None:
+    settings = GradientSettings(initial=8, pool=2000)
+    first = GradientSearch(SPACE, Oracle(), 100, settings=settings).ask()
+    pool = SPACE.random(2000, np.random.default_rng(0))
+    assert len(first) == 8
+    assert landscape(first).max() < np.median(landscape(pool))
+    assert landscape(first).min() == landscape(pool).min()
+    for row in range(len(first)):
+        others = first[[n for n in range(len(first)) if n != row]]
+        assert (SPACE.distance(others, first[[row] * len(others)]) >= settings.apart).all()
+
+
+def test_predicted_starts_are_drawn_again_when_all_are_used_up() -> None:
+    class Bad(Oracle):
+        def predict(self, candidates: Candidates) -> Floats:
+            return np.ones(len(candidates))
+
+    settings = GradientSettings(initial=2, pool=50, hops=((1,),))
+    search = GradientSearch(SPACE, Bad(), 60, settings=settings)
+    batches = []
+    while len(batch := search.ask()):
+        batches.append(len(batch))
+        search.tell([1.0] * len(batch))  # nothing is ever faster than its base
+    assert sum(batches) == 60
+    assert 1 in batches[1:]
+
+
+@pytest.mark.parametrize("settings", [GradientSettings(), PRETRAINED])
+def test_a_small_space_is_exhausted_without_hanging(settings: GradientSettings) -> None:
     space = TileSpace(matmul(4, 2, 3), Structure("SSRSRS"))
 
     class Flat(Oracle):
         def predict(self, candidates: Candidates) -> Floats:
             return np.ones(len(candidates))
 
-    search = GradientSearch(space, Flat(), 10_000)
+    search = GradientSearch(space, Flat(), 10_000, settings=settings)
     asked = 0
     while len(batch := search.ask()):
         asked += len(batch)

@@ -155,7 +155,12 @@ def test_a_compiler_that_takes_too_long_or_crashes_is_a_typed_failure(program: P
 
 @pytest.mark.parametrize(
     "method",
-    [Method("gradient"), Method("evolutionary", "analytical"), Method("evolutionary", "tvm164")],
+    [
+        Method("gradient"),
+        Method("gradient", pretrained=True),
+        Method("evolutionary", "analytical"),
+        Method("evolutionary", "tvm164"),
+    ],
 )
 def test_told_the_same_a_search_asks_the_same(
     program: Program, task: Task, method: Method, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,8 @@ FEATURES = (
     "l1_fit",
     "l2_fit",
     "vector_efficiency",
+    "loop_columns",
+    "loop_efficiency",
     "ilp",
     "spill",
     "balance",
@@ -52,12 +54,15 @@ class CpuFeatures:
         self._vector_loop = spatial[-1] if spatial else workload.spatial - 1
 
     def __call__(self, candidates: Candidates) -> Floats:
-        """Features of each candidate, (n, 15), in the order of `names`; ratios as log2.
+        """Features of each candidate, (n, 17), in the order of `names`; ratios as log2.
 
         - OI at a level = multiply-accumulates of its tile / elements its tile moves: inputs, and
           the output twice where an outer reduction comes back to it
         - fit = bytes the tile touches / bytes of the cache
         - vector_efficiency = elements of the vector loop's register tile / lanes they occupy
+        - loop_columns = elements of the loop that becomes vectors: the vector loop's register tile,
+          or its L1 tile where that has one column and the compiler vectorises the loop around it;
+          loop_efficiency = those / lanes they occupy
         - ILP = accumulators / 8 chains, capped at the registers there are; spill = those above
         - balance = P / (ceil(P / cores) cores) with P iterations of the parallel band
         """
@@ -80,6 +85,7 @@ class CpuFeatures:
         columns = register[:, self._vector_loop]
         vectors = np.ceil(columns / lanes)
         rows = register.prod(axis=1) / columns
+        looped = np.where(columns > 1, columns, tiles[:, self._vector_loop, 2])
         usable = self.device.vector_registers - _OPERAND_REGISTERS
         accumulators = rows * vectors
         jobs = tiles[:, :spatial, 0].prod(axis=1).astype(np.float64)
@@ -92,6 +98,8 @@ class CpuFeatures:
                 np.log2((reads[1] + writes[1]) * element / self.device.l1_bytes),
                 np.log2((reads[2] + writes[2]) * element / self.device.l2_bytes),
                 columns / (vectors * lanes),
+                np.log2(looped),
+                looped / (np.ceil(looped / lanes) * lanes),
                 np.log2(np.minimum(accumulators, usable) / _CHAINS),
                 np.log2(1 + np.maximum(accumulators - usable, 0)),
                 jobs / (np.ceil(jobs / cores) * cores),

@@ -13,10 +13,11 @@ from tilewright.tuner.device import CpuDevice, GpuDevice
 from tilewright.tuner.features.cpu import CpuFeatures
 from tilewright.tuner.features.gpu import GpuFeatures
 from tilewright.tuner.features.gpu_published import PublishedGpuFeatures
-from tilewright.tuner.gradient_search import GradientSearch
+from tilewright.tuner.gradient_search import PRETRAINED, GradientSearch
 from tilewright.tuner.search import RandomSearch, TileSearch
 from tilewright.tuner.space import TileSpace, Validity
 from tilewright.tuner.structure import Structure, cpu_structure, gpu_structure
+from tilewright.tuner.training_set import shipped_training_set
 from tilewright.tuner.tvm import rules
 from tilewright.tuner.tvm.analysis import Anatomy, analyse
 from tilewright.tuner.tvm.programs import Program
@@ -37,11 +38,14 @@ class Method:
 
     `space`: "template", the tilings of the structure with all its knobs; "restricted", the same
     with unrolling (and virtual threads) frozen, as in the paper; "full", MetaSchedule's own.
+    `pretrained`: the cost model knows measurements of other workloads from the start, and the
+    descent starts where it predicts to.
     """
 
     search: SearchName = "gradient"
     features: FeatureName = "analytical"
     space: SpaceName = "restricted"
+    pretrained: bool = False
 
     def __post_init__(self) -> None:
         for value, kind in (
@@ -58,6 +62,12 @@ class Method:
                 "MetaSchedule's full space has no closed form: search it with --search "
                 "evolutionary --features tvm164."
             )
+        if self.pretrained and (self.search, self.features) != ("gradient", "analytical"):
+            raise ConfigurationError(
+                f"--pretrained: --search {self.search} --features {self.features} has no cost "
+                "model that was trained before: leave out --pretrained, or search by gradient on "
+                "analytical features."
+            )
 
 
 ARMS: dict[str, Method] = {
@@ -67,10 +77,18 @@ ARMS: dict[str, Method] = {
     "ds": Method("gradient", "tvm164", "restricted"),
     "af-ds": Method("gradient", "analytical", "restricted"),
     "af-ds-knobs": Method("gradient", "analytical", "template"),
+    "af-ds-pretrained": Method("gradient", "analytical", "restricted", pretrained=True),
     "random": Method("random", "analytical", "restricted"),
 }
 """The arms of a comparison. The first five are the paper's; af-ds-knobs also moves the knobs that
-the paper froze; random is what any search has to beat."""
+the paper froze, af-ds-pretrained begins with a cost model of other workloads, and random is what
+any search has to beat."""
+
+
+def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
+    """Whether the package has measurements that this search's cost model can be trained on."""
+    is_cpu = isinstance(target.device, CpuDevice)
+    return is_cpu and (search, features) == ("gradient", "analytical")
 
 
 @dataclass
@@ -100,7 +118,7 @@ def open_search(
     features that the device does not have.
     """
     anatomy = analyse(program.function, program.name)
-    structure = _structure(anatomy.workload, target, method)
+    structure = structure_of(anatomy.workload, target, method)
     features = features_of(anatomy, structure, target, method)
     template = None
     if method.space != "full":
@@ -125,7 +143,8 @@ def open_search(
     else:
         scorer = _model(method, template, features, seed)
         known = starts(space) if starts is not None else None
-        tiles = GradientSearch(space, scorer, trials, seed, starts=known)
+        settings = PRETRAINED if method.pretrained else None
+        tiles = GradientSearch(space, scorer, trials, seed, settings, known)
     strategy = TileStrategy(tiles, template, scorer, ledger)
     return Search(program, target, anatomy, structure, template.context.mod, strategy, ledger)
 
@@ -144,7 +163,8 @@ def features_of(
     return CpuFeatures(anatomy.workload, structure, target.device)
 
 
-def _structure(workload: TensorWorkload, target: TuningTarget, method: Method) -> Structure:
+def structure_of(workload: TensorWorkload, target: TuningTarget, method: Method) -> Structure:
+    """The template of this device, with the knobs that the method's space leaves to it."""
     restricted = method.space == "restricted"
     if target.is_gpu:
         return gpu_structure(workload, restricted=restricted)
@@ -179,7 +199,13 @@ def _model(method: Method, template: Template, features: Features, seed: int) ->
         from tilewright.tuner.tvm.plugins import TvmFeatureModel
 
         return TvmFeatureModel(template, seed)
-    return BoostedTrees(features, seed)
+    known = None
+    if method.pretrained and (known := shipped_training_set(features.names)) is None:
+        raise ConfigurationError(
+            "--pretrained: no cost model was trained before for this target, only for CPUs: leave "
+            "out --pretrained."
+        )
+    return BoostedTrees(features, seed, known=known)
 
 
 def _evolution() -> Any:

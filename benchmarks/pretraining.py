@@ -1,0 +1,170 @@
+"""Measures what the tuner's cost model for CPUs is trained on before any run, and writes it.
+
+Gradient search on the template's space, over matrix products and convolutions that are not in the
+benchmark set (so that a comparison on that set is of workloads the model has not seen). Every
+candidate becomes a line of DIR as it is measured; killed at any moment, the same command goes on.
+
+    uv run --extra tune python benchmarks/pretraining.py DIR                  # about half an hour
+    uv run --extra tune python benchmarks/pretraining.py DIR --write \
+        src/tilewright/tuner/training_sets/cpu.csv                            # what is there so far
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.core.tuning_records import TunedTrial
+from tilewright.tuner.candidates import Candidates, Floats
+from tilewright.tuner.training_set import TrainingSet, write_training_set
+from tilewright.tuner.tvm.analysis import analyse
+from tilewright.tuner.tvm.builder import open_builder
+from tilewright.tuner.tvm.loading import require_tvm
+from tilewright.tuner.tvm.programs import Program, conv2d, matmul
+from tilewright.tuner.tvm.runner import MeasuringRules, Runner
+from tilewright.tuner.tvm.session import Budget, Tuning
+from tilewright.tuner.tvm.setup import ARMS, features_of, open_search, structure_of
+from tilewright.tuner.tvm.targets import TuningTarget, parse_target
+from tilewright.tuner.tvm.task_files import task_files
+from tilewright.tuner.tvm.trials import Trial
+from tilewright.tuning.json_lines import append, read_lines
+from tilewright.tuning.stored import measurement_of, stored_trial, trial_of
+
+ARM = ARMS["af-ds-knobs"]
+
+
+def batch_matmul(batch: int, m: int, n: int, k: int) -> Program:
+    """`C[b, m, n] = A[b, m, k] @ B[b, k, n]` in fp32."""
+    from tvm import te
+
+    a, b = te.placeholder((batch, m, k), name="A"), te.placeholder((batch, k, n), name="B")
+    r = te.reduce_axis((0, k), name="k")
+    c = te.compute((batch, m, n), lambda h, i, j: te.sum(a[h, i, r] * b[h, r, j], axis=r), name="C")
+    return Program(f"batch_matmul-{batch}x{m}x{n}x{k}", te.create_prim_func([a, b, c]))
+
+
+def depthwise(channels: int, size: int, kernel: int) -> Program:
+    """A depthwise convolution of one square image, stride 1, in fp32."""
+    from tvm import te, topi
+
+    data = te.placeholder((1, channels, size, size), name="data")
+    weights = te.placeholder((channels, 1, kernel, kernel), name="kernel")
+    result = topi.nn.depthwise_conv2d_nchw(data, weights, 1, kernel // 2, 1)
+    function = te.create_prim_func([data, weights, result])
+    return Program(f"depthwise-{channels}x{size}x{size}k{kernel}", function)
+
+
+PROGRAMS: tuple[Callable[[], Program], ...] = (
+    partial(matmul, 256, 768, 512),
+    partial(conv2d, 1, 96, 28, 28, 96, 3, 1, 1),
+    partial(matmul, 384, 2304, 768),
+    partial(conv2d, 1, 192, 14, 14, 192, 3, 1, 1),
+    partial(conv2d, 1, 320, 8, 8, 320, 3, 1, 1),
+    partial(matmul, 640, 640, 2560),
+    partial(conv2d, 1, 48, 56, 56, 96, 3, 1, 1),
+    partial(conv2d, 1, 192, 28, 28, 384, 1, 1, 0),
+    partial(matmul, 1024, 512, 320),
+    partial(conv2d, 1, 128, 28, 28, 192, 3, 2, 1),
+    partial(matmul, 768, 96, 768),
+    partial(conv2d, 1, 3, 160, 160, 48, 5, 2, 2),
+    partial(batch_matmul, 12, 128, 128, 64),
+    partial(depthwise, 96, 56, 3),
+    partial(conv2d, 1, 640, 7, 7, 160, 1, 1, 0),
+    partial(conv2d, 1, 640, 7, 7, 320, 3, 1, 1),
+    partial(matmul, 384, 3072, 1536),
+    partial(matmul, 256, 1280, 5120),
+    partial(matmul, 640, 1792, 1792),
+)
+
+
+def kept(folder: Path, program: Program) -> Iterator[TunedTrial]:
+    """The candidates of a program that were measured so far."""
+    return (trial_of(row) for row in read_lines(folder / f"{program.name}.jsonl"))
+
+
+def measure(program: Program, target: TuningTarget, folder: Path, trials: int, seed: int) -> float:
+    """Search until so many candidates are kept; the best rate in GFLOP/s."""
+    known = {trial.key: measurement_of(trial) for trial in kept(folder, program)}
+
+    def keep(trial: Trial) -> None:
+        if trial.key not in known:
+            append(folder / f"{program.name}.jsonl", [asdict(stored_trial(trial))])
+
+    search = open_search(program, target, ARM, trials, seed)
+    with (
+        open_builder(target) as builder,
+        task_files(program, seed) as task,
+        Runner(task, target.device_kind, target.threads, MeasuringRules()) as runner,
+    ):
+        tuning = Tuning(search, builder, runner, Budget(trials), known, keep)
+        tuning.run()
+    best = tuning.best
+    return 0.0 if best is None else search.anatomy.workload.flops / (best.seconds or 1.0) / 1e9
+
+
+def throughput(trials: list[TunedTrial]) -> Floats:
+    """Of each candidate relative to the best of them, 0 for those that failed, (n,)."""
+    times = [np.inf if t.failure is not None else float(np.median(t.samples)) for t in trials]
+    return np.asarray(min(times) / np.array(times))
+
+
+def collect(folder: Path, target: TuningTarget) -> tuple[TrainingSet, list[str]]:
+    """Features and throughput of everything measured, and the workload of each row."""
+    rows: list[Floats] = []
+    relative: list[Floats] = []
+    names: list[str] = []
+    order: tuple[str, ...] = ()
+    for make in PROGRAMS:
+        program = make()
+        trials = [trial for trial in kept(folder, program) if trial.point is not None]
+        if not any(trial.failure is None for trial in trials):
+            continue
+        anatomy = analyse(program.function, program.name)
+        structure = structure_of(anatomy.workload, target, ARM)
+        features = features_of(anatomy, structure, target, ARM)
+        points = [trial.point for trial in trials if trial.point is not None]
+        rows.append(
+            features(
+                Candidates(
+                    np.array([point["tiles"] for point in points], dtype=np.int64),
+                    np.array([point["knobs"] for point in points], dtype=np.int64),
+                )
+            )
+        )
+        relative.append(throughput(trials))
+        names += [program.name] * len(trials)
+        order = features.names
+    if not rows:
+        raise SystemExit(f"{folder} holds no measured candidates: run without --write first.")
+    known = TrainingSet(order, np.concatenate(rows), np.concatenate(relative))
+    return known, names
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--trials", type=int, default=140)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", type=Path, help="write what is there as CSV, measure nothing")
+    arguments = parser.parse_args()
+    require_tvm()
+    target = parse_target("cpu", 1)
+    if arguments.write is not None:
+        known, names = collect(arguments.folder, target)
+        write_training_set(arguments.write, known, names)
+        print(f"{len(names)} candidates of {len(set(names))} workloads: {arguments.write}")
+        return
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for make in PROGRAMS:
+        program = make()
+        best = measure(program, target, arguments.folder, arguments.trials, arguments.seed)
+        print(f"{program.name}: best {best:.1f} GFLOP/s on {target.device.name}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What a cost model may know before a run: how fast tilings of other workloads were."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.core.errors import ConfigurationError
+from tilewright.tuner.candidates import Floats
+
+_FOLDER = Path(__file__).parent / "training_sets"
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Measured candidates of any workloads, by their features.
+
+    `rows` (n, len(names)) are closed-form features, which do not depend on a workload's sizes
+    alone; `throughput` (n,) is relative to the best that was measured of the candidate's own
+    workload, 0 for a candidate that failed.
+    """
+
+    names: tuple[str, ...]
+    rows: Floats
+    throughput: Floats
+
+
+def shipped_training_set(names: Sequence[str]) -> TrainingSet | None:
+    """What comes with the package for the features of these names; None where nothing does."""
+    for file in sorted(_FOLDER.glob("*.csv")):
+        known = read_training_set(file)
+        if known.names == tuple(names):
+            return known
+    return None
+
+
+def read_training_set(file: Path) -> TrainingSet:
+    """The candidates of a CSV file: `workload`, the features, `throughput`.
+
+    `ConfigurationError` names the file and what is wrong with it.
+    """
+    try:
+        with file.open(encoding="utf-8", newline="") as opened:
+            head, *lines = csv.reader(opened)
+        numbers = np.array([[float(cell) for cell in line[1:]] for line in lines])
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ConfigurationError(f"training set {file} cannot be read: {error}.") from error
+    expected = len(head) - 1
+    if head[:1] != ["workload"] or head[-1] != "throughput" or numbers.shape[1:] != (expected,):
+        raise ConfigurationError(
+            f"training set {file} needs rows under the columns workload, one for each feature, "
+            "and throughput: write it again with benchmarks/pretraining.py."
+        )
+    return TrainingSet(
+        names=tuple(head[1:-1]),
+        rows=numbers[:, :-1],
+        throughput=numbers[:, -1],
+    )
+
+
+def write_training_set(file: Path, known: TrainingSet, workloads: Sequence[str]) -> None:
+    """Write candidates as CSV; `workloads` (n,) names the workload of each."""
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
+        writer.writerow(["workload", *known.names, "throughput"])
+        for name, row, throughput in zip(workloads, known.rows, known.throughput, strict=True):
+            writer.writerow([name, *(f"{value:.5g}" for value in row), f"{throughput:.4f}"])
