@@ -1,41 +1,47 @@
 """Measures what the tuner's cost model for CPUs is trained on before any run, and writes it.
 
 Gradient search on the template's space, over matrix products and convolutions that are not in the
-benchmark set (so that a comparison on that set is of workloads the model has not seen). Every
-candidate becomes a line of DIR as it is measured; killed at any moment, the same command goes on.
+benchmark set. Every candidate becomes a line of DIR as it is measured; killed at any moment, the
+same command goes on. Another seed, or a model trained on what is there so far, adds further ones.
+What a comparison measured (its folder, `--comparison`) is taken in as well, as far as it can be
+written in the template: a search on a workload never learns from that workload's own candidates.
 
     uv run --extra tune python benchmarks/pretraining.py DIR                  # about half an hour
-    uv run --extra tune python benchmarks/pretraining.py DIR --write \
-        src/tilewright/tuner/training_sets/cpu.csv                            # what is there so far
+    uv run --extra tune python benchmarks/pretraining.py DIR --seed 1 --pretrained
+    uv run --extra tune python benchmarks/pretraining.py DIR --comparison tune-cpu --write \
+        src/tilewright/tuner/training_sets/cpu.csv
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.core.tuning_records import TunedTrial
+from tilewright.tuner.benchmark_set import IDENTIFIERS
 from tilewright.tuner.candidates import Candidates, Floats
 from tilewright.tuner.training_set import TrainingSet, write_training_set
-from tilewright.tuner.tvm.analysis import analyse
 from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.loading import require_tvm
-from tilewright.tuner.tvm.programs import Program, conv2d, matmul
+from tilewright.tuner.tvm.programs import Program, benchmark_program, conv2d, matmul
 from tilewright.tuner.tvm.runner import MeasuringRules, Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
-from tilewright.tuner.tvm.setup import ARMS, features_of, open_search, structure_of
+from tilewright.tuner.tvm.setup import ARMS, Method, features_of, open_search
+from tilewright.tuner.tvm.strategies import TileStrategy
 from tilewright.tuner.tvm.targets import TuningTarget, parse_target
 from tilewright.tuner.tvm.task_files import task_files
-from tilewright.tuner.tvm.trials import Trial
+from tilewright.tuner.tvm.trials import Trial, schedule_from_trace
 from tilewright.tuning.json_lines import append, read_lines
 from tilewright.tuning.stored import measurement_of, stored_trial, trial_of
 
-ARM = ARMS["af-ds-knobs"]
+TEMPLATE = ARMS["af-ds-knobs"]
+ROWS = 700
+"""Candidates of one workload at most: the fastest half, and any of the rest."""
 
 
 def batch_matmul(batch: int, m: int, n: int, k: int) -> Program:
@@ -87,15 +93,17 @@ def kept(folder: Path, program: Program) -> Iterator[TunedTrial]:
     return (trial_of(row) for row in read_lines(folder / f"{program.name}.jsonl"))
 
 
-def measure(program: Program, target: TuningTarget, folder: Path, trials: int, seed: int) -> float:
-    """Search until so many candidates are kept; the best rate in GFLOP/s."""
+def measure(
+    program: Program, target: TuningTarget, folder: Path, trials: int, seed: int, method: Method
+) -> float:
+    """Search, knowing what is kept; the best rate in GFLOP/s."""
     known = {trial.key: measurement_of(trial) for trial in kept(folder, program)}
 
     def keep(trial: Trial) -> None:
         if trial.key not in known:
             append(folder / f"{program.name}.jsonl", [asdict(stored_trial(trial))])
 
-    search = open_search(program, target, ARM, trials, seed)
+    search = open_search(program, target, method, trials, seed)
     with (
         open_builder(target) as builder,
         task_files(program, seed) as task,
@@ -107,42 +115,65 @@ def measure(program: Program, target: TuningTarget, folder: Path, trials: int, s
     return 0.0 if best is None else search.anatomy.workload.flops / (best.seconds or 1.0) / 1e9
 
 
-def throughput(trials: list[TunedTrial]) -> Floats:
+def compared(folder: Path, program: Program) -> list[TunedTrial]:
+    """What the arms of a comparison measured of a program on one thread, each candidate once."""
+    files = sorted((folder / "measurements").glob(f"{program.name}-s*-t1-*.jsonl"))
+    trials = [trial_of(row) for file in files for row in read_lines(file)]
+    return list({trial.trace: trial for trial in trials}.values())
+
+
+def throughput(trials: Sequence[TunedTrial]) -> Floats:
     """Of each candidate relative to the best of them, 0 for those that failed, (n,)."""
     times = [np.inf if t.failure is not None else float(np.median(t.samples)) for t in trials]
     return np.asarray(min(times) / np.array(times))
 
 
-def collect(folder: Path, target: TuningTarget) -> tuple[TrainingSet, list[str]]:
-    """Features and throughput of everything measured, and the workload of each row."""
-    rows: list[Floats] = []
-    relative: list[Floats] = []
-    names: list[str] = []
-    order: tuple[str, ...] = ()
+def rows_of(
+    program: Program, trials: Sequence[TunedTrial], target: TuningTarget
+) -> TrainingSet | None:
+    """Features and throughput of some of a program's candidates; None where none worked."""
+    if not any(trial.failure is None for trial in trials):
+        return None
+    relative = throughput(trials)
+    order = np.argsort(-relative, kind="stable")
+    rest = np.random.default_rng(0).permutation(order[ROWS // 2 :])
+    chosen = [int(n) for n in (*order[: ROWS // 2], *rest[: ROWS - ROWS // 2])]
+    search = open_search(program, target, TEMPLATE, 1, 0)
+    template = search.strategy.template if isinstance(search.strategy, TileStrategy) else None
+    assert template is not None
+    points, used = [], []
+    for n in chosen:
+        try:
+            trace = schedule_from_trace(search.module, trials[n].trace).trace
+            points.append(template.points([trace]))
+        except Exception:  # TVM has no common class for a trace that is not of the template
+            continue
+        used.append(n)
+    features = features_of(search.anatomy, search.structure, target, TEMPLATE)
+    rows = features(Candidates.concatenate(points))
+    names = (program.name,) * len(used)
+    return TrainingSet(features.names, names, rows, relative[used])
+
+
+def collect(folder: Path, comparison: Path | None, target: TuningTarget) -> TrainingSet:
+    """Of everything measured so far."""
+    sets = []
     for make in PROGRAMS:
         program = make()
-        trials = [trial for trial in kept(folder, program) if trial.point is not None]
-        if not any(trial.failure is None for trial in trials):
-            continue
-        anatomy = analyse(program.function, program.name)
-        structure = structure_of(anatomy.workload, target, ARM)
-        features = features_of(anatomy, structure, target, ARM)
-        points = [trial.point for trial in trials if trial.point is not None]
-        rows.append(
-            features(
-                Candidates(
-                    np.array([point["tiles"] for point in points], dtype=np.int64),
-                    np.array([point["knobs"] for point in points], dtype=np.int64),
-                )
-            )
-        )
-        relative.append(throughput(trials))
-        names += [program.name] * len(trials)
-        order = features.names
-    if not rows:
+        sets.append(rows_of(program, list(kept(folder, program)), target))
+    for identifier in IDENTIFIERS if comparison is not None else ():
+        assert comparison is not None
+        program = benchmark_program(identifier)
+        sets.append(rows_of(program, compared(comparison, program), target))
+    found = [known for known in sets if known is not None]
+    if not found:
         raise SystemExit(f"{folder} holds no measured candidates: run without --write first.")
-    known = TrainingSet(order, np.concatenate(rows), np.concatenate(relative))
-    return known, names
+    return TrainingSet(
+        found[0].names,
+        tuple(name for known in found for name in known.workloads),
+        np.concatenate([known.rows for known in found]),
+        np.concatenate([known.throughput for known in found]),
+    )
 
 
 def main() -> None:
@@ -150,19 +181,23 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--trials", type=int, default=140)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pretrained", action="store_true", help="start from the shipped set")
+    parser.add_argument("--comparison", type=Path, help="folder of a comparison to take in")
     parser.add_argument("--write", type=Path, help="write what is there as CSV, measure nothing")
     arguments = parser.parse_args()
     require_tvm()
     target = parse_target("cpu", 1)
     if arguments.write is not None:
-        known, names = collect(arguments.folder, target)
-        write_training_set(arguments.write, known, names)
-        print(f"{len(names)} candidates of {len(set(names))} workloads: {arguments.write}")
+        known = collect(arguments.folder, arguments.comparison, target)
+        write_training_set(arguments.write, known)
+        count = len(set(known.workloads))
+        print(f"{len(known.workloads)} candidates of {count} workloads: {arguments.write}")
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    method = replace(TEMPLATE, pretrained=arguments.pretrained)
     for make in PROGRAMS:
         program = make()
-        best = measure(program, target, arguments.folder, arguments.trials, arguments.seed)
+        best = measure(program, target, arguments.folder, arguments.trials, arguments.seed, method)
         print(f"{program.name}: best {best:.1f} GFLOP/s on {target.device.name}", flush=True)
 
 

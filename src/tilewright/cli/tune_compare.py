@@ -82,6 +82,10 @@ def tune_compare(
     check_folder(output)
     opened = parse_target(target, threads)
     opened.require_present()
+    if opened.is_gpu and "af-ds-pretrained" in names:
+        raise InputError(
+            "--arms af-ds-pretrained: no cost model was trained before for GPUs: leave this arm out."
+        )
     console = notes()
     budgets = dict.fromkeys(names, counts[-1])
     for seed in range(seeds):

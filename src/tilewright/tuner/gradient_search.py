@@ -21,15 +21,13 @@ class GradientSettings:
     when the next prediction is below `tolerance` of the base's own, or when, with at least
     `patience` of its neighbours seen, a window's best is below `tolerance` of the best measured.
 
-    With a `pool`, starts are not random. Of that many random points the `climbers` predicted to be
-    fastest go from neighbour to better predicted neighbour without measuring; of all they pass, the
-    best predicted are taken that are `apart` hops from each other at least. That needs a model
-    which knows something before the first measurement.
+    With a `pool`, starts are not random: of that many random points those are taken that the model
+    predicts to be fastest, `apart` hops from each other at least. That needs a model which knows
+    something before the first measurement.
     """
 
     initial: int = 64
     pool: int = 0
-    climbers: int = 32
     apart: int = 4
     window: int = 3
     hops: tuple[tuple[int, ...], ...] = ((1, 2), (3,))
@@ -103,6 +101,8 @@ class GradientSearch:
                 if base.row_keys()[0] in visited:
                     continue
             else:
+                if self._settings.pool:
+                    self._learn()
                 base = self._draw(1, frozenset(self._measured))
                 if len(base) == 0:
                     return
@@ -123,12 +123,11 @@ class GradientSearch:
         return Candidates.concatenate([starts, more])
 
     def _draw(self, count: int, exclude: frozenset[bytes]) -> Candidates:
-        """Up to `count` new points: random ones, or where predictions lead from random ones."""
+        """Up to `count` new points: random ones, or the best predicted of a random pool."""
         if self._settings.pool == 0 or count == 0:
             return self._space.random(count, self._rng, exclude)
         pool = self._space.random(self._settings.pool, self._rng, exclude)
         pool = pool[np.argsort(-self._model.predict(pool), kind="stable")]
-        pool = self._climbed(pool[: self._settings.climbers], exclude)
         taken = pool[:0]
         while len(taken) < count and len(pool):
             best, pool = pool[:1], pool[1:]
@@ -136,25 +135,6 @@ class GradientSearch:
             far = self._space.distance(pool, best[np.zeros(len(pool), dtype=np.int64)])
             pool = pool[far >= self._settings.apart]
         return taken
-
-    def _climbed(self, points: Candidates, exclude: frozenset[bytes]) -> Candidates:
-        """All new points on the way from neighbour to better predicted neighbour, best first."""
-        passed, at, scores = [points], points, self._model.predict(points)
-        while len(at):
-            near = [self._near(at[[row]], self._settings.hops[0]) for row in range(len(at))]
-            predicted = self._model.predict(around := Candidates.concatenate(near))
-            ends = np.cumsum([len(group) for group in near])
-            to: list[int] = []
-            for group, end, score in zip(near, ends, scores, strict=True):
-                ahead = predicted[end - len(group) : end]
-                if len(group) and ahead.max() > score:
-                    to.append(int(end) - len(group) + int(np.argmax(ahead)))
-            at, scores = around[to], predicted[to]
-            passed.append(at)
-        found = Candidates.concatenate(passed)
-        first = {key: row for row, key in enumerate(found.row_keys()) if key not in exclude}
-        found = found[list(first.values())]
-        return found[np.argsort(-self._model.predict(found), kind="stable")]
 
     def _descend(
         self, base: Candidates, visited: set[bytes]
@@ -184,14 +164,10 @@ class GradientSearch:
 
     def _ranked(self, base: Candidates, hops: tuple[int, ...], threshold: float) -> Candidates:
         """Neighbours predicted to reach the threshold, best first."""
-        near = self._near(base, hops)
+        near = Candidates.concatenate([self._space.neighbours(base, hop) for hop in hops])
         scores = self._model.predict(near)
         order = np.argsort(-scores, kind="stable")
         return near[order[scores[order] >= threshold]]
-
-    def _near(self, point: Candidates, hops: tuple[int, ...]) -> Candidates:
-        """Neighbours of one point at any of the distances."""
-        return Candidates.concatenate([self._space.neighbours(point, hop) for hop in hops])
 
     def _slow(self) -> float:
         """Seconds above which a window's best is too far from the best measured."""

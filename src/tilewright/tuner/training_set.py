@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +20,21 @@ _FOLDER = Path(__file__).parent / "training_sets"
 class TrainingSet:
     """Measured candidates of any workloads, by their features.
 
-    `rows` (n, len(names)) are closed-form features, which do not depend on a workload's sizes
-    alone; `throughput` (n,) is relative to the best that was measured of the candidate's own
-    workload, 0 for a candidate that failed.
+    `workloads` (n,) names each candidate's workload; `rows` (n, len(names)) are its closed-form
+    features; `throughput` (n,) is relative to the best that was measured of its workload, 0 for a
+    candidate that failed.
     """
 
     names: tuple[str, ...]
+    workloads: tuple[str, ...]
     rows: Floats
     throughput: Floats
+
+    def without(self, workload: str) -> TrainingSet:
+        """All but the candidates of one workload."""
+        others = np.array([name != workload for name in self.workloads], dtype=bool)
+        kept = tuple(name for name in self.workloads if name != workload)
+        return TrainingSet(self.names, kept, self.rows[others], self.throughput[others])
 
 
 def shipped_training_set(names: Sequence[str]) -> TrainingSet | None:
@@ -36,6 +44,14 @@ def shipped_training_set(names: Sequence[str]) -> TrainingSet | None:
         if known.names == tuple(names):
             return known
     return None
+
+
+def shipped_digest() -> str:
+    """Changes with anything that comes with the package."""
+    found = hashlib.sha256()
+    for file in sorted(_FOLDER.glob("*.csv")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def read_training_set(file: Path) -> TrainingSet:
@@ -57,15 +73,18 @@ def read_training_set(file: Path) -> TrainingSet:
         )
     return TrainingSet(
         names=tuple(head[1:-1]),
+        workloads=tuple(line[0] for line in lines),
         rows=numbers[:, :-1],
         throughput=numbers[:, -1],
     )
 
 
-def write_training_set(file: Path, known: TrainingSet, workloads: Sequence[str]) -> None:
-    """Write candidates as CSV; `workloads` (n,) names the workload of each."""
+def write_training_set(file: Path, known: TrainingSet) -> None:
+    """Write candidates as CSV."""
     with file.open("w", encoding="utf-8", newline="") as opened:
         writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(["workload", *known.names, "throughput"])
-        for name, row, throughput in zip(workloads, known.rows, known.throughput, strict=True):
-            writer.writerow([name, *(f"{value:.5g}" for value in row), f"{throughput:.4f}"])
+        for name, row, throughput in zip(
+            known.workloads, known.rows, known.throughput, strict=True
+        ):
+            writer.writerow([name, *(f"{value:.4g}" for value in row), f"{throughput:.3f}"])

@@ -12,7 +12,10 @@ from tilewright.report.charts import nice_ticks
 from tilewright.tuning.comparison_table import latest
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 520, 300, 56, 40, 28, 12
-_COLOURS = ("#1b6ac9", "#d1495b", "#2a9d8f", "#e09f3e", "#7b4fa3", "#555555", "#8d6e4f")
+_COLOURS = (
+    *("#1b6ac9", "#d1495b", "#2a9d8f", "#e09f3e"),
+    *("#7b4fa3", "#555555", "#8d6e4f", "#e377c2"),
+)
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Tuning: best so far</title>
 <style>

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.core.tuning_records import KnownKernel, TunedTrial, TuningRecord
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.space import TileSpace
+from tilewright.tuner.training_set import shipped_digest
 from tilewright.tuner.tvm.loading import tvm_version
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.runner import Measurement, MeasuringRules
@@ -46,6 +47,8 @@ def identity_of(program: Program, target: TuningTarget, settings: TuneSettings) 
         str(settings.seed),
         tvm_version(),
     ]
+    if settings.method.pretrained:
+        parts.append(shipped_digest())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

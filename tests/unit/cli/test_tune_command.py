@@ -37,6 +37,19 @@ def test_a_run_is_shown_and_written(
     assert facts["trials"] == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "pretrained"),
+    [("", True), ("--no-pretrained", False), ("--features tvm164", False)],
+)
+def test_a_gradient_search_begins_with_a_trained_model_unless_told_otherwise(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, pretrained: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli(*f"tune matmul 16 16 16 --trials 1 --json out.json --no-color {options}".split())
+    assert result.code == 0, result.err
+    assert json.loads(Path("out.json").read_text())["method"]["pretrained"] is pretrained
+
+
 def test_finalists_that_all_fail_again_end_a_run_with_a_sentence(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,8 @@ def test_a_pretrained_model_ranks_at_once_and_corrects_itself() -> None:
     taught, unseen = points[:400], points[400:]
     actual = np.array(times(unseen), dtype=float)
     relative = 1 / np.array(times(taught), dtype=float)
-    known = TrainingSet(("tiles",), LogTiles()(taught), relative / relative.max())
+    rows, names = LogTiles()(taught), ("other",) * len(taught)
+    known = TrainingSet(("tiles",), names, rows, relative / relative.max())
     model = BoostedTrees(LogTiles(), known=known)
     first = model.predict(unseen)
     assert actual[np.argsort(-first)[:20]].mean() < np.sort(actual)[:50].mean()

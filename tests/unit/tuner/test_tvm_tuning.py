@@ -22,6 +22,9 @@ if shutil.which("g++") is None and shutil.which("clang++") is None:
 
 from tilewright.core.errors import StorageError
 from tilewright.storage.project import open_tunings, run_lock
+from tilewright.tuner.cost_model import BoostedTrees
+from tilewright.tuner.features.cpu import CpuFeatures
+from tilewright.tuner.training_set import TrainingSet, shipped_training_set
 from tilewright.tuner.tvm import setup
 from tilewright.tuner.tvm.builder import Builder, Built
 from tilewright.tuner.tvm.contained import contained
@@ -32,7 +35,7 @@ from tilewright.tuner.tvm.setup import Method, open_search
 from tilewright.tuner.tvm.targets import parse_target
 from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Trial
-from tilewright.tuning import confirmation, winner
+from tilewright.tuning import confirmation, stored, winner
 from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
 from tilewright.tuning.runs import tune
 from tilewright.tuning.stored import TuneSettings, identity_of
@@ -185,6 +188,53 @@ def test_told_the_same_a_search_asks_the_same(
     assert (first.measured, again.measured) == (8, 0)
     assert all(trial.measurement.failure is None for trial in first.trials)
     assert first.search.ledger.wall_s > 0
+
+
+def test_a_pretrained_search_has_not_been_told_of_its_own_workload(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[TrainingSet | None] = []
+
+    class Noting(BoostedTrees):
+        def __init__(self, *arguments: Any, known: TrainingSet | None = None) -> None:
+            told.append(known)
+            super().__init__(*arguments, known=known)
+
+    monkeypatch.setattr(setup, "BoostedTrees", Noting)
+    shipped = shipped_training_set(CpuFeatures.names)
+    assert shipped is not None
+    target, method = parse_target("cpu", 1), Method(pretrained=True)
+    for name in (shipped.workloads[0], "something-else"):
+        open_search(replace(program, name=name), target, method, 1, 0)
+    open_search(program, target, Method(), 1, 0)
+    own, other, cold = told
+    assert own is not None
+    assert other is not None
+    assert cold is None
+    assert shipped.workloads[0] not in own.workloads
+    assert other.workloads == shipped.workloads
+
+
+def test_a_model_comes_trained_for_one_thread_of_a_cpu() -> None:
+    one, two = parse_target("cpu", 1), replace(parse_target("cpu", 1), threads=2)
+    assert setup.comes_pretrained(one, "gradient", "analytical")
+    assert not setup.comes_pretrained(two, "gradient", "analytical")
+    assert not setup.comes_pretrained(one, "gradient", "tvm164")
+    assert not setup.comes_pretrained(one, "random", "analytical")
+    assert not setup.comes_pretrained(parse_target("nvidia/h100"), "gradient", "analytical")
+
+
+def test_a_run_is_another_one_with_another_training_set(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = parse_target("cpu", 1)
+    cold, trained = TuneSettings(Method()), TuneSettings(Method(pretrained=True))
+    before = [identity_of(program, target, settings) for settings in (cold, trained)]
+    assert before[0] != before[1]
+    monkeypatch.setattr(stored, "shipped_digest", lambda: "another")
+    after = [identity_of(program, target, settings) for settings in (cold, trained)]
+    assert after[0] == before[0]
+    assert after[1] != before[1]
 
 
 def test_a_run_is_kept_and_its_results_work(program: Program, tmp_path: Path) -> None:

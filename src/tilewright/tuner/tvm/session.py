@@ -51,7 +51,7 @@ class Tuning:
         self._build_ahead = build_ahead
         self._building: dict[str, Future[Built]] = {}
         self._spent = spent if self._known else None
-        self._spent_s = 0.0
+        self._spent_s = search.ledger.search_s  # a model may have been trained already
         self._started = 0.0
         self.measured = 0
 

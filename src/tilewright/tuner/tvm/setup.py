@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -45,7 +46,7 @@ class Method:
     search: SearchName = "gradient"
     features: FeatureName = "analytical"
     space: SpaceName = "restricted"
-    pretrained: bool = False
+    pretrained: bool = field(default=False, repr=False)  # runs of before have the same names
 
     def __post_init__(self) -> None:
         for value, kind in (
@@ -86,9 +87,16 @@ any search has to beat."""
 
 
 def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
-    """Whether the package has measurements that this search's cost model can be trained on."""
-    is_cpu = isinstance(target.device, CpuDevice)
-    return is_cpu and (search, features) == ("gradient", "analytical")
+    """Whether a search's cost model is trained on what the package brings, unless told otherwise.
+
+    What it brings was measured on one thread; how work is shared among several is not in it.
+    """
+    return (
+        isinstance(target.device, CpuDevice)
+        and target.threads == 1
+        and (search, features) == ("gradient", "analytical")
+        and shipped_training_set(CpuFeatures.names) is not None
+    )
 
 
 @dataclass
@@ -118,7 +126,7 @@ def open_search(
     features that the device does not have.
     """
     anatomy = analyse(program.function, program.name)
-    structure = structure_of(anatomy.workload, target, method)
+    structure = _structure(anatomy.workload, target, method)
     features = features_of(anatomy, structure, target, method)
     template = None
     if method.space != "full":
@@ -141,10 +149,12 @@ def open_search(
     if method.search == "random":
         tiles: TileSearch = RandomSearch(space, trials, seed)
     else:
-        scorer = _model(method, template, features, seed)
+        started = time.perf_counter()
+        scorer = _model(method, template, features, seed, program.name)
         known = starts(space) if starts is not None else None
         settings = PRETRAINED if method.pretrained else None
         tiles = GradientSearch(space, scorer, trials, seed, settings, known)
+        ledger.search_s += time.perf_counter() - started
     strategy = TileStrategy(tiles, template, scorer, ledger)
     return Search(program, target, anatomy, structure, template.context.mod, strategy, ledger)
 
@@ -163,8 +173,7 @@ def features_of(
     return CpuFeatures(anatomy.workload, structure, target.device)
 
 
-def structure_of(workload: TensorWorkload, target: TuningTarget, method: Method) -> Structure:
-    """The template of this device, with the knobs that the method's space leaves to it."""
+def _structure(workload: TensorWorkload, target: TuningTarget, method: Method) -> Structure:
     restricted = method.space == "restricted"
     if target.is_gpu:
         return gpu_structure(workload, restricted=restricted)
@@ -194,18 +203,21 @@ def _template(
     return Template(context, anatomy, structure)
 
 
-def _model(method: Method, template: Template, features: Features, seed: int) -> CostModel:
+def _model(
+    method: Method, template: Template, features: Features, seed: int, workload: str
+) -> CostModel:
     if method.features == "tvm164":
         from tilewright.tuner.tvm.plugins import TvmFeatureModel
 
         return TvmFeatureModel(template, seed)
-    known = None
-    if method.pretrained and (known := shipped_training_set(features.names)) is None:
+    known = shipped_training_set(features.names) if method.pretrained else None
+    if known is None and method.pretrained:
         raise ConfigurationError(
             "--pretrained: no cost model was trained before for this target, only for CPUs: leave "
             "out --pretrained."
         )
-    return BoostedTrees(features, seed, known=known)
+    # What is compared on a workload must not have been told of it.
+    return BoostedTrees(features, seed, known=None if known is None else known.without(workload))
 
 
 def _evolution() -> Any:

@@ -42,7 +42,8 @@ class TileStrategy:
     def __init__(
         self, search: TileSearch, template: Template, model: CostModel | None, ledger: Ledger
     ) -> None:
-        self._search, self._template, self._model = search, template, model
+        self.template = template
+        self._search, self._model = search, model
         self._ledger = ledger
         self._ready: dict[str, Proposal] = {}
 
@@ -77,7 +78,7 @@ class TileStrategy:
         if (ready := self._ready.get(key)) is not None:
             return Proposal(key, ready.schedule, point, predicted)
         started = time.perf_counter()
-        schedule = self._template.schedule(point)
+        schedule = self.template.schedule(point)
         self._ledger.replay_s += time.perf_counter() - started
         return Proposal(key, schedule, point, predicted)
 
