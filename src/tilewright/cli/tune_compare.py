@@ -84,7 +84,7 @@ def tune_compare(
     opened.require_present()
     if opened.is_gpu and "af-ds-pretrained" in names:
         raise InputError(
-            "--arms af-ds-pretrained: no cost model was trained before for GPUs: leave this arm out."
+            "--arms af-ds-pretrained: no cost model was trained before for GPUs: leave it out."
         )
     console = notes()
     budgets = dict.fromkeys(names, counts[-1])
