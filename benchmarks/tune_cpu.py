@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from tilewright.cli.tune_compare import show
 from tilewright.cli.tune_workloads import parse_identifiers
@@ -89,6 +90,20 @@ def bars(runs: Sequence[Run], arm: str) -> list[str]:
     return lines
 
 
+def told(run: Run) -> dict[str, object]:
+    """A run without its samples: medians in seconds, kernels and library of the same rounds."""
+    named = ("workload", "seed", "threads", "arm", "trials", "measured", "session", "failures")
+    library = run["reference"]
+    return {
+        **{name: run[name] for name in named},
+        "load_average": round(run["load_average"], 2),
+        "wall_s": round(run["ledger"]["wall_s"], 1),
+        "search_and_replay_s": round(run["ledger"]["search_s"] + run["ledger"]["replay_s"], 1),
+        "confirmed_s": {after: median(samples) for after, samples in run["confirmed"].items()},
+        "library_s": median(library["samples"]) if library else None,
+    }
+
+
 class TimeOver(Exception):
     """The time of `--seconds` is over; everything measured is on disk."""
 
@@ -151,7 +166,8 @@ def main() -> None:
         for arm in HELD:
             print("\n".join(bars(of_threads, arm)))
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+        found = {"rows": [asdict(row) for row in rows], "runs": list(map(told, latest(runs)))}
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
