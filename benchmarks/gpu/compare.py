@@ -109,7 +109,8 @@ def report(folder: Path, target: TuningTarget, kind: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    arms = [name for name, method in ARMS.items() if not method.pretrained]  # on a CPU
+    parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
     parser.add_argument("--workloads", nargs="+", default=["M4", "R2", "R11", "Y7"])
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=2)
