@@ -2,7 +2,7 @@
 
 Gradient search on the template's space, over matrix products and convolutions that are not in the
 benchmark set. Every candidate becomes a line of DIR as it is measured; killed at any moment, the
-same command goes on. Another seed, or a model trained on what is there so far, adds further ones.
+same command goes on. Another seed, or the model of the shipped set, adds further ones.
 What a comparison measured (its folder, `--comparison`) is taken in as well, as far as it can be
 written in the template: a search on a workload never learns from that workload's own candidates.
 
@@ -149,6 +149,8 @@ def rows_of(
         except Exception:  # TVM has no common class for a trace that is not of the template
             continue
         used.append(n)
+    if not points:
+        raise SystemExit(f"{program.name}: none of its candidates is of the template.")
     features = features_of(search.anatomy, search.structure, target, TEMPLATE)
     rows = features(Candidates.concatenate(points))
     names = (program.name,) * len(used)

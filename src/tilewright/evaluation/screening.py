@@ -83,6 +83,7 @@ class ScreenedExecutor:
                 decide()
             else:
                 tell(found)
+                decide()
 
         def decide(wait: bool = False) -> None:
             """Tell what is decided, and have the fastest of the rest evaluated again."""
@@ -112,12 +113,12 @@ class ScreenedExecutor:
 
         try:
             self._executor.evaluate(requests, hear, None if more is None else further)
+            decide(wait=True)
         except Exception:  # a batch that ends early, not one that the user interrupts
             while held:
                 with suppress(Exception):  # raised by a listener that has had enough already
                     decide(wait=True)
             raise
-        decide(wait=True)
         return [outcomes[position] for position in range(len(given))]
 
     def close(self) -> None:

@@ -10,6 +10,9 @@ from tilewright.core.records import Stage
 
 GRACE_S = 15.0
 """On top of a stage's own time-outs, which end a stage with a better message than a kill."""
+IN_TURN = 5
+"""Where measurements take turns, as many may have to end before a stage does: four workers' and a
+second evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,9 @@ class StageTimeouts:
         compile_s = float(str(settings.get("compile_timeout_s", 20.0)))
         simulation_s = float(str(settings.get("simulation_timeout_s", 60.0)))
         checks = int(str(settings.get("checks", 3)))
-        return cls(compile_s + GRACE_S, simulation_s * checks + GRACE_S, simulation_s + GRACE_S)
+        return cls(
+            compile_s + GRACE_S, simulation_s * checks + GRACE_S, simulation_s * IN_TURN + GRACE_S
+        )
 
     def of(self, stage: Stage) -> float:
         """Seconds for this stage."""

@@ -142,8 +142,8 @@ class Search:
             for part in parts:
                 new = [r for r in part if history.get(r.candidate.id) is None]
                 if affordable is not None:
-                    new, left = new[: affordable - len(taken)], new
-                    spent = len(new) < len(left)
+                    new = new[: affordable - len(taken)]
+                    spent = len(taken) + len(new) >= affordable
                 taken.extend(new)
                 yield new
                 if spent:

@@ -34,6 +34,8 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def caption(rows: Sequence[Row]) -> str:
     """What the numbers are, of how many seeds, and how busy the machine was meanwhile."""
+    if not rows:
+        return "No runs are finished yet."
     arms = [row.arm for row in rows]
     baseline = "default" if "default" in arms or not arms else arms[0]
     kinds = sorted({row.kind for row in rows}) or ["measured"]

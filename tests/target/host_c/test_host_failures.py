@@ -115,7 +115,7 @@ def test_nothing_is_started_on_a_core_before_it_is_this_measurement_s_turn(
     usable = os.sched_getaffinity(0)
     started: list[object] = []
 
-    def taken(device: str) -> AbstractContextManager[None]:
+    def taken(device: str, wait_s: float | None = None) -> AbstractContextManager[None]:
         assert os.sched_getaffinity(0) == usable
         raise DeviceBusyError(device)
 

@@ -15,7 +15,7 @@ import pytest
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
 from tilewright.evaluation.local import LocalExecutor
-from tilewright.evaluation.timeouts import GRACE_S, StageTimeouts
+from tilewright.evaluation.timeouts import GRACE_S, IN_TURN, StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 from tilewright.testing import scripted
 
@@ -142,5 +142,5 @@ def test_a_worker_killed_from_outside_costs_one_candidate() -> None:
 def test_timeouts_follow_the_settings() -> None:
     settings = {"compile_timeout_s": 5, "simulation_timeout_s": 10.0, "checks": 4}
     timeouts = StageTimeouts.from_settings(settings)
-    assert timeouts == StageTimeouts(5 + GRACE_S, 40 + GRACE_S, 10 + GRACE_S)
+    assert timeouts == StageTimeouts(5 + GRACE_S, 40 + GRACE_S, 10 * IN_TURN + GRACE_S)
     assert timeouts.of("check") == 40 + GRACE_S

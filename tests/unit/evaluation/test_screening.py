@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,32 @@ def test_what_was_held_back_is_decided_when_a_batch_ends_early() -> None:
     with pytest.raises(TimeoutError):
         executor.evaluate(children(980, 990, 100), hear)
     assert heard == [990, 100]
+
+
+def test_all_that_was_held_back_is_decided_when_the_budget_ends_during_the_last_recheck() -> None:
+    heard: list[Outcome] = []
+    all_held = Event()
+
+    class Ended(Inner):
+        def evaluate(self, *arguments: Any) -> list[Outcome]:
+            outcomes = super().evaluate(*arguments)
+            all_held.set()
+            return outcomes
+
+    def bogus_if_fastest(candidate: Candidate, limit: float) -> Outcome:
+        assert all_held.wait(20.0)
+        return WRONG if candidate.source == "100" else honest(candidate)
+
+    def hear(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+        heard.append(outcome)
+        raise TimeoutError
+
+    executor = ScreenedExecutor(Ended(), recheck=bogus_if_fastest)
+    executor.evaluate([start(1000)])
+    all_held.clear()
+    with pytest.raises(TimeoutError):
+        executor.evaluate(children(500, 100), hear)
+    assert [type(outcome) for outcome in heard] == [Failed, Measured]
 
 
 def test_a_defect_of_a_second_evaluation_is_raised() -> None:

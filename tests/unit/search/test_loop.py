@@ -26,7 +26,7 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.loop import Search
-from tilewright.search.proposing import Batches, SearchTask
+from tilewright.search.proposing import Batches, Parts, SearchTask
 from tilewright.testing.toy import (
     START,
     ToyExecutor,
@@ -169,6 +169,26 @@ def test_the_budget_of_evaluations_is_spent_exactly() -> None:
         assert world.trials == full.trials[:limit]
         assert reason == f"budget of {limit} evaluations spent"
     assert len(World(Settings(seed=1, max_evaluations=10**6)).search()[0]) == len(full.trials)
+
+
+def test_nothing_more_is_waited_for_once_the_evaluations_are_spent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked_in_vain = 0
+
+    def stream(self: Batches, *_: object) -> Parts:
+        """Two candidates at once; the third takes for ever."""
+        nonlocal asked_in_vain
+        yield [EvaluationRequest(Candidate(f"{START}{n}", parent_id="p")) for n in range(2)]
+        while asked_in_vain < 100:
+            asked_in_vain += 1
+            yield []
+
+    monkeypatch.setattr(Batches, "stream", stream)
+    world = World(Settings(seed=1, max_evaluations=3))
+    history, reason = world.search()
+    assert (len(history), asked_in_vain) == (3, 0)
+    assert reason == "budget of 3 evaluations spent"
 
 
 @pytest.mark.parametrize("wall_s", range(2, 60, 7))

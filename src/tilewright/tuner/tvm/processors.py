@@ -92,7 +92,7 @@ def _missing_features(target: Any) -> list[str]:
 def _is_native(triple: str) -> bool:
     """Whether a triple names this machine's architecture and, if any, its operating system."""
     _, *rest = triple.split("-")
-    same = _architecture(triple) == platform.machine()
+    same = _architecture(triple) == _architecture(platform.machine())
     return same and (not rest or platform.system().lower() in rest)
 
 
