@@ -74,6 +74,7 @@ def tune_compare(
     require_tvm()
     from tilewright.tuner.tvm.result import check_folder
     from tilewright.tuner.tvm.runner import MeasuringRules
+    from tilewright.tuner.tvm.setup import ARMS
     from tilewright.tuner.tvm.targets import parse_target
     from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
     from tilewright.tuning.comparison_plots import render_plots
@@ -82,9 +83,9 @@ def tune_compare(
     check_folder(output)
     opened = parse_target(target, threads)
     opened.require_present()
-    if opened.is_gpu and "af-ds-pretrained" in names:
+    if opened.is_gpu and (trained := [name for name in names if ARMS[name].pretrained]):
         raise InputError(
-            "--arms af-ds-pretrained: no cost model was trained before for GPUs: leave it out."
+            f"--arms {','.join(trained)}: no cost model was trained before for GPUs: leave it out."
         )
     console = notes()
     budgets = dict.fromkeys(names, counts[-1])

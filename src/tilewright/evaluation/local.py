@@ -128,7 +128,7 @@ class LocalExecutor:
         """Report what the cache knows; the rest, equal requests merged, still has to be done."""
         if requests and self._cache is None:
             self._idle.append(self._started())
-        unfinished = {_key(job): job for job in (*waiting, *self._busy.values())}
+        unfinished = {_key(job.request): job for job in (*waiting, *self._busy.values())}
         for request in requests:
             assert self._cache is not None
             position = batch.grow()
@@ -136,10 +136,11 @@ class LocalExecutor:
             if found is not None:
                 batch.finish([position], found, 0.0, cached=True)
                 continue
-            job = _Job(request, [])
-            if _key(job) not in unfinished:
-                waiting.append(unfinished.setdefault(_key(job), job))
-            unfinished[_key(job)].positions.append(position)
+            key = _key(request)
+            if key not in unfinished:
+                unfinished[key] = _Job(request, [])
+                waiting.append(unfinished[key])
+            unfinished[key].positions.append(position)
 
     def _started(self) -> WorkerProcess:
         """A worker that has opened the task; raises the target's error if it cannot."""
@@ -245,9 +246,9 @@ class LocalExecutor:
         batch.finish(job.positions, outcome, monotonic() - job.started, cached=False)
 
 
-def _key(job: _Job) -> tuple[str, float | None]:
+def _key(request: EvaluationRequest) -> tuple[str, float | None]:
     """What makes requests equal."""
-    return job.request.candidate.source, job.request.limit_latency
+    return request.candidate.source, request.limit_latency
 
 
 def _too_late() -> InternalError:

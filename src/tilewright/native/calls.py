@@ -77,10 +77,9 @@ class TimedKernel:
         """Seconds of one call. Raises `CallFailedError`.
 
         A short call is made again where somebody else got the core since its arrays were placed,
-        which shows in the caches. That is seen from outside, and not by how long the call took.
+        which shows in the caches. That is seen from outside, and not by how long the call took. It
+        is not looked for where several threads run.
         """
-        if self._process.threads > 1:
-            return self._call(check=check)
         for _ in range(ATTEMPTS):
             seconds = self._call(check=check)
             if seconds > LONG_CALL_S or self._away_s < AWAY_S:
@@ -99,13 +98,13 @@ class TimedKernel:
         wall_s = time.perf_counter() - started
         if alone:
             self._away_s = self._elapsed_less_own_s() - placed_s
-        if failed is None and self._process.threads > 1:
+        elif failed is None:
             self._clock_s, self._returned_s = self._process.cpu_s(), time.perf_counter()
         if failed is None and check:
             failed = compared(self._process, case, "measure")
         if failed is not None:
             raise CallFailedError(failed)
-        if self._process.threads > 1:
+        if not alone:
             return wall_s + between_s
         before, self._clock_s = self._clock_s, self._process.cpu_s()
         return self._clock_s - before

@@ -133,25 +133,22 @@ class Search:
 
         `repaired` says that failures go back to their author, who then hears of them at once.
         """
-        affordable = self._budget.evaluations_left(self._spent(history))
-        taken: list[EvaluationRequest] = []
-        spent = False
+        left = self._budget.evaluations_left(self._spent(history))
 
         def new_parts() -> Iterator[list[EvaluationRequest]]:
-            nonlocal spent
+            nonlocal left
             for part in parts:
                 new = [r for r in part if history.get(r.candidate.id) is None]
-                if affordable is not None:
-                    new = new[: affordable - len(taken)]
-                    spent = len(taken) + len(new) >= affordable
-                taken.extend(new)
+                if left is not None:
+                    new = new[:left]
+                    left -= len(new)
                 yield new
-                if spent:
+                if left == 0:
                     return
 
         trials, reason = self._evaluate(iteration, new_parts(), history, self._budget, repaired)
         history = history.extended(trials)
-        if spent or reason is not None:
+        if left == 0 or reason is not None:
             raise BudgetSpentError(history)
         return history
 

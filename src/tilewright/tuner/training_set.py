@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +37,12 @@ class TrainingSet:
         return TrainingSet(self.names, kept, self.rows[others], self.throughput[others])
 
 
-def shipped_training_set(names: Sequence[str]) -> TrainingSet | None:
+@cache
+def shipped_training_set(names: tuple[str, ...]) -> TrainingSet | None:
     """What comes with the package for the features of these names; None where nothing does."""
     for file in sorted(_FOLDER.glob("*.csv")):
         known = read_training_set(file)
-        if known.names == tuple(names):
+        if known.names == names:
             return known
     return None
 

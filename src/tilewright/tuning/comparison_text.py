@@ -37,8 +37,8 @@ def caption(rows: Sequence[Row]) -> str:
     if not rows:
         return "No runs are finished yet."
     arms = [row.arm for row in rows]
-    baseline = "default" if "default" in arms or not arms else arms[0]
-    kinds = sorted({row.kind for row in rows}) or ["measured"]
+    baseline = "default" if "default" in arms else arms[0]
+    kinds = sorted({row.kind for row in rows})
     seeds = _range([n for row in rows for n in (row.fewest_seeds, row.seeds)], "d")
     loads = _range([load for row in rows for load in (row.lowest_load, row.highest_load)], ".1f")
     return (
@@ -65,6 +65,5 @@ def _number(value: float | None) -> str:
 
 
 def _range(values: Sequence[float], form: str) -> str:
-    """The smallest and the largest value, or the one that both are; "-" of none."""
-    ends = dict.fromkeys(format(end(values), form) for end in (min, max)) if values else ["-"]
-    return " to ".join(ends)
+    """The smallest and the largest value, or the one that both are."""
+    return " to ".join(dict.fromkeys(format(end(values), form) for end in (min, max)))
