@@ -39,7 +39,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 def answer(prompt: str, key: str) -> str:
     """A plan, or the kernel with one more statement at its end: correct, new and hardly slower."""
-    if "OPTION:" in prompt:
+    if "# Optimisations to choose from" in prompt:
         return f"OPTION: other\n\nEnd with another fence ({key})."
     source = _CODE.findall(prompt)[0].rstrip().removesuffix("}")
     return f"```c\n{source}  fence();\n  (void)0x{key};\n}}\n```"

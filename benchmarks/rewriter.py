@@ -35,7 +35,7 @@ from rich.table import Table
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured
-from tilewright.run import evaluate_file, open_project, optimize
+from tilewright.run import evaluate_kernel, open_project, optimize
 
 GEMMS = [
     "gemmini:gemm-512x512x512",
@@ -57,7 +57,7 @@ BUDGET_S = {"gemm": 120.0, "conv": 300.0, "tinympc": 120.0}
 """Wall seconds per run and kind of workload."""
 FOR_CHECKS = 0.25
 """Part of the time `--within` that is kept for what surrounds a search: attacks on its check before
-it, checks of its winner behind it."""
+it, checks of its winner after it."""
 WIDTH = 140
 """Characters of the tables, also where the output is not a terminal."""
 FIRST_FRESH_SEED = 1_000_000
@@ -111,7 +111,7 @@ def search(workload: str, settings: Settings, checks: int) -> Row:
         file = Path(project) / "best.c"
         file.write_text(best.candidate.source)
         outcomes = [
-            evaluate_file(file, workload, Settings(seed=FIRST_FRESH_SEED + n)).outcome
+            evaluate_kernel(file, workload, Settings(seed=FIRST_FRESH_SEED + n)).outcome
             for n in range(checks)
         ]
     cycles = found.best_latency or 0.0

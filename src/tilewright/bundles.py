@@ -7,6 +7,7 @@ attacks the task's check, and says what differs.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -14,26 +15,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.codec import from_json, to_json
+from tilewright.core.codec import to_json
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
-from tilewright.core.records import Candidate, Failed, Measured, Outcome, RunRecord
+from tilewright.core.files import read_bytes, read_text
+from tilewright.core.records import Candidate, Failed, Outcome, RunRecord, Workload
 from tilewright.core.roles import Attackable, Floored
-from tilewright.core.tasks import OpenTask, open_task
+from tilewright.core.tasks import OpenTask, open_task, open_workload
 from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
+from tilewright.proposers.llm.models import public_name
 from tilewright.run import open_project
 from tilewright.session import baselines, confirmed
-from tilewright.storage.bundle_file import pack, unpack
-from tilewright.verification import as_winner, attack, recheck
+from tilewright.storage.bundle_file import MAX_BYTES, pack, unpack
+from tilewright.storage.evidence import (
+    MAX_FILES_BYTES,
+    TARGET_FILE,
+    Evidence,
+    read_evidence,
+)
+from tilewright.verification import as_winner, attack, fresh_seed, recheck
 
 SEEDS_POLICY = (
-    "Inputs of the run follow from its seed; its winner was then rebuilt and checked on seeds of "
-    "the operating system's random source, which are kept nowhere. Whoever verifies draws new ones."
+    "Inputs of the run follow from a secret of its own, or from the input_seed of its settings. "
+    "Its winner was then rebuilt and checked on seeds of the operating system's random source, "
+    "which are kept nowhere. Whoever verifies draws new ones."
 )
-_TARGET_FILE = "target-file.toml"
-_SUFFIXES = (".toml", ".py", ".c", ".h")
-_MAX_FILES_BYTES = 16 << 20
+_ABSOLUTE_PATH = re.compile(r"(?<![\w./])/(?:[\w.+@~-]+/)+([\w.+@~-]*)")
 
 
 def create(project: Path, run_name: str) -> bytes:
@@ -51,24 +59,25 @@ def create(project: Path, run_name: str) -> bytes:
         )
     opened = open_task(run.task, run.settings)
     trials = [
-        {"index": t.index, "candidate": to_json(t.candidate), "outcome": to_json(t.outcome)}
+        {"index": t.index, "candidate": _public(t.candidate), "outcome": _public(t.outcome)}
         for t in history.lineage(best.candidate.id)
     ]
     return pack({
         "run": {
             "id": run.id, "task": _public_name(run), "target": run.target,
-            "settings": _public_settings(run), "versions": dict(run.versions),
-            "created_at": run.created_at, "wall_s": run.wall_s, "stop_reason": run.stop_reason,
+            "settings": _public_settings(run), "versions": _public(dict(run.versions)),
+            "created_at": run.created_at, "wall_s": run.wall_s,
+            "stop_reason": _public_reason(run),
             "evaluations": len(history),
         },
         "workload": to_json(replace(opened.task.workload, source="")),
         "files": _files(run, opened),
         "start": start.candidate.source,
         "winner": best.candidate.source,
-        "start_outcome": to_json(start.outcome),
-        "winner_outcome": to_json(best.outcome),
+        "start_outcome": _public(start.outcome),
+        "winner_outcome": _public(best.outcome),
         "confirmed": held == best.candidate.id,
-        "baselines": to_json(list(compared)),
+        "baselines": _public(list(compared)),
         "lineage": trials,
         "seeds": SEEDS_POLICY,
     })  # fmt: skip
@@ -104,64 +113,57 @@ class Verification:
 def read(file: Path) -> dict[str, Any]:
     """The document of a bundle; `InputError` for a file that is none, damaged or newer."""
     try:
-        return unpack(file.read_bytes(), file.name)
+        return unpack(read_bytes(file, MAX_BYTES), file.name)
     except OSError as error:
         raise InputError(f"bundle {file} cannot be read: {error.strerror}.") from error
 
 
-def reference_of(document: Mapping[str, Any]) -> str | None:
-    """The user's code that a bundle brings and that verifying would run, if any."""
-    texts = [f"# {n}\n{text}" for n, text in document["files"].items() if n.endswith(".py")]
-    return "\n".join(texts) or None
+def texts_of(document: Mapping[str, Any]) -> str | None:
+    """The files that a bundle brings and that decide what is right, if any."""
+    return read_evidence(document).texts
 
 
 def verify(document: Mapping[str, Any], *, trust_reference: bool = False) -> Verification:
     """Do a bundle's work again on this machine.
 
     `InputError` when its target is not installed, when it was written by a version with other
-    records, or when it brings a reference of its own that is not trusted to run here.
+    records, or when it brings a reference of its own that is not trusted to run here. No folder of
+    this machine is opened: a task is a registered one, or that of the bundle's own files.
     """
-    if reference_of(document) is not None and not trust_reference:
+    evidence = read_evidence(document)
+    if evidence.brings_code and not trust_reference:
         raise InputError(
             "the bundle brings its own reference.py, which would run on this machine: read it with "
             "--print-reference, then repeat with --trust-reference."
         )
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
-        start, winner, settings, opened = _opened(document, folder)
-        recorded = settings.recorded()
+        opened, settings = _opened(evidence, folder)
         weakness = None
         if isinstance(opened.task, Attackable):
-            weakness = refusal(opened.task.workload.name, attack(opened.name, recorded))
-        again = [
-            _measured_again(opened, recorded, document[which]) for which in ("start", "winner")
-        ]
-    return _compare(document, opened, (start, winner), (again[0], again[1]), weakness)
+            weakness = refusal(opened.task.workload.name, attack(opened.name, settings))
+        again = [_measured_again(opened, settings, source) for source in evidence.sources]
+    return _compare(evidence, opened, (again[0], again[1]), weakness)
 
 
-def _opened(
-    document: Mapping[str, Any], folder: Path
-) -> tuple[Measured, Measured, Settings, OpenTask]:
-    try:
-        start, winner = (from_json(document[k]) for k in ("start_outcome", "winner_outcome"))
-        settings = dict(from_json(document["run"]["settings"]))
-        task, files = str(document["run"]["task"]), dict(document["files"])
-        if not isinstance(start, Measured) or not isinstance(winner, Measured):
-            raise ValueError("no measurements")
-        for name, text in files.items():
-            if Path(name).name != name:
-                raise ValueError(f"a file outside its folder: {name}")
-            (folder / name).write_text(text, encoding="utf-8")
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            "the bundle's records are not those of this version of tilewright "
-            f"({type(error).__name__}: {error}): verify it with the version that wrote it."
-        ) from error
-    if _TARGET_FILE in files:
-        settings["target"] = str(folder / _TARGET_FILE)
-    chosen = Settings.from_recorded(settings)
-    name = str(folder) if "workload.toml" in files else task
-    return start, winner, chosen, open_task(name, chosen.recorded())
+def _opened(evidence: Evidence, folder: Path) -> tuple[OpenTask, Mapping[str, object]]:
+    """The task, of the bundle's files where it brings any, and the settings to evaluate with."""
+    for name, text in evidence.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    settings = evidence.settings
+    if TARGET_FILE in evidence.files:
+        settings = replace(settings, target=str(folder / TARGET_FILE))
+    recorded = settings.evaluated_with(fresh_seed())
+    if evidence.is_folder:
+        opened = open_task(str(folder), recorded)
+        for name in evidence.files:
+            if not name.endswith(_suffixes(opened)):
+                raise InputError(
+                    f"the bundle brings the file {name}, which is no text of a kernel folder in "
+                    f"{opened.target.brief().language.name}: do not trust it."
+                )
+        return opened, recorded
+    return open_workload(evidence.task, recorded), recorded
 
 
 def _measured_again(opened: OpenTask, settings: Mapping[str, object], source: str) -> Outcome:
@@ -170,22 +172,28 @@ def _measured_again(opened: OpenTask, settings: Mapping[str, object], source: st
 
 
 def _compare(
-    document: Mapping[str, Any],
+    evidence: Evidence,
     opened: OpenTask,
-    recorded: tuple[Measured, Measured],
     here: tuple[Outcome, Outcome],
     weakness: str | None,
 ) -> Verification:
-    versions = document["run"]["versions"]
+    versions, recorded = evidence.versions, evidence.outcomes
     rows = [
-        Row(name, str(versions.get(name, "none")), now, versions.get(name) == now)
+        Row(name, versions.get(name, "none"), now, versions.get(name) == now)
         for name, now in opened.target.versions().items()
     ]
     same_machine = all(row.same for row in rows)
-    rows.append(_same("task", from_json(document["workload"]), opened.task.workload))
+    rows.append(_same_task(evidence, opened.task.workload))
     reasons = [weakness] if weakness else []
-    if not rows[-1].same and "workload.toml" not in document["files"]:
-        reasons.append("the workload of this name is another one here")
+    if not rows[-1].same:
+        what = (
+            "the files describe another task" if evidence.is_folder else "that is another one here"
+        )
+        reasons.append(f"the bundle says that it is about {evidence.workload.name}, but {what}")
+    if evidence.sources[0] != opened.task.start:
+        reasons.append(
+            "the starting kernel is not the task's own, so the speedup says nothing of it"
+        )
     latencies: list[float] = []
     allowed: list[float] = []
     for name, was, now in zip(("starting kernel", "winner"), recorded, here, strict=True):
@@ -199,34 +207,67 @@ def _compare(
         rows.append(Row(name, shown, f"{now.latency:g} {now.unit}", off == 0, same_machine))
         digests = was.artifact_digest[:16], now.artifact_digest[:16]
         rows.append(Row(f"{name}'s binary", *digests, digests[0] == digests[1]))
-        allowed.append(allowed_difference(was, now))
+        allowed.append(allowed_difference(now, now))  # how noisy it was elsewhere, anyone may claim
         if same_machine and off > allowed[-1]:
             reasons.append(f"the {name} takes {now.latency:g} {now.unit} here, not {was.latency:g}")
     claimed = recorded[0].latency / recorded[1].latency
     reached = latencies[0] / latencies[1] if len(latencies) == 2 else None
     shown = f"{reached:.3f}x" if reached else "none"
     rows.append(Row("speedup", f"{claimed:.3f}x", shown, shown == f"{claimed:.3f}x", True))
-    if reached is not None and reached < claimed * (1 - max(allowed)):
+    if reached is not None and reached <= 1:
+        reasons.append("the winner is no faster than the starting kernel here")
+    elif reached is not None and reached < claimed * (1 - max(allowed)):
         reasons.append(f"the speedup is {reached:.3f}x here, not {claimed:.3f}x")
     name = opened.task.workload.name
+    if evidence.is_folder:
+        name = f"{name} (the bundle's own task)"
     return Verification(name, tuple(rows), tuple(reasons), claimed, reached)
 
 
-def _same(name: str, recorded: Any, here: Any) -> Row:
-    equal = replace(recorded, source="") == replace(here, source="")
-    return Row(name, recorded.name, here.name, equal)
+def _same_task(evidence: Evidence, here: Workload) -> Row:
+    """A folder without a name is called what its files lie in, which is another folder here."""
+    recorded = replace(evidence.workload, source="")
+    if evidence.is_folder:
+        recorded = replace(recorded, name=here.name)
+    equal = recorded == replace(here, source="")
+    return Row("task", evidence.workload.name, here.name, equal, matters=True)
 
 
 def _public_name(run: RunRecord) -> str:
-    """A folder's path is nobody's business."""
+    """The task, of a folder only its name: a bundle tells nothing about its author's disk."""
     return Path(run.task).name if Path(run.task).is_absolute() else run.task
 
 
 def _public_settings(run: RunRecord) -> dict[str, Any]:
-    settings = dict(to_json(dict(run.settings)))
-    if str(settings.get("target") or "").endswith(".toml"):
-        settings["target"] = _TARGET_FILE
+    settings: dict[str, Any] = _public(dict(run.settings))
+    if str(run.settings.get("target") or "").endswith(".toml"):
+        settings["target"] = TARGET_FILE
     return settings
+
+
+def _public_reason(run: RunRecord) -> str:
+    reason = run.stop_reason
+    for name in Settings.from_recorded(run.settings).proposers:
+        reason = reason.replace(name, public_name(name))
+    return str(_public(reason))
+
+
+def _public(value: Any, key: str = "") -> Any:
+    """A record as JSON without what belongs to this machine: commands, addresses, paths.
+
+    Kernels' sources stay as they are: they are the evidence.
+    """
+    if key == "":
+        value = to_json(value)
+    if isinstance(value, dict):
+        return {k: _public(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_public(item, key) for item in value]
+    if not isinstance(value, str) or key == "source":
+        return value
+    if key in ("proposer", "proposers"):
+        return public_name(value)
+    return _ABSOLUTE_PATH.sub(r"\1", value)
 
 
 def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
@@ -234,7 +275,7 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
     found: dict[str, str] = {}
     chosen = str(run.settings.get("target") or "")
     if chosen.endswith(".toml"):
-        found[_TARGET_FILE] = Path(chosen).read_text(encoding="utf-8")
+        found[TARGET_FILE] = _text(Path(chosen))
     folder = Path(run.task)
     if folder.is_absolute():
         if opened.fingerprint != run.versions.get("task"):
@@ -242,9 +283,22 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
                 f"{folder} has changed since run {run.id}: restore the files of that run, or start "
                 "a new one."
             )
+        suffixes = _suffixes(opened)
         for path in sorted(folder.iterdir()):
-            if path.suffix in _SUFFIXES and path.is_file():
-                found[path.name] = path.read_text(encoding="utf-8")
-    if sum(map(len, found.values())) > _MAX_FILES_BYTES:
+            if path.suffix in suffixes and path.is_file():
+                found[path.name] = _text(path)
+    if sum(map(len, found.values())) > MAX_FILES_BYTES:
         raise InputError(f"the text files of {folder} are too large for a bundle: keep data apart.")
     return found
+
+
+def _suffixes(opened: OpenTask) -> tuple[str, ...]:
+    """Of the files of a user's kernel folder that a bundle takes along."""
+    return (".toml", ".py", ".h", opened.target.brief().language.suffix)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path, MAX_FILES_BYTES)
+    except OSError as error:
+        raise InputError(f"{path} cannot be put into a bundle: {error.strerror}.") from error

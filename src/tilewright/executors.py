@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from tilewright.core.config import Settings
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
-from tilewright.core.roles import Executor, Floored, Storage, TakesTurns
+from tilewright.core.roles import Attackable, Executor, Floored, Storage, TakesTurns
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.screening import ScreenedExecutor
 from tilewright.verification import recheck
@@ -37,16 +37,22 @@ def worker_count(opened: OpenTask, wanted: int | None) -> int:
 
 
 def create_executor(
-    opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
+    opened: OpenTask,
+    settings: Mapping[str, object],
+    workers: int | None,
+    storage: Storage | None,
 ) -> Executor:
-    """The executor on this machine: one worker per core unless `workers` says otherwise."""
+    """The executor on this machine: one worker per core unless `workers` says otherwise.
+
+    `settings` are those of `Settings.evaluated_with`. Outcomes are cached by a hash of the inputs'
+    seed among others, so that those under one secret answer for that secret only.
+    """
     from tilewright.evaluation.local import LocalExecutor
 
-    recorded = settings.recorded()
     task = opened.task
     executor = LocalExecutor(
         opened.name,
-        recorded,
+        settings,
         worker_count(opened, workers),
         lookup=storage.cached_outcome if storage else None,
         store=storage.store_outcome if storage else None,
@@ -54,5 +60,8 @@ def create_executor(
     return ScreenedExecutor(
         executor,
         floor=task.floor if isinstance(task, Floored) else None,
-        recheck=lambda candidate, limit: recheck(opened.name, recorded, candidate, limit),
+        recheck=lambda candidate, limit, checkpoint: recheck(
+            opened.name, settings, candidate, limit, checkpoint
+        ),
+        winner_is_confirmed=isinstance(task, Attackable),
     )

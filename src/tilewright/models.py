@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
-from tilewright.core.codec import from_json
 from tilewright.core.config import Settings
 from tilewright.core.records import Brief, CallRecord, Candidate, Failed, RunRecord, Trial
 from tilewright.core.roles import CallStore, Storage
+from tilewright.core.run_notes import Closed, Prices, Replayed, Shares
 from tilewright.core.tasks import OpenTask
+from tilewright.proposers.applicable import applicable
 from tilewright.proposers.llm.allocation import AdaptiveShares
+from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.dispatch import CourierTransport
 from tilewright.proposers.llm.forecast import forecast
 from tilewright.proposers.llm.ledger import Ledger
@@ -28,16 +31,8 @@ from tilewright.proposers.llm.setup import (
     prices_of,
     require_prices,
 )
-
-PRICES_EVENT = "Prices"
-"""Entry of a run's event log that holds its snapshot of the price table."""
-
-SHARES_EVENT = "Shares"
-"""Entry of a run's event log: the shares of its models in the work of one iteration."""
-
-REPLAY_EVENT = "Replayed"
-"""Entry of a run's event log: how many replies came from a recording, and of these how many to
-prompts that differ from the recorded ones."""
+from tilewright.tools.proposal import Check
+from tilewright.tools.turns import Turns
 
 
 class Models:
@@ -45,11 +40,14 @@ class Models:
 
     def __init__(self, settings: Settings, project: Path, replay: Path | None = None) -> None:
         self.names = tuple(name for name in settings.proposers if is_model_name(name))
+        self.others = tuple(name for name in settings.proposers if name not in self.names)
         self.asked = self.names[:1] if "ensemble" in settings.without else self.names
         self._settings = settings
         self._project = project
         self._replay = Recording(replay) if replay is not None else None
-        if self._replay is None:
+        if self._replay is not None:
+            self._replay.require(self.names)
+        else:
             for name in self.names:
                 check_model(parse_model(name))
                 require_address(parse_model(name))
@@ -62,8 +60,12 @@ class Models:
         run: RunRecord,
         stack: ExitStack,
         on_call: Callable[[CallRecord], None],
+        check: Check,
     ) -> tuple[LLMProposer, Ledger]:
-        """The proposer, and the ledger of what it spends; `stack` ends their calls."""
+        """The proposer, and the ledger of what it spends; `stack` ends their calls.
+
+        `check` builds a kernel, for models that work in several turns.
+        """
         from tilewright.storage.project import open_calls, spool_folder
 
         settings = self._settings
@@ -83,7 +85,12 @@ class Models:
             without=settings.without,
             edits=settings.edits,
             shares=self._shares(storage, run, store, prices),
+            branches=_branches(storage, run.id),
+            applicable=applicable,
             on_call=on_call,
+            turns=partial(Turns, most=settings.turns, check=check, versions=run.versions)
+            if settings.turns > 1
+            else None,
         )
 
     def forecast(
@@ -95,15 +102,14 @@ class Models:
         return forecast(
             self.asked,
             self._prices(storage, run),
-            Prompts(settings.without, settings.edits),
+            Prompts(settings.without, settings.edits, applicable),
             brief,
             Trial(0, 0, Candidate(opened.task.start), Failed("measure", "timeout", "")),
             settings,
         )
 
     def _note_replay(self, storage: Storage, run_id: str, replay: Recording) -> None:
-        counts = {"calls": replay.calls, "differing": replay.differing}
-        storage.append_event(run_id, REPLAY_EVENT, counts)
+        storage.keep(run_id, Replayed(replay.calls, replay.differing))
 
     def _shares(
         self,
@@ -121,41 +127,36 @@ class Models:
             run_id=run.id,
             prices=prices,
             decided=stored_shares(storage, run.id),
-            keep=lambda iteration, shares: storage.append_event(
-                run.id, SHARES_EVENT, {"iteration": iteration, "shares": list(shares)}
-            ),
+            keep=lambda iteration, shares: storage.keep(run.id, Shares(iteration, tuple(shares))),
         )
 
     def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
         """The run's snapshot of the price table, taken when it first asks a model."""
-        stored = _stored_prices(storage, run.id)
-        if stored is None and self._replay is not None:
-            stored = self._replay.prices
-        if stored is None:
-            stored = snapshot(prices_of(self.names))
-        if _stored_prices(storage, run.id) is None:
-            storage.append_event(run.id, PRICES_EVENT, stored)
-        return from_snapshot(stored)
+        for stored in storage.kept(run.id, Prices):
+            return from_snapshot(stored)
+        taken = self._replay.prices if self._replay is not None else None
+        prices = taken or snapshot(prices_of(self.names))
+        storage.keep(run.id, prices)
+        return from_snapshot(prices)
 
 
-def _stored_prices(storage: Storage, run_id: str) -> Mapping[str, object] | None:
-    found = [data for _, kind, data in storage.events(run_id) if kind == PRICES_EVENT]
-    return found[0] if found else None
+def _branches(storage: Storage, run_id: str) -> Branches:
+    """The kernels in which a run's models see nothing worthwhile, by the iteration that said so."""
+    return Branches(
+        {note.candidate: note.iteration for note in storage.kept(run_id, Closed)},
+        lambda candidate, iteration: storage.keep(run_id, Closed(candidate, iteration)),
+    )
 
 
 def stored_shares(storage: Storage, run_id: str) -> dict[int, tuple[float, ...]]:
     """Shares of a run's models by iteration, in the models' order; empty if they are equal."""
-    return {
-        int(str(data["iteration"])): tuple(from_json(data["shares"]))
-        for _, kind, data in storage.events(run_id)
-        if kind == SHARES_EVENT
-    }
+    return {note.iteration: note.shares for note in storage.kept(run_id, Shares)}
 
 
-def replayed(storage: Storage, run_id: str) -> tuple[int, int] | None:
-    """Calls the run's last session answered from a recording, and those with other prompts."""
-    found = [data for _, kind, data in storage.events(run_id) if kind == REPLAY_EVENT]
-    return (int(str(found[-1]["calls"])), int(str(found[-1]["differing"]))) if found else None
+def replayed(storage: Storage, run_id: str) -> Replayed | None:
+    """What the run's last session answered from a recording, if it did."""
+    found = storage.kept(run_id, Replayed)
+    return found[-1] if found else None
 
 
 def recording(run_id: str, *, project: Path) -> str:
@@ -166,7 +167,8 @@ def recording(run_id: str, *, project: Path) -> str:
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=False)))
         calls = stack.enter_context(closing(open_calls(project)))
-        return write_recording(_stored_prices(storage, run_id) or {}, calls.exchanges(run_id))
+        prices = storage.kept(run_id, Prices)
+        return write_recording(prices[0] if prices else None, calls.exchanges(run_id))
 
 
 def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:

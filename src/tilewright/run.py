@@ -7,20 +7,23 @@ after a crash, a kill or Ctrl-C the same command continues; `resume` does so by 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError
+from tilewright.core.files import read_kernel
+from tilewright.core.plugins import load_proposers, load_strategy
 from tilewright.core.records import (
     Baseline,
     Candidate,
     EvaluationRequest,
     ExternalResult,
     Failed,
+    KernelLanguage,
     Measured,
     Outcome,
     RunRecord,
@@ -31,9 +34,13 @@ from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.models import Models
 from tilewright.search.events import OnEvent
 from tilewright.search.reuse import schedule_of
+from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
 from tilewright.session import Session
-from tilewright.verification import require_preflight
+from tilewright.verification import fresh_seed, require_preflight
+
+EVALUATIONS = "evaluations"
+"""Owner of the secret that a project's kernels are evaluated with outside any run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,11 @@ class Evaluation:
 
     `external` is its run on another simulator, if one was asked for and the kernel passed here;
     `baselines` are the target's, if they were asked for.
+
+    >>> import tilewright as tw
+    >>> found = tw.evaluate("void kernel(", "gemmini:gemm-16x16x16")
+    >>> isinstance(found, tw.Evaluation), found.target, found.cached
+    (True, 'gemmini', False)
     """
 
     workload: str
@@ -51,6 +63,7 @@ class Evaluation:
     wall_s: float
     cached: bool
     versions: Mapping[str, str]
+    language: KernelLanguage
     external: ExternalResult | Failed | None = None
     baselines: tuple[Baseline, ...] = ()
 
@@ -86,9 +99,40 @@ def optimize(
     run with status "interrupted" and the best so far. `WorkloadError` when the starting kernel
     fails, further `TilewrightError`s for unusable input, machine, models or database.
     """
+    with _session(task, settings, project, on_event, replay) as session:
+        return session.work(workers)
+
+
+@contextmanager
+def stepwise(
+    task: str,
+    settings: Settings,
+    *,
+    project: Path,
+    workers: int | None = None,
+    on_event: OnEvent = lambda event: None,
+) -> Iterator[Stepwise]:
+    """The same run for a caller with a loop of his own: he asks and tells (`Stepwise`).
+
+    Raises what `optimize` raises. Leaving it before the budget is spent interrupts the run.
+    """
+    with (
+        _session(task, settings, project, on_event, None) as session,
+        session.stepwise(workers) as steps,
+    ):
+        yield steps
+
+
+@contextmanager
+def _session(
+    task: str, settings: Settings, project: Path, on_event: OnEvent, replay: Path | None
+) -> Iterator[Session]:
+    """The work on a new run, or on the unfinished one of the same task and settings."""
     opened = open_task(task, settings.recorded())
     versions = _versions(opened)
+    strategy = load_strategy(settings)
     models = Models(settings, project, replay)
+    others = load_proposers(models.others, opened.target.brief())
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
         if settings.schedule_from:
@@ -101,7 +145,8 @@ def optimize(
             run = unfinished
         else:
             storage.create_run(run)
-        return Session(opened, settings, storage, run, models, on_event).work(workers)
+        secret = _secret(project, run.id)
+        yield Session(opened, settings, storage, run, strategy, models, others, on_event, secret)
 
 
 def resume(
@@ -123,13 +168,19 @@ def resume(
         settings = Settings.from_recorded(run.settings)
         opened = open_task(run.task, settings.recorded())
         _require_versions(run, _versions(opened))
+        strategy = load_strategy(settings)
         models = Models(settings, project)
+        others = load_proposers(models.others, opened.target.brief())
         stack.enter_context(_lock(project, run))
-        return Session(opened, settings, storage, run, models, on_event).work(workers)
+        secret = _secret(project, run.id)
+        session = Session(
+            opened, settings, storage, run, strategy, models, others, on_event, secret
+        )
+        return session.work(workers)
 
 
-def evaluate_file(
-    file: Path,
+def evaluate_kernel(
+    kernel: str | Path,
     task: str,
     settings: Settings,
     *,
@@ -140,18 +191,23 @@ def evaluate_file(
 ) -> Evaluation:
     """Build, check and measure one kernel; takes outcomes from the project's cache if named.
 
-    A kernel that passes is then run on the external `simulator`, if one is named, and the target's
-    baselines are evaluated `with_baselines`.
+    It is given as its source, or as the path of its file. A kernel that passes is then run on the
+    external `simulator`, if one is named, and the target's baselines are evaluated
+    `with_baselines`.
     """
     opened = open_task(task, settings.recorded())
-    run_external = _external(opened, simulator) if simulator else None
-    candidate = Candidate(_read_kernel(file), proposer="file")
+    language = opened.target.brief().language
+    secret = fresh_seed() if project is None else _secret(project, EVALUATIONS)
+    evaluated = settings.evaluated_with(secret)
+    run_external = _external(open_task(task, evaluated), simulator) if simulator else None
+    source = kernel if isinstance(kernel, str) else read_kernel(kernel, language)
+    candidate = Candidate(source, proposer="file")
     finished: list[tuple[Outcome, float, bool]] = []
     with ExitStack() as stack:
         storage = None
         if project is not None:
             storage = stack.enter_context(closing(open_project(project, create=True)))
-        executor = stack.enter_context(closing(create_executor(opened, settings, 1, storage)))
+        executor = stack.enter_context(closing(create_executor(opened, evaluated, 1, storage)))
         executor.evaluate(
             [EvaluationRequest(candidate)],
             lambda _, outcome, wall_s, cached: finished.append((outcome, wall_s, cached)),
@@ -169,6 +225,7 @@ def evaluate_file(
         wall_s=wall_s,
         cached=cached,
         versions=_versions(opened),
+        language=language,
         external=external,
         baselines=compared,
     )
@@ -226,16 +283,13 @@ def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
             )
 
 
+def _secret(project: Path, owner: str) -> int:
+    from tilewright.storage.project import secret_of
+
+    return secret_of(project, owner)
+
+
 def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:
     from tilewright.storage.project import run_lock
 
     return run_lock(project, run.identity)
-
-
-def _read_kernel(file: Path) -> str:
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"kernel file {file} cannot be read ({error}): name a C file in UTF-8."
-        ) from error

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from time import monotonic
 
-from tilewright.core.codec import from_json, to_json
 from tilewright.core.config import Settings
 from tilewright.core.errors import StorageError, TilewrightError
-from tilewright.core.plugins import load_proposer
 from tilewright.core.records import (
     Baseline,
     Candidate,
@@ -23,15 +21,14 @@ from tilewright.core.records import (
     Schedule,
     Trial,
 )
-from tilewright.core.roles import Attackable, Executor, Proposer, Storage, Surveyor
+from tilewright.core.roles import Attackable, Executor, Proposer, SearchStrategy, Storage, Surveyor
+from tilewright.core.run_notes import Baselines, Label, Rechecked, ReusedSchedule, Survey
 from tilewright.core.tasks import OpenTask
-from tilewright.evaluation.screening import refutation
+from tilewright.evaluation.building import Builds
+from tilewright.evaluation.screening import out_of_time, refutation
 from tilewright.executors import create_executor, evaluate_baselines, worker_count
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
-from tilewright.search.ahead import AheadBatches
-from tilewright.search.apart import ApartBatches
-from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
     Called,
     Event,
@@ -39,48 +36,60 @@ from tilewright.search.events import (
     ModelsForecast,
     OnEvent,
     ProposalFailed,
+    Relay,
     RunStarted,
     Stopped,
 )
 from tilewright.search.loop import Search
-from tilewright.search.proposing import Batches, SearchTask
+from tilewright.search.processes import Processes
+from tilewright.search.proposing import Batches, Way
 from tilewright.search.reuse import schedule_of
-from tilewright.search.streaming import StreamedBatches
+from tilewright.search.steps import SearchTask
+from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary, summarize
-from tilewright.verification import as_winner, recheck, start_error
+from tilewright.search.ways import ManyThreads, OneThread
+from tilewright.verification import as_winner, fresh_seed, recheck, start_error
 
-SCHEDULE_EVENT = "Schedule"
-"""Entry of a run's event log that holds the schedule of an earlier run it was told to reuse."""
-
+RESERVED_STARTS = 2.0
+"""Evaluations of the starting kernel for whose time a search ends before its budget."""
+MOST_RESERVED = 0.4
+"""That time as a share of the budget at most."""
 CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
-
-BASELINES_EVENT = "Baselines"
-"""Entry of a run's event log that holds the outcomes of the target's baselines."""
-
-LEFT_ALONE_EVENT = "LeftAlone"
-"""Entry of a run's event log: code of the starting kernel that no proposer understands."""
-
-RECHECKED_EVENT = "Rechecked"
-"""Entry of a run's event log: a winner that was rebuilt and evaluated on fresh inputs."""
 
 
 def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
     """What a run is compared with; empty until its starting kernel is measured."""
-    found = [data for _, kind, data in storage.events(run_id) if kind == BASELINES_EVENT]
-    return tuple(from_json(found[0]["kernels"])) if found else ()
+    found = storage.kept(run_id, Baselines)
+    return found[0].kernels if found else ()
 
 
 def confirmed(storage: Storage, run_id: str) -> str | None:
     """Id of the candidate that fresh inputs confirmed as the run's best, if any."""
-    found = [data for _, kind, data in storage.events(run_id) if kind == RECHECKED_EVENT]
-    return str(found[-1]["candidate"]) if found and found[-1]["confirmed"] else None
+    found = storage.kept(run_id, Rechecked)
+    return found[-1].candidate if found and found[-1].confirmed else None
 
 
 def left_alone(storage: Storage, run_id: str) -> tuple[LeftAlone, ...]:
     """The code of a run's starting kernel that the built-in rewriter does not understand."""
-    found = [data for _, kind, data in storage.events(run_id) if kind == LEFT_ALONE_EVENT]
-    return tuple(from_json(found[0]["parts"])) if found else ()
+    found = storage.kept(run_id, Survey)
+    return found[0].parts if found else ()
+
+
+def label_of(storage: Storage, run_id: str) -> Label:
+    """What the user last said of a run."""
+    return [Label(), *storage.kept(run_id, Label)][-1]
+
+
+def summary_of(storage: Storage, run_id: str) -> Summary:
+    """A run so far: its trials, what they are compared with, and what was confirmed."""
+    return summarize(
+        storage.run(run_id),
+        storage.history(run_id),
+        baselines(storage, run_id),
+        confirmed(storage, run_id),
+        left_alone(storage, run_id),
+    )
 
 
 class _StartFailedError(Exception):
@@ -91,7 +100,7 @@ class _StartFailedError(Exception):
 
 
 class Session:
-    """One process's work on one run."""
+    """One process's work on one run; `others` are its proposers that are no language models."""
 
     def __init__(
         self,
@@ -99,24 +108,55 @@ class Session:
         settings: Settings,
         storage: Storage,
         run: RunRecord,
+        strategy: SearchStrategy,
         models: Models,
+        others: Sequence[Proposer],
         on_event: OnEvent,
+        secret: int,
     ) -> None:
+        self._secret = secret
+        self._strategy = strategy
         self._models = models
+        self._others = others
         self._opened = opened
         self._settings = settings
         self._storage = storage
         self._run = run
         self._on_event = on_event
+        self._hear = Relay(self._tell)
+        self._reason = ""
         self._started = self._clocked = monotonic()
+        self._reserved_s = 0.0
 
     def work(self, workers: int | None) -> Summary:
         """Search until it is over; the run's status says afterwards how it ended."""
+        with suppress(KeyboardInterrupt), self._searching(workers) as (search, history):
+            self._reason = search.run(history)[1]
+        return summary_of(self._storage, self._run.id)
+
+    @contextmanager
+    def stepwise(self, workers: int | None) -> Iterator[Stepwise]:
+        """The run for a caller with a loop of his own, which ends when he leaves.
+
+        It is finished if its budget is spent then, else interrupted: it can be gone on with.
+        """
+        with self._searching(workers) as (search, history):
+            steps = Stepwise(search, history)
+            with closing(steps):
+                yield steps
+            self._reason = steps.over
+
+    @contextmanager
+    def _searching(self, workers: int | None) -> Iterator[tuple[Search, History]]:
+        """The search and what is known so far; afterwards, the run's status says how it ended."""
         try:
             self._set("running", "")
-            reason = self._search(workers)
+            with ExitStack() as stack:
+                yield self._begin(workers, stack)
+            self._confirm_best()
         except KeyboardInterrupt:
-            return self._end("interrupted", "interrupted by the user")
+            self._end("interrupted", "interrupted by the user")
+            raise
         except _StartFailedError as failure:
             self._end("finished", str(failure.error))
             raise failure.error from None
@@ -124,110 +164,136 @@ class Session:
             with suppress(StorageError):  # of a database that is away, the first error says so
                 self._end("interrupted", f"{type(error).__name__}: {error}")
             raise
-        return self._end("finished", reason)
+        if self._reason:
+            self._end("finished", self._reason)
+        else:
+            self._end("interrupted", "ended by its caller before its budget was spent")
 
-    def _search(self, workers: int | None) -> str:
+    def _begin(self, workers: int | None, stack: ExitStack) -> tuple[Search, History]:
+        """Start, or start again: the search, and a history with the measured starting kernel."""
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
-        with ExitStack() as stack:
-            executor = create_executor(self._opened, self._settings, workers, self._storage)
-            stack.enter_context(closing(executor))
-            search = self._assemble(executor, worker_count(self._opened, workers), stack)
-            if not history:
-                history = search.evaluate_start(Candidate(self._opened.task.start))
-            _require_start(self._opened.name, history)
-            self._evaluate_baselines(executor)
-            self._survey()
-            if self._models.names and history[-1].iteration == 0:
-                self._hear(
-                    ModelsForecast(*self._models.forecast(self._opened, self._storage, self._run))
-                )
-            reason = search.run(history)[1]
-        self._confirm_best()
-        return reason
+        evaluated = self._settings.evaluated_with(self._secret)
+        executor = create_executor(self._opened, evaluated, workers, self._storage)
+        stack.enter_context(closing(executor))
+        search = self._assemble(executor, worker_count(self._opened, workers), stack)
+        began = monotonic()
+        if not history:
+            history = search.evaluate_start(Candidate(self._opened.task.start))
+        _require_start(self._opened.name, history)
+        self._reserve(max(history[0].wall_s, monotonic() - began))
+        self._evaluate_baselines(executor)
+        self._survey()
+        if self._models.names and history[-1].iteration == 0:
+            self._hear(
+                ModelsForecast(*self._models.forecast(self._opened, self._storage, self._run))
+            )
+        return search, history
+
+    def _reserve(self, start_s: float) -> None:
+        """Keep wall time to confirm a faster kernel before the budget is over.
+
+        A confirmation evaluates twice, in a new process, and the starting kernel took `start_s`.
+        """
+        budget_s = self._settings.budget.wall_s
+        if budget_s is not None and isinstance(self._opened.task, Attackable):
+            self._reserved_s = min(RESERVED_STARTS * start_s, MOST_RESERVED * budget_s)
 
     def _confirm_best(self) -> None:
         """Evaluate the winner again on fresh inputs; one that fails gives way to the next best.
 
         Of a latency that varies, the second measurement is kept: the best of many noisy ones looks
-        better than it is. Where another kernel is then ahead, that one is evaluated again too.
+        better than it is. Where another kernel is then ahead, that one is evaluated again too, and
+        is out of the race if the budget does not allow for that.
         """
         if not isinstance(self._opened.task, Attackable):
             return  # its inputs are not known to follow from a seed
         held: set[str] = set()
+        took_s = 0.0
         while (best := self._storage.history(self._run.id).best) is not None:
             if best.index == 0 or confirmed(self._storage, self._run.id) == best.candidate.id:
                 return
             if best.candidate.id in held:
-                data: dict[str, object] = {"candidate": best.candidate.id, "confirmed": True}
-                self._storage.append_event(self._run.id, RECHECKED_EVENT, data)
+                self._storage.keep(self._run.id, Rechecked(best.candidate.id, confirmed=True))
                 return
             assert isinstance(best.outcome, Measured)
+            if held and self._ends_within(took_s):
+                self._refute(best, out_of_time(best.outcome))
+                continue
+            began = monotonic()
             settings = as_winner(self._settings.recorded())
             again = recheck(self._opened.name, settings, best.candidate)
+            took_s = monotonic() - began
             refuted = refutation(best.outcome, again)
-            data = {"candidate": best.candidate.id, "confirmed": refuted is None}
-            if isinstance(again, Measured) and refuted is None and again.quantity == "measured":
-                held.add(best.candidate.id)
-                data["first"] = to_json(best.outcome)
-                self._storage.amend_trial(self._run.id, best.index, again)
             if refuted is not None:
-                data["refuted"] = to_json(best.outcome)
-                self._storage.amend_trial(self._run.id, best.index, refuted)
-            self._storage.append_event(self._run.id, RECHECKED_EVENT, data)
+                self._refute(best, refuted)
+                continue
+            note = Rechecked(best.candidate.id, confirmed=True)
+            if isinstance(again, Measured) and again.quantity == "measured":
+                held.add(best.candidate.id)
+                note = replace(note, first=best.outcome)
+                self._storage.amend_trial(self._run.id, best.index, again)
+            self._storage.keep(self._run.id, note)
+
+    def _refute(self, trial: Trial, why: Failed) -> None:
+        """Record that a trial's speed was not borne out; what it was measured with is noted."""
+        note = Rechecked(trial.candidate.id, confirmed=False)
+        if isinstance(trial.outcome, Measured):
+            note = replace(note, refuted=trial.outcome)
+        self._storage.amend_trial(self._run.id, trial.index, why)
+        self._storage.keep(self._run.id, note)
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the wall time of the budget will then be over."""
+        budget_s = self._settings.budget.wall_s
+        return budget_s is not None and self._wall_s() + seconds > budget_s
 
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Once per run, with the search's executor and cache; they are no trials of the run."""
         if not self._opened.task.baselines or baselines(self._storage, self._run.id):
             return
-        kernels = list(evaluate_baselines(self._opened, executor))
-        self._storage.append_event(self._run.id, BASELINES_EVENT, {"kernels": to_json(kernels)})
+        kernels = evaluate_baselines(self._opened, executor)
+        self._storage.keep(self._run.id, Baselines(kernels))
 
     def _survey(self) -> None:
         """Once per run: which parts of the starting kernel a proposer will not touch, and why."""
-        if any(kind == LEFT_ALONE_EVENT for _, kind, _ in self._storage.events(self._run.id)):
+        if self._storage.kept(self._run.id, Survey):
             return
         brief, source = self._opened.target.brief(), self._opened.task.start
-        parts = [
+        parts = (
             part
-            for proposer in self._others()
+            for proposer in self._others
             if isinstance(proposer, Surveyor)
             for part in proposer.left_alone(brief, source)
-        ]
-        self._storage.append_event(self._run.id, LEFT_ALONE_EVENT, {"parts": to_json(parts)})
-
-    def _others(self) -> list[Proposer]:
-        """The run's proposers that are no language models."""
-        models = self._models.names
-        return [load_proposer(n) for n in self._settings.proposers if n not in models]
+        )
+        self._storage.keep(self._run.id, Survey(tuple(parts)))
 
     def _assemble(self, executor: Executor, workers: int, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
         processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
-        strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
-        proposer, models_stop = self._proposer(stack)
-        make_batches: Callable[..., Batches] = AheadBatches
-        if getattr(proposer, "waits", False):
-            make_batches = StreamedBatches
-        elif getattr(proposer, "parallel", False):
-            make_batches = partial(ApartBatches, processes=processes)
+        proposer, models_stop, closed = self._proposer(stack)
         task = SearchTask(
             opened.task.workload, opened.target.brief(), proposer, settings, self._schedule()
         )
-        batches = make_batches(task, strategy, self._hear)
-        if isinstance(batches, ApartBatches):
-            stack.enter_context(batches)
+        way: Way = OneThread(task)
+        if getattr(proposer, "waits", False):
+            way = ManyThreads(task)
+        elif getattr(proposer, "parallel", False):
+            way = stack.enter_context(Processes(task, processes))
         return Search(
-            strategy=strategy,
-            batches=batches,
+            strategy=self._strategy,
+            batches=Batches(task, self._strategy, way, self._hear),
             executor=executor,
             append=self._append,
             iterations=settings.iterations,
             budget=settings.budget,
-            wall_s=self._wall_s,
+            wall_s=lambda: self._wall_s() + self._reserved_s,
             on_event=self._hear,
-            repairs=settings.repairs,
+            rounds=max(settings.repairs, settings.turns - 1),
             models_stop=models_stop,
+            deliver=self._hear.deliver,
+            stop_within=settings.stop_within,
+            closed=closed,
         )
 
     def _schedule(self) -> Schedule | None:
@@ -235,33 +301,43 @@ class Session:
         if not self._settings.schedule_from:
             return None
         storage, run_id = self._storage, self._run.id
-        for _, kind, data in storage.events(run_id):
-            if kind == SCHEDULE_EVENT:
-                stored: Schedule = from_json(data["schedule"])
-                return stored
+        for note in storage.kept(run_id, ReusedSchedule):
+            return note.schedule
         source = storage.run(self._settings.schedule_from)
         schedule = schedule_of(source, storage.history(source.id))
-        storage.append_event(run_id, SCHEDULE_EVENT, {"schedule": to_json(schedule)})
+        storage.keep(run_id, ReusedSchedule(schedule))
         return schedule
 
-    def _proposer(self, stack: ExitStack) -> tuple[Proposer, Callable[[], str | None]]:
-        """The run's proposer, and what says why its models are asked no more."""
+    def _proposer(
+        self, stack: ExitStack
+    ) -> tuple[Proposer, Callable[[], str | None], Callable[[int], Collection[str]]]:
+        """The run's proposer, why its models are asked no more, and kernels nobody expands more."""
         models = self._models.names
-        members = [Member(proposer, (proposer.name,)) for proposer in self._others()]
+        members = [Member(proposer, (proposer.name,)) for proposer in self._others]
         if not models:
-            return _only_or_mixed(members), lambda: None
+            return _only_or_mixed(members), lambda: None, lambda iteration: ()
         llm, ledger = self._models.create_proposer(
-            self._storage, self._run, stack, lambda call: self._hear(Called(call))
+            self._storage,
+            self._run,
+            stack,
+            lambda call: self._hear(Called(call)),
+            self._builds(stack).problem,
         )
+        closed = (lambda iteration: ()) if members else llm.branches.closed_before
         members.append(Member(llm, self._models.asked))
-        return _only_or_mixed(members), lambda: ledger.stop_reason
+        return _only_or_mixed(members), lambda: ledger.stop_reason, closed
+
+    def _builds(self, stack: ExitStack) -> Builds:
+        """What builds kernels for models that want to know whether one does."""
+        settings = self._settings.evaluated_with(fresh_seed())
+        return stack.enter_context(closing(Builds(self._opened.name, settings)))
 
     def _append(self, trial: Trial) -> None:
         self._storage.append_trial(self._run.id, trial)
         if monotonic() - self._clocked >= CLOCK_EVERY_S:
             self._set("running", "")
 
-    def _hear(self, event: Event) -> None:
+    def _tell(self, event: Event) -> None:
         """Keep the event log, then tell the listener."""
         data: dict[str, object] | None = None
         if isinstance(event, RunStarted):
@@ -286,16 +362,9 @@ class Session:
             self._run.id, status=status, stop_reason=reason, wall_s=self._wall_s()
         )
 
-    def _end(self, status: str, reason: str) -> Summary:
+    def _end(self, status: str, reason: str) -> None:
+        self._hear.deliver()
         self._set(status, reason)
-        storage, run_id = self._storage, self._run.id
-        return summarize(
-            storage.run(run_id),
-            storage.history(run_id),
-            baselines(storage, run_id),
-            confirmed(storage, run_id),
-            left_alone(storage, run_id),
-        )
 
 
 def _only_or_mixed(members: Sequence[Member]) -> Proposer:

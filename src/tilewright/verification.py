@@ -17,28 +17,32 @@ from tilewright.core.records import (
     Outcome,
     content_id,
 )
-from tilewright.core.roles import Attackable
+from tilewright.core.roles import Attackable, Checkpoint
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.preflight.examine import VERSION, refusal
 from tilewright.evaluation.preflight.session import preflight as attack
+from tilewright.parts.inputs import DISTRIBUTIONS
 
 __all__ = [
     "as_winner",
     "attack",
+    "check_kernel",
+    "check_reference",
     "fresh_seed",
     "preflight",
     "recheck",
     "require_preflight",
+    "require_start",
     "start_error",
 ]
 
-RECHECK_COMPARISONS = 8
+RECHECK_COMPARISONS = 2 * len(DISTRIBUTIONS)
 """Comparisons with the reference when a result is evaluated again: twice every distribution."""
 
 
 def fresh_seed() -> int:
-    """A seed of private inputs that follows from nothing and is told to no proposer."""
+    """A seed of private inputs, from the operating system; no proposer is told."""
     return secrets.randbits(62)
 
 
@@ -51,21 +55,26 @@ def recheck(
     settings: Mapping[str, object],
     candidate: Candidate,
     limit_latency: float | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Rebuild a candidate in a clean process and evaluate it on inputs no one has seen.
 
     `settings` are those recorded with a run. No cache is asked or told. What is simulated is
-    evaluated twice, and must take the same time twice.
+    evaluated twice, and must take the same time twice. `checkpoint` ends it by raising.
     """
-    checks = max(RECHECK_COMPARISONS, int(str(settings.get("checks", 0))))
-    fresh = {**settings, "input_seed": fresh_seed(), "checks": checks}
     request = [EvaluationRequest(candidate, limit_latency)]
-    with LocalExecutor(task, fresh, workers=1) as executor:
-        outcome = executor.evaluate(request)[0]
+    with LocalExecutor(task, _fresh(settings), workers=1) as executor:
+        outcome = executor.evaluate(request, checkpoint=checkpoint)[0]
         if not isinstance(outcome, Measured) or outcome.quantity != "simulated":
             return outcome
-        again = executor.evaluate(request)[0]
+        again = executor.evaluate(request, checkpoint=checkpoint)[0]
     return outcome if again == outcome else _not_repeatable(outcome, again)
+
+
+def _fresh(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings with inputs no one has seen, of every distribution."""
+    checks = max(RECHECK_COMPARISONS, int(str(settings.get("checks", 0))))
+    return {**settings, "input_seed": fresh_seed(), "checks": checks}
 
 
 def as_winner(settings: Mapping[str, object]) -> Mapping[str, object]:
@@ -90,31 +99,62 @@ def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
             f"tasks of target {opened.target.name} cannot be examined: the target does not open "
             "its comparisons (the role Attackable)."
         )
-    results = attack(opened.name, settings.recorded())
+    results = attack(opened.name, settings.evaluated_with(fresh_seed()))
     if refusal(opened.name, results) is not None:
         return opened.name, results
-    with LocalExecutor(opened.name, settings.recorded(), workers=1) as executor:
-        start = executor.evaluate([EvaluationRequest(Candidate(opened.task.start))])[0]
-    if isinstance(start, Failed):
-        raise start_error(opened.name, start)
+    require_start(opened, settings)
     return opened.name, results
+
+
+def check_kernel(opened: OpenTask, settings: Settings) -> Measured:
+    """The measured starting kernel; `WorkloadError` where it is not right.
+
+    `NotTimedError` for a right one that this machine cannot time.
+    """
+    return _measured_start(opened, settings.evaluated_with(fresh_seed()))
+
+
+def require_start(opened: OpenTask, settings: Settings) -> None:
+    """`WorkloadError` unless the starting kernel is right wherever a winner will have to be.
+
+    A search whose start fails on inputs that only its winner meets would end without any.
+    """
+    _measured_start(opened, _fresh(settings.recorded()))
+
+
+def _measured_start(opened: OpenTask, settings: Mapping[str, object]) -> Measured:
+    with LocalExecutor(opened.name, settings, workers=1) as executor:
+        start = executor.evaluate([EvaluationRequest(Candidate(opened.task.start))])[0]
+    if not isinstance(start, Measured):
+        raise start_error(opened.name, start)
+    return start
+
+
+def check_reference(opened: OpenTask, settings: Settings) -> None:
+    """`WorkloadError` if the reference is not deterministic, or accepts a wrong kernel."""
+    if isinstance(opened.task, Attackable):
+        problem = refusal(opened.name, attack(opened.name, settings.evaluated_with(fresh_seed())))
+        if problem is not None:
+            raise WorkloadError(f"{problem} See all attacks: tilewright preflight {opened.name}")
 
 
 def require_preflight(
     opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
 ) -> None:
-    """Examine a task once per project; `WorkloadError` if its check accepts a wrong kernel."""
+    """Examine a task once per project.
+
+    `WorkloadError` if its check accepts a wrong kernel, or if its starting kernel is wrong for
+    inputs of any distribution.
+    """
     from tilewright.storage.project import passed_preflight, remember_preflight
 
     if not isinstance(opened.task, Attackable):
         return
-    inputs = (settings.input_seed, settings.checks)
-    key = content_id(opened.name, VERSION, repr(sorted(versions.items())), repr(inputs))
+    key = content_id(opened.name, VERSION, repr(sorted(versions.items())), repr(settings.checks))
     if passed_preflight(project, key):
         return
-    problem = refusal(opened.name, attack(opened.name, settings.recorded()))
-    if problem is not None:
-        raise WorkloadError(f"{problem} See all attacks: tilewright preflight {opened.name}")
+    check_reference(opened, settings)
+    require_start(opened, settings)
     remember_preflight(project, key)
 
 
@@ -123,6 +163,8 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
     if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
+        if Path(task).is_absolute():
+            return WorkloadError(f"{what}: {lines[-1]}; correct the reference, or the kernel.")
         return InternalError(f"{what}: {lines[-1]}.")
     named = [line for line in lines if failed.line and f":{failed.line}:" in line]
     telling = (named + lines)[0].rstrip(".")

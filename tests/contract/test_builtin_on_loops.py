@@ -13,10 +13,10 @@ from tilewright.proposers.loops.by_hand import carried_out
 from tilewright.targets.host_c import create_target
 from tilewright.targets.host_c.instance import Instance
 from tilewright.targets.host_c.target import HostTarget
-from tilewright.testing.proposer import ProposerContract
+from tilewright.testing.proposer import SurveyorContract
 
 
-class TestBuiltinOnLoops(ProposerContract):
+class TestBuiltinOnLoops(SurveyorContract):
     @pytest.fixture
     def proposer(self) -> Proposer:
         return load_proposer("builtin")

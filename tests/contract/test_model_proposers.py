@@ -18,10 +18,14 @@ from tilewright.proposers.llm.setup import create_llm_proposer
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.storage.project import open_calls, open_project
 from tilewright.testing.model_server import ModelServer
-from tilewright.testing.proposer import ProposerContract
+from tilewright.testing.proposer import (
+    ProposerContract,
+    ResponderContract,
+    StreamingPlannerContract,
+)
 from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, toy_outcome
 
-SOURCE = START + "  # kernel()"
+SOURCE = f"kernel() {START}"
 
 
 def answer(prompt: str, key: str) -> str:
@@ -29,7 +33,7 @@ def answer(prompt: str, key: str) -> str:
     rng = random.Random(key)
     if "# Optimisations to choose from" in prompt:
         return f"OPTION: {rng.choice(re.findall(r'`(lower-[0-9]+)`', prompt))}\n\n{rng.random()}"
-    return f"```\ntoy 9 9 9 9 {rng.randint(0, 8)}  # kernel()\n```"
+    return f"```\nkernel() toy 9 9 9 9 {rng.randint(0, 8)}\n```"
 
 
 @pytest.fixture
@@ -64,13 +68,13 @@ class ToyWorld(ProposerContract):
         return Trial(0, 0, Candidate(SOURCE), toy_outcome(SOURCE))
 
 
-class TestModels(ToyWorld):
+class TestModels(ToyWorld, StreamingPlannerContract, ResponderContract):
     @pytest.fixture
     def proposer(self, models: Proposer) -> Proposer:
         return models
 
 
-class TestMixed(ToyWorld):
+class TestMixed(ToyWorld, StreamingPlannerContract, ResponderContract):
     @pytest.fixture
     def proposer(self, models: Proposer) -> Proposer:
         names = tuple(models._models)  # type: ignore[attr-defined]

@@ -1,6 +1,9 @@
-"""Fuzzes the co-simulator's C++ core under AddressSanitizer and UBSan, with clang's libFuzzer.
+"""Fuzzes the co-simulator's C++ core, and what reads replies, bundles and folders of strangers.
 
 python tests/fuzz/run.py --seconds 1800 [--config int8|fp32] [--corpus FOLDER] [--save]
+python tests/fuzz/run.py --target replies|bundles|folders --seconds 600 [--seed N]
+
+The first is under AddressSanitizer and UBSan, with clang's libFuzzer; the second is readers.py.
 
 Seconds are of CPU time, so that a busy machine fuzzes no less. Inputs are ELF images, machine code
 and command streams; the corpus starts from the prebuilt RTL programs and from what earlier runs
@@ -24,6 +27,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import readers
+
 from tilewright.targets.gemmini.parameters import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,8 +45,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--config", choices=CONFIGS, default="int8")
     parser.add_argument("--corpus", type=Path, help="kept between runs; default: a temporary one")
+    parser.add_argument("--target", choices=("cosim", *readers.TARGETS), default="cosim")
+    parser.add_argument("--seed", type=int, default=0, help="of the mutations; not for cosim")
     parser.add_argument("--save", action="store_true", help="keep what was found for later runs")
     options = parser.parse_args()
+    if options.target != "cosim":
+        return readers.fuzz(options.target, options.seconds, options.seed)
     compiler = shutil.which("clang++")
     if compiler is None:
         print("fuzz: clang++ is not on PATH: apt-get install clang libclang-rt-dev llvm")

@@ -29,7 +29,20 @@ pytestmark = [
 KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "4"))
 COMMAND = [
     *(sys.executable, "-m", "tilewright.cli", "optimize", "gemmini:gemm-40x64x48"),
-    *("--seed", "3", "--beam", "2", "--plans", "3", "--iterations", "2", "--dropout", "0.4"),
+    *(
+        "--seed",
+        "3",
+        "--input-seed",
+        "3",
+        "--beam",
+        "2",
+        "--plans",
+        "3",
+        "--iterations",
+        "2",
+        "--dropout",
+        "0.4",
+    ),
 ]
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from tilewright import run, session
-from tilewright.core import tasks
+from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.tasks import OpenTask
@@ -26,7 +26,7 @@ def main(project: str, seed: str, delay_s: str, log: str) -> None:
     lines = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def create_executor(
-        opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
+        opened: OpenTask, settings: object, workers: int | None, storage: Storage | None
     ) -> Executor:
         assert storage is not None
         return ToyExecutor(
@@ -37,7 +37,7 @@ def main(project: str, seed: str, delay_s: str, log: str) -> None:
         )
 
     tasks.load_target = lambda name: ToyTarget()
-    session.load_proposer = lambda name: ToyProposer()
+    plugins.load_proposer = lambda name: ToyProposer()
     session.create_executor = create_executor
     settings = Settings(seed=int(seed), **SETTINGS)
     summary = run.optimize("toy:digits", settings, project=Path(project))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tilewright import run, session
-from tilewright.core import tasks
+from tilewright.cli.searching import command_line, summary_json
+from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import (
     ConfigurationError,
@@ -32,8 +34,10 @@ from tilewright.core.records import (
     Schedule,
     Trial,
 )
-from tilewright.core.roles import Executor, More, OnOutcome, Storage
+from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome, Storage
+from tilewright.core.run_notes import Rechecked
 from tilewright.core.tasks import OpenTask
+from tilewright.report.static import render_report
 from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
 from tilewright.testing.toy import (
     START,
@@ -56,15 +60,17 @@ class World:
         self.evaluated: list[str] = []
         self.interrupt_after: int | None = None
         self.fails: Failed | None = None
+        self.input_seeds: list[object] = []
 
     def create_executor(
         self,
         opened: OpenTask,
-        settings: Settings,
+        settings: Mapping[str, object],
         workers: int | None,
         storage: Storage | None,
     ) -> Executor:
         assert storage is not None
+        self.input_seeds.append(settings["input_seed"])
         world = self
 
         class Executor(ToyExecutor):
@@ -73,6 +79,7 @@ class World:
                 requests: Sequence[EvaluationRequest],
                 on_outcome: OnOutcome | None = None,
                 more: More | None = None,
+                checkpoint: Checkpoint | None = None,
             ) -> list[Outcome]:
                 if world.fails is not None and on_outcome is not None:
                     whole_batch(requests, more)
@@ -81,7 +88,7 @@ class World:
                 limit = world.interrupt_after
                 if limit is not None and len(world.evaluated) >= limit:
                     raise KeyboardInterrupt
-                return super().evaluate(requests, on_outcome, more)
+                return super().evaluate(requests, on_outcome, more, checkpoint)
 
         return Executor(
             lookup=storage.cached_outcome,
@@ -94,7 +101,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(tasks, "load_target", lambda name: made.target)
-    monkeypatch.setattr(session, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
     monkeypatch.setattr(run, "create_executor", made.create_executor)
     monkeypatch.setattr(session, "create_executor", made.create_executor)
     return made
@@ -124,7 +131,7 @@ def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) ->
     assert best is not None
     assert best.candidate.id == summary.best_candidate_id
     kinds = [kind for _, kind, _ in storage.events(stored.id)]
-    assert kinds == ["RunStarted", "LeftAlone", *["IterationFinished"] * 3, "Stopped"]
+    assert kinds == ["RunStarted", "Survey", *["IterationFinished"] * 3, "Stopped"]
 
 
 class ShownProposer(ToyProposer):
@@ -145,7 +152,7 @@ def test_a_run_is_shown_the_schedule_of_the_one_it_is_told_to_begin_with(
 ) -> None:
     first = run.optimize("toy:digits", QUICK, project=tmp_path)
     proposer = ShownProposer()
-    monkeypatch.setattr(session, "load_proposer", lambda name: proposer)
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: proposer)
     told = replace(QUICK, seed=2, schedule_from=first.run_id[:5])
     world.interrupt_after = len(world.evaluated) + 5
     cut = run.optimize("toy:digits", told, project=tmp_path)
@@ -332,11 +339,11 @@ def test_an_error_of_the_machine_leaves_the_run_resumable(world: World, tmp_path
     assert run.optimize("toy:digits", QUICK, project=tmp_path).run_id == stored.id
 
 
-def test_evaluate_file_uses_the_projects_cache(world: World, tmp_path: Path) -> None:
+def test_evaluate_kernel_uses_the_projects_cache(world: World, tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.c"
     kernel.write_text("toy 1 2 3 4 5")
-    first = run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
-    again = run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
+    first = run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
+    again = run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
     assert (first.workload, first.target) == ("toy:digits", "toy")
     assert first.outcome == again.outcome
     assert (first.cached, again.cached) == (False, True)
@@ -351,7 +358,7 @@ def test_a_kernel_file_that_cannot_be_read(
     if content is not None:
         kernel.write_bytes(content)
     with pytest.raises(InputError, match=r"kernel.c cannot be read"):
-        run.evaluate_file(kernel, "toy:digits", QUICK, project=tmp_path)
+        run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
 
 
 class OpenTaskOfDigits(ToyTask):
@@ -385,9 +392,8 @@ def test_a_winner_that_fresh_inputs_refute_gives_way(
         history = storage.history(summary.run_id)
         refuted = [t for t in history if getattr(t.outcome, "kind", "") == "unconfirmed"]
         assert sorted(t.candidate.source for t in refuted) == sorted(asked[:2])
-        kinds = [data["confirmed"] for _, kind, data in storage.events(summary.run_id)
-                 if kind == session.RECHECKED_EVENT]  # fmt: skip
-    assert kinds == [False, False, True]
+        notes = storage.kept(summary.run_id, Rechecked)
+    assert [note.confirmed for note in notes] == [False, False, True]
 
 
 def test_of_latencies_that_vary_the_second_measurement_counts(
@@ -424,3 +430,71 @@ def test_nothing_is_confirmed_where_nothing_was_found(
     monkeypatch.setattr(session, "recheck", None)
     summary = run.optimize("toy:digits", replace(QUICK, iterations=0), project=tmp_path)
     assert not summary.confirmed
+
+
+class TestSecret:
+    """The seed of a run's private inputs."""
+
+    def test_each_run_has_one_that_only_the_user_may_read(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        for seed in (1, 2):
+            run.optimize("toy:digits", replace(QUICK, seed=seed), project=tmp_path)
+        first, second = world.input_seeds
+        assert first != second
+        files = list((tmp_path / ".tilewright" / "secrets").iterdir())
+        assert sorted(file.read_text() for file in files) == sorted(map(str, world.input_seeds))
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+        assert int(str(first)).bit_length() > 32
+
+    def test_it_is_in_no_file_and_no_record_of_the_run(self, world: World, tmp_path: Path) -> None:
+        summary = run.optimize("toy:digits", QUICK, project=tmp_path)
+        secret = str(world.input_seeds[0])
+        with closing(run.open_project(tmp_path)) as storage:
+            stored, history = storage.run(summary.run_id), storage.history(summary.run_id)
+        assert "input_seed" not in stored.settings
+        texts = [repr(stored), repr(list(history)), json.dumps(summary_json(summary))]
+        texts += [render_report(stored, history, command_line(stored))]
+        texts += [
+            file.read_bytes().decode("latin-1")
+            for file in tmp_path.rglob("*")
+            if file.is_file() and file.parent.name != "secrets"
+        ]
+        assert not [text for text in texts if secret in text]
+
+    def test_a_run_that_goes_on_keeps_it(self, world: World, tmp_path: Path) -> None:
+        world.interrupt_after = 4
+        summary = run.optimize("toy:digits", QUICK, project=tmp_path)
+        run.resume(summary.run_id, project=tmp_path)
+        run.optimize("toy:digits", QUICK, project=tmp_path)
+        assert len(world.input_seeds) == 3
+        assert len(set(world.input_seeds)) == 1
+
+    def test_without_its_file_another_one_is_drawn(self, world: World, tmp_path: Path) -> None:
+        world.interrupt_after = 4
+        summary = run.optimize("toy:digits", QUICK, project=tmp_path)
+        file = tmp_path / ".tilewright" / "secrets" / summary.run_id
+        file.write_text("torn")
+        world.interrupt_after = None
+        assert run.resume(summary.run_id, project=tmp_path).status == "finished"
+        first, second = world.input_seeds
+        assert first != second
+        assert file.read_text() == str(second)
+
+    def test_one_that_is_given_is_a_setting(self, world: World, tmp_path: Path) -> None:
+        summary = run.optimize("toy:digits", replace(QUICK, input_seed=7), project=tmp_path)
+        assert world.input_seeds == [7]
+        with closing(run.open_project(tmp_path)) as storage:
+            stored = storage.run(summary.run_id)
+        assert stored.settings["input_seed"] == 7
+        assert "--input-seed 7" in command_line(stored)
+
+    def test_kernels_outside_runs_share_one_in_a_project(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        kernel = tmp_path / "kernel.c"
+        kernel.write_text(START)
+        for _ in range(2):
+            run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
+        first, second = world.input_seeds
+        assert first == second

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tilewright import verification
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
-from tilewright.testing.toy import START, toy_outcome
+from tilewright.core.config import Settings
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import (
+    AttackResult,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+)
+from tilewright.core.roles import CheckCase, Checkpoint
+from tilewright.core.tasks import OpenTask
+from tilewright.testing.toy import START, ToyTarget, ToyTask, toy_outcome
 
 FOUND = toy_outcome(START)
 assert isinstance(FOUND, Measured)
@@ -32,7 +44,9 @@ class ScriptedExecutor:
     def __exit__(self, *given: object) -> None:
         pass
 
-    def evaluate(self, requests: Sequence[EvaluationRequest]) -> list[Outcome]:
+    def evaluate(
+        self, requests: Sequence[EvaluationRequest], checkpoint: Checkpoint | None = None
+    ) -> list[Outcome]:
         return [self._outcomes.pop(0)]
 
 
@@ -89,3 +103,76 @@ def test_seeds_are_fresh_every_time_and_all_distributions_come_twice(
     assert len({settings["input_seed"] for settings in seen}) == 20
     assert all(settings["checks"] == 8 for settings in seen)
     assert all(settings["compile_timeout_s"] == 7.0 for settings in seen)
+
+
+def test_a_start_that_fails_where_a_winner_must_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, seen: list[Mapping[str, object]]
+) -> None:
+    wrong = Failed("check", "wrong_result", "1 of 5 elements differ (extremes inputs)")
+    monkeypatch.setattr(verification, "LocalExecutor", ScriptedExecutor([FOUND, wrong], seen))
+    opened = OpenTask("toy:digits", ToyTarget(), ToyTask())
+    verification.require_start(opened, Settings())
+    with pytest.raises(WorkloadError, match=r"the starting kernel .*\(extremes inputs\)"):
+        verification.require_start(opened, Settings())
+    assert [settings["checks"] for settings in seen] == [8, 8]
+    assert len({settings["input_seed"] for settings in seen}) == 2
+
+
+def test_the_start_is_examined_before_a_budget_is_spent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Open(ToyTask):
+        def check_cases(self) -> list[object]:
+            return []
+
+        def hostile_kernels(self) -> dict[str, str]:
+            return {}
+
+    def refuse(opened: OpenTask, settings: Settings) -> None:
+        raise WorkloadError("the start is wrong")
+
+    opened = OpenTask("toy:digits", ToyTarget(), Open())
+    monkeypatch.setattr(verification, "attack", lambda *given: [])
+    monkeypatch.setattr(verification, "require_start", refuse)
+    for _ in range(2):  # what was refused is not remembered as sound
+        with pytest.raises(WorkloadError, match="the start is wrong"):
+            verification.require_preflight(opened, Settings(), tmp_path, {})
+
+
+def test_a_run_that_checks_more_is_rechecked_as_often(
+    monkeypatch: pytest.MonkeyPatch, seen: list[Mapping[str, object]]
+) -> None:
+    monkeypatch.setattr(verification, "LocalExecutor", ScriptedExecutor([FOUND, FOUND], seen))
+    verification.recheck("toy:digits", {"checks": 30}, Candidate(START))
+    assert [settings["checks"] for settings in seen] == [30]
+
+
+class AttackableTask(ToyTask):
+    def check_cases(self) -> Sequence[CheckCase]:
+        return []
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {}
+
+
+def test_a_task_is_examined_once_for_the_same_inputs_and_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    examined: list[object] = []
+
+    def attack(task: str, settings: Mapping[str, object]) -> list[AttackResult]:
+        examined.append(settings)
+        return []
+
+    monkeypatch.setattr(verification, "attack", attack)
+    monkeypatch.setattr(verification, "require_start", lambda opened, settings: None)
+    (tmp_path / ".tilewright").mkdir()
+    opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
+    first = Settings(checks=3)
+    counts = []
+    for settings, version in [
+        (first, "1"), (first, "1"), (replace(first, checks=4), "1"), (first, "2"), (first, "2"),
+    ]:  # fmt: skip
+        verification.require_preflight(opened, settings, tmp_path, {"toy": version})
+        counts.append(len(examined))
+    assert counts == [1, 1, 2, 3, 3]

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import NoColor, Project, RunName
-from tilewright.cli.output import check_outputs, write_text
+from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.output import check_outputs, write_json, write_text
 from tilewright.core.errors import InputError
 
 
@@ -25,12 +25,17 @@ def best(
         typer.Option("-o", "--output", metavar="FILE", help="Write here instead of to stdout."),
     ] = None,
     project: Project = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Write the best kernel of a run, exactly as it was checked and measured."""
+    """Print the best kernel of a run, or write it to a file.
+
+    It is exactly the source that was checked and measured.
+    """
+    from tilewright.cli.console import write_out
     from tilewright.run import open_project
 
-    check_outputs(output=output)
+    check_outputs(output=output, json=json)
     with closing(open_project(project)) as storage:
         record = storage.run(run)
         trial = storage.history(record.id).best
@@ -43,4 +48,14 @@ def best(
         write_text(output, trial.candidate.source)
         typer.echo(f"wrote trial {trial.index} of run {record.id} to {output}", err=True)
     else:
-        typer.echo(trial.candidate.source, nl=False)
+        write_out(trial.candidate.source)
+    write_json(
+        json,
+        {
+            "run": record.id,
+            "trial": trial.index,
+            "candidate": trial.candidate.id,
+            "latency": trial.latency,
+            "source": trial.candidate.source,
+        },
+    )

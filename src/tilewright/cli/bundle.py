@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.options import Json, NoColor, Project, RunName, UnusedProject, as_started
 from tilewright.cli.output import check_outputs, write_bytes, write_json
 
 if TYPE_CHECKING:
@@ -31,19 +31,23 @@ def bundle(
     run: RunName,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The bundle.")],
     project: Project = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Write a run's win, with all that is needed to check it elsewhere, to one file.
+    """Write a result to one file that others can verify.
 
-    Sources, workload, target configuration, settings, versions, raw results and lineage; never a
-    key or a path of this machine. Any byte changed later is detected.
+    It holds the sources, the workload, the target's configuration, settings, versions, raw results
+    and the steps that led to the result; never a key or a path of this machine. If a byte is
+    changed later, `tilewright verify` detects it.
     """
     from tilewright.bundles import create
 
-    check_outputs(output=output)
+    check_outputs(output=output, json=json)
     data = create(project, run)
     write_bytes(output, data)
-    typer.echo(f"wrote {output} ({len(data):,} bytes): check it with `tilewright verify`", err=True)
+    hint = as_started("check it with `tilewright verify`")
+    typer.echo(f"wrote {output} ({len(data):,} bytes): {hint}", err=True)
+    write_json(json, {"file": str(output), "bytes": len(data)})
 
 
 def verify(
@@ -53,25 +57,27 @@ def verify(
         typer.Option("--trust-reference", help="Run the reference.py that the bundle brings."),
     ] = False,
     print_reference: Annotated[
-        bool, typer.Option("--print-reference", help="Print that code and stop.")
+        bool,
+        typer.Option("--print-reference", help="Print it and the task's other files, and stop."),
     ] = False,
+    project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Do the work of a bundle again: rebuild, check on fresh private inputs, measure, compare.
+    """Verify a bundle: build, check and measure its kernels again.
 
-    Believes no number in it. Ends with exit code 1 if the win is not confirmed.
+    No number in the bundle is taken on trust. Ends with exit code 1 if the result is not confirmed.
     """
     from tilewright import bundles
+    from tilewright.cli.console import say
 
     check_outputs(json=json)
     document = bundles.read(file)
     if print_reference:
-        typer.echo(bundles.reference_of(document) or "# the bundle brings no code of its own")
+        say(bundles.texts_of(document) or "# the bundle brings no files of its own")
         return
     found = bundles.verify(document, trust_reference=trust_reference)
-    if json:
-        write_json(json, _as_json(found))
+    write_json(json, _as_json(found))
     _print(found)
     if not found.confirmed:
         raise typer.Exit(1)

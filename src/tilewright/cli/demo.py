@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli import search_options as options
-from tilewright.cli.budget_text import parse_budget
 from tilewright.cli.options import Json, NoColor, Project
 from tilewright.cli.searching import Outputs, search
+from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ def register(app: typer.Typer) -> None:
 def demo(
     seed: options.Seed = options.DEFAULT.seed,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="TEXT", help="When to stop at the latest.")
+        str,
+        typer.Option(
+            "--budget", metavar="TEXT", help="How long it may take, or how many evaluations."
+        ),
     ] = BUDGET,
     jobs: options.Jobs = None,
     project: Project = Path(),
@@ -43,12 +46,13 @@ def demo(
     report: Annotated[
         Path, typer.Option("--report", metavar="FILE", help="Where the report goes.")
     ] = Path("tilewright-demo.html"),
+    events: options.Events = None,
     no_color: NoColor = False,
 ) -> None:
-    """Make a naive int8 matrix product for the Gemmini accelerator several times faster.
+    """Make a naive Gemmini kernel several times faster.
 
-    Needs no key and no hardware: a built-in rewriter proposes kernels, a simulator checks and
-    times them. The workload is 12544x64x256 from ResNet-50.
+    Needs no key and no hardware: the built-in rewriter writes the candidates, and a simulator
+    checks and times them. The kernel is an int8 matrix product of ResNet-50, 12544x64x256.
     """
     limits = parse_budget(budget)
     settings = Settings(seed=seed, max_evaluations=limits.evaluations, max_wall_s=limits.wall_s)
@@ -58,4 +62,4 @@ def demo(
 
         return run.optimize(WORKLOAD, settings, project=project, workers=jobs, on_event=on_event)
 
-    search(start, settings, project, Outputs(json, report))
+    search(start, settings, project, Outputs(json, report, events=events))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import typer
 
-from tilewright.cli.options import NoColor, Project
+from tilewright.cli.options import Json, NoColor, Project, as_started
+from tilewright.cli.output import check_outputs, write_json
+from tilewright.core.files import resolved
 
 Finding = tuple[str, bool | None, str]
 """Name of a part, whether it is usable (None: missing, not needed), version or how to get it."""
@@ -18,15 +20,17 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
+def doctor(project: Project = Path(), json: Json = None, no_color: NoColor = False) -> None:
     """Say what is installed, what is missing and how to get it.
 
     Ends with exit code 1 if something that optimising needs is missing.
     """
     from rich.table import Table
+    from rich.text import Text
 
     from tilewright.cli.console import results
 
+    check_outputs(json=json)
     findings = [
         _python(),
         _project_folder(project),
@@ -35,11 +39,16 @@ def doctor(project: Project = Path(), no_color: NoColor = False) -> None:
         _tuner(),
         *_targets(),
     ]
-    table = Table("", "part", "version, or how to get it", box=None, pad_edge=False)
+    table = Table("", "part", box=None, pad_edge=False)
+    table.add_column("version, or how to get it", overflow="fold")
     for name, usable, text in findings:
         mark = {True: "[green]ok[/]", False: "[red]missing[/]", None: "-"}[usable]
-        table.add_row(mark, name, text)
+        table.add_row(mark, name, Text(as_started(text)))
     results().print(table)
+    rows: list[dict[str, object]] = [
+        {"part": name, "usable": usable, "text": text} for name, usable, text in findings
+    ]
+    write_json(json, {"findings": rows})
     if any(usable is False for _, usable, _ in findings):
         raise typer.Exit(1)
 
@@ -54,7 +63,7 @@ def _project_folder(project: Path) -> Finding:
     """Whether runs could be stored in `project`, which is created when it is first needed."""
     from tempfile import TemporaryFile
 
-    folder = project.resolve()
+    folder = resolved(project)
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with TemporaryFile(dir=existing):
@@ -79,10 +88,14 @@ def _database_server(project: Path) -> list[Finding]:
 def _sandbox() -> Finding:
     """The strongest containment there is for compilers and native kernels."""
     from tilewright.sandbox import find_sandbox
+    from tilewright.sandbox.control_group import parent_group
 
     name = find_sandbox().name
     weak = name.startswith("rlimits")
     text = f"{name}: resource limits only; install bubblewrap, or allow Landlock" if weak else name
+    text += "; sums of memory and processes are bounded by " + (
+        "control groups" if parent_group() else "looking ten times a second (no cgroup v2 to use)"
+    )
     return "sandbox", None if weak else True, text
 
 

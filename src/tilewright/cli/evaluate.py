@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli import search_options as options
-from tilewright.cli.options import Json, NoColor, TargetName
+from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
@@ -31,7 +31,10 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="C source that defines `kernel`.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Source of a kernel, in the language of its target."),
+    ],
     workload: Annotated[
         str,
         typer.Option(
@@ -41,10 +44,8 @@ def evaluate(
         ),
     ],
     target: TargetName = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
-    ] = Settings().seed,
-    ordering: options.Ordering = options.DEFAULT.ordering,
+    input_seed: options.InputSeed = None,
+    target_settings: options.TargetSettings = None,
     baselines: Annotated[
         bool,
         typer.Option("--baselines", help="Also measure the target's baselines and compare."),
@@ -54,42 +55,52 @@ def evaluate(
         typer.Option(
             "--simulator",
             metavar="NAME",
-            help="Also run it on a real tool: spike, verilator or firesim (see docs/targets.md).",
+            help="Also run it on real tools: spike, verilator or firesim (gemmini), neuron "
+            "(trainium); see docs/targets.md.",
         ),
     ] = None,
     simulator_timeout: Annotated[
         float,
-        typer.Option("--simulator-timeout", metavar="SECONDS", min=1, help="When to stop it."),
+        typer.Option(
+            "--simulator-timeout", metavar="SECONDS", min=1, help="How long that may take."
+        ),
     ] = 3600.0,
+    project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Build, check and measure one kernel: verdict, cycles, utilisation, where cycles went.
+    """Build, check and measure one kernel.
 
-    Ends with exit code 1 if the kernel fails a check, 2 if it does not build.
+    Prints the verdict, the latency, the utilisation and where the time went. Ends with exit code 1
+    if the kernel fails a check, 2 if it does not build.
     """
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError
     from tilewright.core.records import Failed
-    from tilewright.run import evaluate_file
+    from tilewright.run import evaluate_kernel
 
     check_outputs(json=json)
-    evaluation = evaluate_file(
+    evaluation = evaluate_kernel(
         file,
         workload,
-        Settings(seed=seed, target=target, ordering=ordering),
+        Settings(
+            input_seed=input_seed,
+            target=target,
+            target_settings=options.parse_target_settings(target_settings or ()),
+        ),
         simulator=simulator,
         simulator_timeout_s=simulator_timeout,
         with_baselines=baselines,
     )
-    if json:
-        write_json(json, evaluation_json(evaluation, seed))
+    write_json(json, evaluation_json(evaluation, input_seed))
     if isinstance(evaluation.outcome, Failed):
         _print_failed(results(), evaluation, evaluation.outcome, file)
         if evaluation.outcome.stage == "build":
+            language = evaluation.language
             raise InputError(
                 f"kernel file {file} does not build ({evaluation.outcome.kind}, see above): give "
-                "C that defines `kernel` and uses only the target's commands."
+                f"{language.name} that defines `{language.entry}` by the rules of "
+                f"{evaluation.target}."
             )
         raise typer.Exit(1)
     _print_measured(results(), evaluation, evaluation.outcome)
@@ -99,7 +110,7 @@ def evaluate(
             raise typer.Exit(1)
 
 
-def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
+def evaluation_json(evaluation: Evaluation, input_seed: int | None) -> dict[str, object]:
     """The documented fields of `evaluate --json`; what a failed kernel lacks is null or empty."""
     from tilewright.cli.searching import baseline_json
     from tilewright.core.records import Failed
@@ -108,17 +119,21 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "workload": evaluation.workload,
         "target": evaluation.target,
         "verdict": "correct",
-        "cycles": None,
+        "latency": None,
+        "unit": None,
+        "quantity": None,
         "instructions": None,
         "utilization": None,
+        "precision": None,
         "breakdown": None,
+        "by_line": None,
         "feedback": None,
         "warnings": [],
         "baselines": {},
         "external": None,
         "failure": None,
         "wall_s": evaluation.wall_s,
-        "seed": seed,
+        "input_seed": input_seed,
         "sandbox": evaluation.outcome.sandbox,
         "versions": dict(evaluation.versions),
     }
@@ -133,10 +148,14 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
         return {**common, "verdict": outcome.kind, "failure": failure}
     return {
         **common,
-        "cycles": outcome.latency,
+        "latency": outcome.latency,
+        "unit": outcome.unit,
+        "quantity": outcome.quantity,
         "instructions": outcome.details.get("instructions"),
         "utilization": outcome.utilization,
+        "precision": outcome.verdict.precision or None,
         "breakdown": dict(outcome.breakdown),
+        "by_line": {line: dict(counts) for line, counts in outcome.by_line.items()},
         "details": dict(outcome.details),
         "feedback": outcome.feedback,
         "warnings": list(outcome.warnings),
@@ -147,7 +166,7 @@ def evaluation_json(evaluation: Evaluation, seed: int) -> dict[str, object]:
 
 
 def _external_json(evaluation: Evaluation) -> dict[str, object] | None:
-    """The run on another simulator; `difference` is the embedded one's cycles over its, less 1."""
+    """The run on real tools; `difference` is the embedded latency over theirs, less 1."""
     from tilewright.core.records import Failed, Measured
 
     external, outcome = evaluation.external, evaluation.outcome
@@ -158,10 +177,13 @@ def _external_json(evaluation: Evaluation) -> dict[str, object] | None:
     return {
         "verdict": "correct",
         "simulator": external.simulator,
-        "cycles": external.cycles,
-        "difference": outcome.latency / external.cycles - 1 if external.cycles else None,
+        "latency": external.latency,
+        "unit": external.unit,
+        "difference": outcome.latency / external.latency - 1 if external.latency else None,
         "instructions": external.instructions,
         "wall_s": external.wall_s,
+        "versions": dict(external.versions),
+        "details": dict(external.details),
     }
 
 
@@ -178,9 +200,12 @@ def _print_external(console: Console, external: ExternalResult | Failed, latency
         console.print(Text(external.log.rstrip()), soft_wrap=True)
         return
     text = f"{external.simulator}: correct in {duration(external.wall_s)}"
-    if external.cycles:
-        difference = latency / external.cycles - 1
-        text += f", {number(external.cycles)} cycles; the embedded model is {difference:+.2%} off"
+    if external.latency:
+        difference = latency / external.latency - 1
+        text += f", {number(external.latency)} {external.unit}; "
+        text += f"the embedded model is {difference:+.2%} off"
+    if external.versions:
+        text += "\n" + ", ".join(f"{n} {v}" for n, v in external.versions.items())
     console.print(Text(text, style="bold green"))
 
 
@@ -191,7 +216,7 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     from tilewright.cli.summary_table import comparison
     from tilewright.report.text import number, percent, share, words
 
-    checks = ", ".join(f"{c.distribution}" for c in outcome.verdict.checks)
+    checks = ", ".join(dict.fromkeys(c.distribution for c in outcome.verdict.checks))
     console.print(Text(f"{evaluation.workload}: correct ({checks})", style="bold green"))
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
@@ -199,6 +224,7 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     table.add_column(justify="right", style="dim")
     table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency), "")
     table.add_row("utilisation", percent(outcome.utilization), "")
+    table.add_row("precision", outcome.verdict.precision or "not told apart", "")
     for name, value in outcome.details.items():
         table.add_row(words(name), number(value), "")
     table.add_section()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -13,9 +14,12 @@ from typer.exceptions import TyperException
 from tilewright.cli import (
     best,
     bundle,
+    check,
     demo,
     doctor,
     evaluate,
+    init,
+    mcp,
     models,
     optimize,
     preflight,
@@ -24,12 +28,14 @@ from tilewright.cli import (
     rewrite,
     runs,
     targets,
+    tool,
     tune,
     tune_compare,
     workloads,
 )
-from tilewright.cli.options import show_help_without_command
-from tilewright.core.errors import TilewrightError
+from tilewright.cli.options import as_started, command_text, show_help_without_command
+from tilewright.core.errors import InputError, TilewrightError
+from tilewright.core.text import plain_text
 
 EPILOG = """
 \b
@@ -39,11 +45,24 @@ Start here:
   tilewright optimize gemmini:gemm-512x512x512   a workload of your choice
 """
 
+_MAX_MESSAGE = 2000
+"""Characters of an error that are shown: names and logs in it may be endless."""
+
+
+def _pasteable(epilog: str) -> str:
+    """Examples that begin as the command did that asks for them."""
+    return epilog.replace("  tilewright ", f"  {command_text()} ")
+
+
+_MAX_NAME = 100
+_OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""What the system says of names that nothing can be called, or that lead in a circle."""
+
 app = typer.Typer(
     name="tilewright",
     help="Make kernels for tensor accelerators fast, with every step checked and timed.",
-    epilog=EPILOG,
-    add_completion=False,
+    epilog=_pasteable(EPILOG),
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,6 +70,8 @@ app = typer.Typer(
 for module in (
     *(
         demo,
+        init,
+        check,
         optimize,
         tune,
         tune_compare,
@@ -58,6 +79,8 @@ for module in (
         preflight,
         bundle,
         rewrite,
+        tool,
+        mcp,
         best,
         report,
         targets,
@@ -69,6 +92,8 @@ for module in (
 ):
     module.register(app)
 app.add_typer(runs.app, name="runs")
+for registered in app.registered_commands:
+    registered.epilog = _pasteable(registered.epilog or "")
 
 
 def _show_version(wanted: bool) -> None:
@@ -87,21 +112,35 @@ def _global_options(
     ),
 ) -> None:
     show_help_without_command(context)
+    from tilewright.cli.pyproject import defaults
+
+    context.default_map = defaults(context.command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
     try:
-        code = app(args=arguments, prog_name="tilewright", standalone_mode=False)
+        _require_text(sys.argv[1:] if arguments is None else arguments)
+        code = app(args=arguments, prog_name=command_text(), standalone_mode=False)
     except TilewrightError as error:
         _complain(str(error))
         code = error.exit_code
     except TyperException as error:
-        _complain(f"{error.format_message().rstrip('.')}. See tilewright --help.")
+        _complain(f"{error.format_message().rstrip('.')}. See {command_text()} --help.")
         code = error.exit_code
     except typer.Abort:
         code = 130
+    except RecursionError:
+        _complain(
+            "something in the input is nested too deeply to be read, for instance parentheses of a "
+            f"kernel; the details are in {_write_crash_log()}"
+        )
+        code = 2
     except OSError as error:
+        if error.errno in _OF_NAMES:
+            name = str(error.filename or "")[:_MAX_NAME]
+            _complain(f"{name!r} names no file ({error.strerror}): give another name.")
+            sys.exit(2)
         reason = error.strerror or type(error).__name__
         _complain(f"the system refused: {reason}; the details are in {_write_crash_log()}")
         code = 1
@@ -112,12 +151,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _require_text(arguments: Sequence[str]) -> None:
+    """`InputError` for an argument whose bytes are no text: nothing could be called so."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            shown = plain_text(argument[:_MAX_NAME])
+            raise InputError(f"argument {shown!r} is not UTF-8 text: write it in UTF-8.") from None
+
+
 def _complain(message: str) -> None:
-    """One line on stderr; red only where a person reads it and colour is welcome."""
+    """One line on stderr; on a terminal broken between words, and red if colour is welcome."""
     plain = os.environ.get("NO_COLOR")
     label = "error:" if plain else typer.style("error:", fg="red", bold=True)
-    one_line = " ".join(message.split())
-    typer.echo(f"{label} {one_line}", err=True)
+    one_line = as_started(" ".join(plain_text(message[:_MAX_MESSAGE]).split()))
+    typer.echo(_between_words(f"{label} {one_line}"), err=True)
+
+
+def _between_words(line: str) -> str:
+    """A line as a terminal shows it without breaking names and paths; elsewhere as it is."""
+    if not _is_read_by_a_person():
+        return line
+    import shutil
+    import textwrap
+
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _is_read_by_a_person() -> bool:
+    return sys.stderr.isatty()
 
 
 def _write_crash_log() -> Path:

@@ -22,8 +22,9 @@ Without = Annotated[
     typer.Option(
         "--without",
         metavar="PART",
-        help="Leave a part out of the prompts, to see what it is worth: isa, menu, dropout, "
-        "feedback, examples, history or ensemble. Repeatable.",
+        help="Leave a part of the prompts or of the search out, to see what it is worth: isa, "
+        "costs, menu, filter, dropout, feedback, examples, history, failed, done, plan or "
+        "ensemble. Repeatable.",
     ),
 ]
 Edits = Annotated[
@@ -32,7 +33,16 @@ Edits = Annotated[
 Repairs = Annotated[
     int,
     typer.Option(
-        "--repairs", metavar="R", help="Rounds in which failed kernels go back to their model."
+        "--repairs", metavar="R", help="How many times a model may correct a kernel that failed."
+    ),
+]
+Turns = Annotated[
+    int,
+    typer.Option(
+        "--turns",
+        metavar="N",
+        help="Let a model work on a proposal in up to N turns, with tools that build, evaluate and "
+        "profile kernels (docs/agents.md).",
     ),
 ]
 AllowUnpriced = Annotated[
@@ -44,7 +54,7 @@ Allocation = Annotated[
     typer.Option(
         "--allocation",
         metavar="even|adaptive",
-        help="Shares of several models in the work: equal, or by measured gain per dollar.",
+        help="How several models share the work: equally, or by measured gain per dollar.",
     ),
 ]
 Record = Annotated[

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import NoColor
+from tilewright.cli.options import Json, NoColor, UnusedProject, as_started
+from tilewright.cli.output import check_outputs, write_json
 
 if TYPE_CHECKING:
     from tilewright.proposers.llm.models import Model
@@ -33,41 +35,55 @@ def models(
     ask: Annotated[
         bool, typer.Option("--ask", help="Send each model one short question (costs a little).")
     ] = False,
+    project: UnusedProject = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Say which providers are configured; of named models, whether they answer and their price.
+    """Say which language models can be used, and their prices.
 
-    Ends with exit code 1 if a named model cannot be used.
+    Without a name, it lists the providers and whether each is configured. Ends with exit code 1 if
+    a named model cannot be used.
     """
-    if names:
-        _show_models(names, ask)
-    else:
-        _show_providers()
+    check_outputs(json=json)
+    rows = _show_models(names, ask) if names else _show_providers()
+    write_json(json, {"models" if names else "providers": rows})
+    if names and not all(row["usable"] for row in rows):
+        raise typer.Exit(1)
 
 
-def _show_providers() -> None:
+def _show_providers() -> list[dict[str, object]]:
     from rich.table import Table
+    from rich.text import Text
 
     from tilewright.cli.console import results
     from tilewright.core.errors import TilewrightError
     from tilewright.proposers.llm.models import KEY_VARIABLES, parse_model
     from tilewright.proposers.llm.setup import check_model
 
-    table = Table("", "provider", "how to name a model", "state", box=None, pad_edge=False)
+    rows: list[tuple[str, bool, str, str]] = []
     for provider in KEY_VARIABLES:
-        mark, state = "[green]ok[/]", "key found" if KEY_VARIABLES[provider] else "keys of boto3"
+        usable, state = True, "key found" if KEY_VARIABLES[provider] else "keys of boto3"
         try:
             check_model(parse_model(f"{provider}/MODEL"))
         except TilewrightError as error:
-            mark, state = "[yellow]no[/]", str(error).partition(": ")[2] or str(error)
-        table.add_row(mark, provider, f"{provider}/MODEL", state)
-    table.add_row("[green]ok[/]", "compatible", "openai/MODEL@http://HOST:PORT/v1", "any endpoint")
-    table.add_row("[green]ok[/]", "command", "command:PROGRAM ARGUMENTS", "any program")
-    table.add_row("[green]ok[/]", "mailbox", "mailbox:FOLDER", "any folder")
+            usable, state = False, str(error).removeprefix(f"model {provider}/MODEL ")
+        rows.append((provider, usable, f"{provider}/MODEL", state))
+    rows += [
+        ("compatible", True, "openai/MODEL@http://HOST:PORT/v1", "any endpoint"),
+        ("command", True, "command:PROGRAM ARGUMENTS", "any program"),
+        ("mailbox", True, "mailbox:FOLDER", "any folder"),
+    ]
+    table = Table("", "provider", box=None, pad_edge=False)
+    for heading in ("how to name a model", "state"):
+        table.add_column(heading, overflow="fold")
+    for name, usable, form, state in rows:
+        mark = "[green]ok[/]" if usable else "[yellow]no[/]"
+        table.add_row(mark, name, form, Text(as_started(state)))
     results().print(table)
+    return [{"provider": n, "usable": u, "name": f, "state": s} for n, u, f, s in rows]
 
 
-def _show_models(names: list[str], ask: bool) -> None:
+def _show_models(names: list[str], ask: bool) -> list[dict[str, object]]:
     from rich.table import Table
     from rich.text import Text
 
@@ -76,23 +92,23 @@ def _show_models(names: list[str], ask: bool) -> None:
     from tilewright.proposers.llm.models import parse_model
     from tilewright.proposers.llm.setup import check_model
 
-    table = Table("", "model", box=None, pad_edge=False)
+    table = Table("", box=None, pad_edge=False)
+    table.add_column("model", overflow="fold")
     table.add_column("USD per Mtok: input, output", justify="right")
     table.add_column("state", overflow="fold")
-    usable = True
+    rows: list[dict[str, object]] = []
     for name in names:
         model = parse_model(name)
         try:
             check_model(model)
-            state = _reached(model, ask)
+            usable, state = True, _reached(model, ask)
         except TilewrightError as error:
-            usable = False
-            table.add_row("[red]no[/]", Text(name), _price(model), Text(str(error)))
-        else:
-            table.add_row("[green]ok[/]", Text(name), _price(model), Text(state))
+            usable, state = False, str(error)
+        mark = "[green]ok[/]" if usable else "[red]no[/]"
+        table.add_row(mark, Text(name), _price(model), Text(as_started(state)))
+        rows.append({"model": name, "usable": usable, "price": _price(model), "state": state})
     results().print(table)
-    if not usable:
-        raise typer.Exit(1)
+    return rows
 
 
 def _price(model: Model) -> str:

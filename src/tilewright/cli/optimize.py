@@ -25,7 +25,7 @@ Examples:
       --budget "5 USD, 2 h"
   tilewright optimize gemmini:gemm-256x256x256 --from 6bc76228
   tilewright optimize gemm-256x256x256 --target my-gemmini.toml
-  tilewright optimize examples/my-gemm --json result.json --report report.html
+  tilewright optimize examples/gemmini --json result.json --report report.html
 """
 
 
@@ -40,20 +40,24 @@ def optimize(
         typer.Argument(
             metavar="WORKLOAD|FOLDER",
             help="A workload's name (see `tilewright workloads`), or a folder with workload.toml, "
-            "reference.py and kernel.c.",
+            "reference.py and the kernel.",
         ),
     ],
     target: TargetName = None,
     seed: options.Seed = options.DEFAULT.seed,
+    input_seed: options.InputSeed = None,
+    strategy: options.Strategy = options.DEFAULT.strategy,
     beam: options.Beam = options.DEFAULT.beam,
     plans: options.Plans = options.DEFAULT.plans,
     implementations: options.Implementations = options.DEFAULT.implementations,
     iterations: options.Iterations = options.DEFAULT.iterations,
     dropout: options.Dropout = options.DEFAULT.dropout,
     patience: options.Patience = options.DEFAULT.patience,
+    stop_within: options.StopWithin = options.STOP_WITHIN,
     budget: options.BudgetText = None,
     proposer: model_options.Proposers = None,
     repairs: model_options.Repairs = options.DEFAULT.repairs,
+    turns: model_options.Turns = options.DEFAULT.turns,
     edits: model_options.Edits = False,
     without: model_options.Without = None,
     allow_unpriced: model_options.AllowUnpriced = False,
@@ -61,36 +65,41 @@ def optimize(
     schedule_from: options.From = "",
     record: model_options.Record = None,
     replay: model_options.Replay = None,
-    ordering: options.Ordering = options.DEFAULT.ordering,
+    target_settings: options.TargetSettings = None,
     jobs: options.Jobs = None,
     project: Project = Path(),
     json: Json = None,
     report: options.Report = None,
+    events: options.Events = None,
     no_color: NoColor = False,
 ) -> None:
-    """Search for a faster kernel of a workload, or of your own kernel in a folder.
+    """Search for a faster kernel.
 
-    Every candidate is compiled, compared with the reference on private inputs and timed. The
-    run is kept in the project folder: stopped at any moment, the same command goes on with it.
+    Every candidate is compiled, compared with the reference on private inputs and timed. The run is
+    kept in the project folder: if it is interrupted, the same command continues it.
     """
     settings = options.make_settings(
         seed=seed,
+        input_seed=input_seed,
         target=target,
+        strategy=strategy,
         beam=beam,
         plans=plans,
         implementations=implementations,
         iterations=iterations,
         dropout=dropout,
         patience=patience,
+        stop_within=stop_within,
         budget=budget,
         proposers=proposer,
         without=without,
         edits=edits,
         repairs=repairs,
+        turns=turns,
         allow_unpriced=allow_unpriced,
         allocation=allocation,
         schedule_from=schedule_from,
-        ordering=ordering,
+        target_settings=target_settings,
     )
 
     def start(on_event: OnEvent) -> Summary:
@@ -100,4 +109,4 @@ def optimize(
             task, settings, project=project, workers=jobs, on_event=on_event, replay=replay
         )
 
-    search(start, settings, project, Outputs(json, report, record))
+    search(start, settings, project, Outputs(json, report, record, events))

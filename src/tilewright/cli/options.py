@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,14 @@ Project = Annotated[
         help="Folder whose .tilewright/ keeps the runs; the current one unless given.",
     ),
 ]
+UnusedProject = Annotated[
+    Path,
+    typer.Option(
+        "--project",
+        metavar="DIR",
+        help="Every command takes this option; this one needs no project.",
+    ),
+]
 Json = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write the result as JSON, whole or not at all."),
@@ -55,11 +64,21 @@ TargetName = Annotated[
         "--target",
         metavar="NAME|FILE",
         callback=_absolute,
-        help="Open it on this target instead: a name of `tilewright targets`, or a .toml file that "
+        help="Use this target instead: a name of `tilewright targets`, or a .toml file that "
         "describes an instance of your own (see docs/targets.md).",
     ),
 ]
 RunName = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run's id, its first characters, or 'latest'."),
+    typer.Argument(metavar="RUN", help="The id of a run, its first characters, or 'latest'."),
 ]
+
+
+def as_started(text: str) -> str:
+    """The text with commands in backticks as they can be pasted."""
+    return text.replace("`tilewright ", f"`{command_text()} ")
+
+
+def command_text(*words: str) -> str:
+    """A command line that can be pasted into the shell that this process was started from."""
+    return shlex.join([os.environ.get("TILEWRIGHT_COMMAND", "tilewright"), *words])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.core.errors import OutputError
+from tilewright.core.files import resolved
 
 
 def check_outputs(**paths: Path | None) -> None:
@@ -17,7 +19,7 @@ def check_outputs(**paths: Path | None) -> None:
         if path is None:
             continue
         _check_writable(f"--{option}", path)
-        other = seen.setdefault(path.resolve(), f"--{option}")
+        other = seen.setdefault(resolved(path), f"--{option}")
         if other != f"--{option}":
             raise OutputError(f"--{option} and {other} both name {path}; give two different files.")
 
@@ -32,10 +34,14 @@ def write_bytes(path: Path, data: bytes) -> None:
     import tempfile
 
     try:
+        if path.is_fifo():
+            with os.fdopen(_open_pipe(path), "wb") as file:
+                file.write(data)
+            return
         if _is_device(path):
             path.write_bytes(data)
             return
-        target = path.resolve()
+        target = resolved(path)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -49,9 +55,15 @@ def write_bytes(path: Path, data: bytes) -> None:
         raise OutputError(f"cannot write {path}: {_reason(error)}.") from error
 
 
-def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write `value` as indented JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+def write_json(path: Path | None, value: Mapping[str, object]) -> None:
+    """Write `value` as indented JSON in one step, where a file was asked for."""
+    if path is not None:
+        write_text(path, json_text(value))
+
+
+def json_text(value: Mapping[str, object]) -> str:
+    """`value` as indented JSON."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def _check_writable(option: str, path: Path) -> None:
@@ -61,18 +73,45 @@ def _check_writable(option: str, path: Path) -> None:
     advice = "name a file in an existing folder that you may write to"
     if path.is_dir():
         raise OutputError(f"cannot write {option} {path}: it is a folder; {advice}.")
+    if path.is_fifo():
+        try:
+            _checked_pipes[path] = _open_pipe(path)
+        except OSError as error:
+            raise OutputError(f"cannot write {option} {path}: {_reason(error)}.") from error
+        return
     if _is_device(path):
         return
-    if not path.resolve().parent.is_dir():
+    if not resolved(path).parent.is_dir():
         raise OutputError(f"cannot write {option} {path}: there is no such folder; {advice}.")
     try:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(13, "the file is read-only")
-        handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=".tilewright-probe.")
+        handle, name = tempfile.mkstemp(dir=resolved(path).parent, prefix=".tilewright-probe.")
     except OSError as error:
         raise OutputError(f"cannot write {option} {path}: {_reason(error)}; {advice}.") from error
     os.close(handle)
     Path(name).unlink()
+
+
+_checked_pipes: dict[Path, int] = {}
+"""Descriptors of pipes that were checked: opened again, their readers would see an end before."""
+
+
+def _open_pipe(path: Path) -> int:
+    """A descriptor to write to; `OSError` where nothing reads: opening would wait for ever."""
+    checked = _checked_pipes.pop(path, None)
+    if checked is not None:
+        return checked
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(
+            errno.ENXIO, "nothing reads from this pipe, so start its reader first"
+        ) from None
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _is_device(path: Path) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, TargetName
+from tilewright.cli import search_options as options
+from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
@@ -17,7 +19,7 @@ EPILOG = """
 \b
 Examples:
   tilewright preflight gemmini:gemm-512x512x512
-  tilewright preflight examples/my-gemm --json attacks.json
+  tilewright preflight examples/gemmini --json attacks.json
 """
 
 
@@ -31,30 +33,34 @@ def preflight(
         str, typer.Argument(metavar="WORKLOAD|FOLDER", help="A workload's name or your folder.")
     ],
     target: TargetName = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the private inputs.")
-    ] = Settings().seed,
+    input_seed: options.InputSeed = None,
+    project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Attack a task's own check with deliberately wrong kernels; each must be rejected.
+    """Test a task's check with deliberately wrong kernels.
 
-    `optimize` does this by itself before it spends a budget, once per task and project. Ends with
-    exit code 2 and says what to change if the check accepts one, or if the reference is
-    non-deterministic or gives no number.
+    The check must reject each of them. `optimize` does this by itself, once per task and project,
+    before it spends a budget. If a wrong kernel is accepted, or the reference is not deterministic
+    or returns NaN, it ends with exit code 2 and says what to change.
     """
     from tilewright.core.errors import WorkloadError
     from tilewright.evaluation.preflight.examine import refusal
     from tilewright.verification import preflight as examine
 
     check_outputs(json=json)
-    name, results = examine(task, Settings(seed=seed, target=target))
+    name, results = examine(task, Settings(input_seed=input_seed, target=target))
     problem = refusal(name, results)
-    if json:
-        write_json(json, _as_json(name, results, sound=problem is None))
+    write_json(json, _as_json(name, results, sound=problem is None))
     _print(results)
     if problem is not None:
         raise WorkloadError(problem)
+    for result in results:
+        if result.verdict == "not told apart":
+            typer.echo(
+                f"A kernel that {result.text} cannot be told from a right one for certain: "
+                f"{result.remedy}."
+            )
     typer.echo(f"{name}: sound, every attack that applies is rejected.")
 
 
@@ -79,7 +85,12 @@ def _print(results: list[AttackResult]) -> None:
     from tilewright.cli.console import results as console
 
     table = Table("attack", "verdict", "told apart by", box=None, pad_edge=False)
-    styles = {"rejected": "green", "accepted": "bold red", "does not apply": "dim"}
+    styles = {
+        "rejected": "green",
+        "accepted": "bold red",
+        "not told apart": "yellow",
+        "does not apply": "dim",
+    }
     for result in results:
         verdict = Text(result.verdict, style=styles[result.verdict])
         table.add_row(Text(result.name), verdict, Text(result.log))

@@ -7,10 +7,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.cli.budget_text import describe_budget
 from tilewright.cli.live import LivePanel
 from tilewright.cli.progress_state import Improvement, ProgressState
 from tilewright.core.budget import Budget
+from tilewright.core.budget_text import describe_budget
 from tilewright.core.records import Measured, Trial
 from tilewright.report.text import duration, number, percent, ratio, words
 from tilewright.search.events import (
@@ -23,6 +23,7 @@ from tilewright.search.events import (
 
 SHOWN_IMPROVEMENTS = 8
 BAR_WIDTH = 28
+OPENING = "opening the workload and, once per project, testing its check with wrong kernels ..."
 
 
 class Progress(LivePanel):
@@ -77,7 +78,7 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
 def live_panel(state: ProgressState) -> Group:
     """The panel for a terminal: where the search is, how it goes, what it found."""
     if not state.run_id:
-        return Group(Text("opening the workload ...", style="dim"))
+        return Group(Text(OPENING, style="dim"))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")
@@ -149,7 +150,7 @@ def _time(state: ProgressState) -> Table | Text:
 
 
 def _bar(done: float, total: float, words: str = "") -> Table:
-    """A bar with words behind it, "12 of 58" unless given."""
+    """A bar with words after it, "12 of 58" unless given."""
     row = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=total or 1, completed=done, width=BAR_WIDTH)
     row.add_row(bar, Text(words or f"{done:g} of {total:g}"))
@@ -181,5 +182,5 @@ def _latency(trial: Trial) -> str:
         return "not measured"
     return (
         f"{number(outcome.latency)} {outcome.quantity} {outcome.unit}, "
-        f"{percent(outcome.utilization)} of the array's peak"
+        f"{percent(outcome.utilization)} of the peak"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilewright.core.budget import Budget
-from tilewright.core.records import Failed, Trial
+from tilewright.core.records import Failed, Measured, Trial
 from tilewright.search.events import (
     Called,
     Evaluated,
@@ -169,7 +169,7 @@ class ProgressState:
     def _improve(self, trial: Trial) -> Improvement | None:
         if self.best is None or trial.latency is None or self.best.latency is None:
             return None
-        if trial.latency >= self.best.latency:
+        if trial.latency >= self.best.latency * (1 - _noise(trial) - _noise(self.best)):
             return None
         self.best = trial
         improvement = Improvement(trial, self._speedup(trial), self.wall_s)
@@ -180,3 +180,8 @@ class ProgressState:
         if self.baseline is None or not self.baseline.latency or not trial.latency:
             return 1.0
         return self.baseline.latency / trial.latency
+
+
+def _noise(trial: Trial) -> float:
+    """Of a measured latency, as a share: what is nearer to another one is no improvement."""
+    return trial.outcome.noise if isinstance(trial.outcome, Measured) else 0.0

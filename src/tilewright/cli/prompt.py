@@ -10,7 +10,8 @@ import typer
 
 from tilewright.cli import model_options
 from tilewright.cli import search_options as options
-from tilewright.cli.options import NoColor, Project, TargetName
+from tilewright.cli.options import Json, NoColor, Project, TargetName
+from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def prompt(
         str, typer.Argument(metavar="WORKLOAD|FOLDER", help="What is to be optimised.")
     ],
     phase: Annotated[
-        Literal["plan", "implement"], typer.Option("--phase", help="Which prompt.")
+        Literal["plan", "implement"],
+        typer.Option("--phase", metavar="NAME", help="Which prompt: plan or implement."),
     ] = "plan",
     run: Annotated[
         str | None,
@@ -44,16 +46,21 @@ def prompt(
     edits: model_options.Edits = False,
     without: model_options.Without = None,
     project: Project = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Print a prompt exactly as a model would get it, and on stderr how long it is.
+    """Print what a language model would be sent.
 
-    Without --run it is for the starting kernel, which then has not been measured.
+    Its length is printed on stderr. Without --run the prompt is for the starting kernel, before it
+    has been measured.
     """
+    from tilewright.cli.console import write_out
+    from tilewright.proposers.applicable import applicable
     from tilewright.proposers.llm.prices import CHARACTERS_PER_TOKEN
     from tilewright.proposers.llm.prompts.render import Prompts
     from tilewright.proposers.llm.providers.base import joined
 
+    check_outputs(json=json)
     settings = Settings(
         seed=seed,
         target=target,
@@ -62,15 +69,16 @@ def prompt(
         without=tuple(sorted(set(without or ()))),
     )
     brief, parent, history = _situation(task, settings, run, project)
-    prompts = Prompts(settings.without, settings.edits)
+    prompts = Prompts(settings.without, settings.edits, applicable)
     if phase == "plan":
         messages = prompts.plan(brief, parent, history)
     else:
         messages = prompts.implement(brief, parent, _plan(parent))
     text = joined(list(messages))
-    typer.echo(text)
-    tokens = len(text) / CHARACTERS_PER_TOKEN
-    typer.echo(f"({len(text)} characters, at most about {tokens:.0f} tokens)", err=True)
+    write_out(text + "\n")
+    tokens = round(len(text) / CHARACTERS_PER_TOKEN)
+    typer.echo(f"({len(text)} characters, at most about {tokens} tokens)", err=True)
+    write_json(json, {"phase": phase, "prompt": text, "most_tokens": tokens})
 
 
 def _situation(
@@ -81,7 +89,7 @@ def _situation(
     from tilewright.core.records import Brief, Candidate, Failed, History, Trial
     from tilewright.core.tasks import open_task
     from tilewright.run import open_project
-    from tilewright.search.proposing import derived_seed, dropped
+    from tilewright.search.steps import derived_seed
 
     opened = open_task(task, settings.recorded())
     unmeasured = Failed("measure", "timeout", "not measured yet")
@@ -95,10 +103,17 @@ def _situation(
         raise InputError(f"run {run} has no correct kernel yet: leave out --run.")
     iteration = history[-1].iteration + 1
     target = opened.target.brief()
-    seed = derived_seed(settings.seed, iteration, parent.candidate.id, "dropout")
-    menu = dropped(target.menu_for(opened.task.workload), settings.menu_dropout, seed)
-    iterations = max(iteration, settings.iterations)
-    return Brief(opened.task.workload, target, menu, iteration, iterations), parent, history
+    brief = Brief(
+        opened.task.workload,
+        target,
+        target.menu_for(opened.task.workload),
+        iteration,
+        max(iteration, settings.iterations),
+        dropout=settings.menu_dropout,
+        seed=derived_seed(settings.seed, iteration, parent.candidate.id, "dropout"),
+        stop_within=settings.stop_within,
+    )
+    return brief, parent, history
 
 
 def _plan(parent: Trial) -> Plan:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import NoColor, Project, RunName
-from tilewright.cli.output import check_outputs, write_text
+from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.output import check_outputs, write_json, write_text
 
 
 def register(app: typer.Typer) -> None:
@@ -24,27 +24,32 @@ def report(
         typer.Option("-o", "--output", metavar="FILE", help="tilewright-RUN.html unless given."),
     ] = None,
     project: Project = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Write a run's report: one HTML file that needs no network.
+    """Write the report of a run as one HTML file.
 
-    Speedup against evaluations, the beam as a tree with every plan and diff, the winning
-    schedule step by step, where cycles go, what models cost, and how to reproduce it. Works on
-    unfinished runs.
+    It shows the speedup over the run, every candidate with its plan and its changes, the winning
+    schedule step by step, where the time goes, what models cost, and how to reproduce the result.
+    It needs no network. Runs that are not finished have a report, too.
     """
     from tilewright.cli.searching import command_line
+    from tilewright.core.tasks import language_of
     from tilewright.models import model_calls
     from tilewright.report.static import render_report
     from tilewright.run import open_project
     from tilewright.session import baselines, left_alone
 
-    check_outputs(output=output)
+    check_outputs(output=output, json=json)
     with closing(open_project(project)) as storage:
         record = storage.run(run)
         history = storage.history(record.id)
         compared, untouched = baselines(storage, record.id), left_alone(storage, record.id)
     calls = model_calls(record.id, project=project)
-    document = render_report(record, history, command_line(record), compared, untouched, calls)
+    document = render_report(
+        record, history, command_line(record), compared, untouched, calls, language_of(record)
+    )
     path = output or Path(f"tilewright-{record.id}.html")
     write_text(path, document)
     typer.echo(f"wrote {path}", err=True)
+    write_json(json, {"run": record.id, "file": str(path)})

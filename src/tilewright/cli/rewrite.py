@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import NoColor, TargetName
-from tilewright.cli.output import check_outputs, write_text
+from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
+from tilewright.cli.output import check_outputs, write_json, write_text
 
 if TYPE_CHECKING:
-    from tilewright.core.records import TargetBrief
-    from tilewright.proposers.rewriter.ir import Kernel
-    from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.core.tasks import OpenTask
+    from tilewright.tools.records import Rewrites
 
 EPILOG = """
 \b
@@ -22,6 +22,7 @@ Examples:
   tilewright rewrite kernel.c --workload gemmini:gemm-512x512x512 \\
       --apply "double-buffer A; hoist B" -o faster.c
   tilewright rewrite kernel.c --workload host-c:softmax-256x1024 --apply "vectorise 3 16"
+  tilewright rewrite kernel.py --workload trainium:rmsnorm-512x4096 --apply "hoist gain r"
 """
 
 
@@ -31,7 +32,10 @@ def register(app: typer.Typer) -> None:
 
 
 def rewrite(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="C source that defines `kernel`.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Source of a kernel, in the language of its target."),
+    ],
     workload: Annotated[
         str,
         typer.Option(
@@ -43,105 +47,90 @@ def rewrite(
     target: TargetName = None,
     apply: Annotated[
         str | None,
-        typer.Option("--apply", metavar="STEPS", help="Rewrites to carry out, separated by ';'."),
+        typer.Option("--apply", metavar="STEPS", help="Rewrites to apply, separated by ';'."),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="Show which rewrites apply, and what is left alone.")
+        bool,
+        typer.Option("--list", help="Show which rewrites apply, and which code is left unchanged."),
+    ] = False,
+    raise_: Annotated[
+        bool,
+        typer.Option(
+            "--raise",
+            help="Print what the kernel computes as the naive loop nest, without its schedule.",
+        ),
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write here instead of to stdout."),
     ] = None,
+    project: UnusedProject = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Apply rewrites to a kernel and print its C, or list those that apply.
+    """Apply the built-in rewrites to a kernel, or list them.
 
-    Arguments of a step may be left out: the place with the best estimate is taken. Nothing is run:
-    `tilewright evaluate` checks and measures the result.
+    Arguments of a step may be left out; the place with the best estimate is then taken. Nothing is
+    run: `tilewright evaluate` checks and measures the result.
     """
+    from tilewright.cli.console import say, write_out
     from tilewright.core.errors import InputError
+    from tilewright.core.files import read_kernel
     from tilewright.proposers.builtin import has_local_memories
-    from tilewright.proposers.rewriter import by_hand
-    from tilewright.proposers.rewriter.emit import emit
-    from tilewright.proposers.rewriter.machine import Machine
-    from tilewright.proposers.rewriter.reading import read
+    from tilewright.proposers.rewriter.catalogue import RAISE
+    from tilewright.tools.rewriting import require_readable, rewrites, rewritten
 
-    if (apply is not None) == list_:
-        raise InputError('give either --list or --apply "STEPS", so that there is one thing to do.')
-    check_outputs(output=output)
-    source, brief = _source(file), _brief(workload, target)
-    if not has_local_memories(brief):
-        _rewrite_loops(source, brief, apply, output)
+    if (apply is not None) + list_ + raise_ != 1:
+        raise InputError(
+            'give one of --list, --raise and --apply "STEPS", so that there is one thing to do.'
+        )
+    check_outputs(output=output, json=json)
+    opened = _opened(workload, target)
+    brief, arguments = opened.target.brief(), opened.task.workload.arguments
+    require_readable(brief)
+    source = read_kernel(file, brief.language)
+    if raise_ and not has_local_memories(brief):
+        raise InputError("--raise is for kernels of accelerator commands in C.")
+    if list_:
+        found = rewrites(source, brief, arguments)
+        _print(found, with_left=has_local_memories(brief))
+        write_json(json, asdict(found))
         return
-    machine = Machine.of(brief)
-    kernel = read(source, machine)
-    if apply is None:
-        _list(source, kernel, machine)
-        return
-    kernel, steps = by_hand.carried_out(kernel, machine, apply)
-    for step in steps:
-        typer.echo(f"{step}: {step.sentence}", err=True)
+    made = rewritten(source, brief, arguments, apply if apply is not None else RAISE)
+    for line in made.done:
+        say(line, err=True)
     if output:
-        write_text(output, emit(kernel))
+        write_text(output, made.source)
     else:
-        typer.echo(emit(kernel), nl=False)
+        write_out(made.source)
+    write_json(json, asdict(made))
 
 
-def _list(source: str, kernel: Kernel, machine: Machine) -> None:
+def _print(found: Rewrites, with_left: bool) -> None:
+    """Estimates and what is left alone are told where the rewriter knows them."""
     from rich.table import Table
 
     from tilewright.cli.console import results
-    from tilewright.proposers.rewriter import by_hand
 
     console = results()
-    table = Table("rewrite", "estimated time", "what it does", box=None, pad_edge=False)
-    for found in by_hand.applicable(kernel, machine):
-        table.add_row(str(found.step), f"{100 * found.time:.0f} %", found.step.sentence)
+    estimated = any(one.time is not None for one in found.rewrites)
+    columns = ("rewrite", *(["estimated time"] if estimated else []), "what it does")
+    table = Table(*columns, box=None, pad_edge=False)
+    for one in found.rewrites:
+        time = [f"{100 * one.time:.0f} %"] if one.time is not None else []
+        table.add_row(one.step, *time, one.what)
     console.print(table if table.row_count else "no rewrite applies to this kernel", markup=False)
+    if not with_left:
+        return
     console.print()
-    kept = by_hand.left_alone(source, machine)
-    for part in kept:
-        place = f"left alone: line {part.line}: {part.text} ({part.reason})"
-        console.print(place, markup=False, highlight=False, soft_wrap=True)
-    if not kept:
+    for place in found.left_alone:
+        console.print(f"left alone: {place}", markup=False, highlight=False, soft_wrap=True)
+    if not found.left_alone:
         console.print("left alone: nothing, the whole kernel is understood")
 
 
-def _brief(workload: str, target: str | None) -> TargetBrief:
+def _opened(workload: str, target: str | None) -> OpenTask:
     from tilewright.core.config import Settings
     from tilewright.core.tasks import open_task
 
-    return open_task(workload, Settings(target=target).recorded()).target.brief()
-
-
-def _rewrite_loops(source: str, brief: TargetBrief, apply: str | None, output: Path | None) -> None:
-    """The same for kernels of plain loops."""
-    from rich.table import Table
-
-    from tilewright.cli.console import results
-    from tilewright.proposers.loops import by_hand
-
-    if apply is None:
-        table = Table("rewrite", "what it does", box=None, pad_edge=False)
-        for step, sentence in by_hand.applicable(source, brief):
-            table.add_row(str(step), sentence)
-        results().print(table if table.row_count else "no rewrite applies to this kernel")
-        return
-    text, done = by_hand.carried_out(source, brief, apply)
-    for line in done:
-        typer.echo(line, err=True)
-    if output:
-        write_text(output, text)
-    else:
-        typer.echo(text, nl=False)
-
-
-def _source(file: Path) -> str:
-    from tilewright.core.errors import InputError
-
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"kernel file {file} cannot be read ({error}): name a C file in UTF-8."
-        ) from error
+    return open_task(workload, Settings(target=target).recorded())

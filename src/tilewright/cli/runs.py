@@ -1,4 +1,4 @@
-"""`tilewright runs list|show|resume`: the runs of a project folder."""
+"""`tilewright runs list|show|resume|...`: the runs of a project folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli import runs_compare, runs_export, runs_labels
 from tilewright.cli import search_options as options
-from tilewright.cli.options import Json, NoColor, Project, RunName, show_help_without_command
+from tilewright.cli.options import (
+    Json,
+    NoColor,
+    Project,
+    RunName,
+    show_help_without_command,
+)
+from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.searching import Outputs, finish, search
 from tilewright.core.config import Settings
 
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.search.summary import Summary
 
 app = typer.Typer(
-    help="List, show and resume the runs of a project folder.",
+    help="List, show, resume, compare, export, label and delete runs.",
     rich_markup_mode=None,
 )
 
@@ -29,7 +37,7 @@ def _runs(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
+def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = False) -> None:
     """List all runs, newest first."""
     from rich.table import Table
 
@@ -37,26 +45,44 @@ def list_runs(project: Project = Path(), no_color: NoColor = False) -> None:
     from tilewright.report.text import duration, moment, ratio
     from tilewright.run import open_project, standing
     from tilewright.search.summary import summarize
+    from tilewright.session import label_of
 
+    check_outputs(json=json)
     table = Table("run", "started", box=None, pad_edge=False)
+    rows: list[dict[str, object]] = []
     table.add_column("workload", overflow="fold")
     table.add_column("status")
-    for heading in ("seed", "evaluations", "speedup", "wall time"):
+    for heading in ("trials", "speedup", "time"):
         table.add_column(heading, justify="right")
     with closing(open_project(project)) as storage:
         for run in storage.runs():
             summary = summarize(run, storage.history(run.id))
+            label = label_of(storage, run.id)
+            rows.append(
+                {
+                    "run": run.id,
+                    "started": run.created_at,
+                    "workload": run.task,
+                    "status": standing(project, run),
+                    "seed": summary.seed,
+                    "evaluations": summary.evaluations,
+                    "speedup": summary.speedup,
+                    "wall_s": run.wall_s,
+                    "tags": list(label.tags),
+                    "note": label.text,
+                }
+            )
             table.add_row(
                 run.id,
                 moment(run.created_at),
-                run.task,
+                " ".join([run.task, *(f"#{tag}" for tag in label.tags)]),
                 standing(project, run),
-                str(summary.seed),
                 str(summary.evaluations),
                 ratio(summary.speedup),
                 duration(run.wall_s),
             )
     results().print(table)
+    write_json(json, {"runs": rows})
 
 
 @app.command("show")
@@ -66,32 +92,33 @@ def show(
         bool,
         typer.Option("--trials", help="Also list every trial: what was expected, and measured."),
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print plans whole, not their first sentence only.")
+    ] = False,
     project: Project = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Show one run: the result so far and the winning schedule step by step."""
-    from tilewright.cli.console import results
+    """Show the result of a run and the steps that led to it."""
+    from tilewright.cli.console import results, say
     from tilewright.cli.summary_table import trial_table
     from tilewright.run import open_project
-    from tilewright.search.summary import summarize
-    from tilewright.session import baselines, confirmed, left_alone
+    from tilewright.session import label_of, summary_of
 
     outputs = Outputs(json)
     outputs.check()
     with closing(open_project(project)) as storage:
         record = storage.run(run)
         history = storage.history(record.id)
-        summary = summarize(
-            record,
-            history,
-            baselines(storage, record.id),
-            confirmed(storage, record.id),
-            left_alone(storage, record.id),
-        )
+        label = label_of(storage, record.id)
+        summary = summary_of(storage, record.id)
+    if label.tags:
+        say(f"tags: {', '.join(label.tags)}")
+    if label.text:
+        say(f"note: {label.text}")
     if trials:
         results().print(trial_table(record, history))
-    finish(summary, project, outputs)
+    finish(summary, project, outputs, full)
 
 
 @app.command("resume")
@@ -101,9 +128,13 @@ def resume(
     project: Project = Path(),
     json: Json = None,
     report: options.Report = None,
+    events: options.Events = None,
     no_color: NoColor = False,
 ) -> None:
-    """Go on with a run that was interrupted or killed; nothing is evaluated twice."""
+    """Continue a run that was interrupted or killed.
+
+    Evaluations that had finished are not repeated.
+    """
     from tilewright.run import open_project
     from tilewright.run import resume as resume_run
 
@@ -114,4 +145,8 @@ def resume(
     def start(on_event: OnEvent) -> Summary:
         return resume_run(record.id, project=project, workers=jobs, on_event=on_event)
 
-    search(start, settings, project, Outputs(json, report))
+    search(start, settings, project, Outputs(json, report, events=events))
+
+
+for module in (runs_compare, runs_export, runs_labels):
+    module.register(app)

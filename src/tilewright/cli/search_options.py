@@ -4,17 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.budget_text import parse_budget
+from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError, InputError
 
 DEFAULT = Settings()
+STOP_WITHIN = f"{100 * DEFAULT.stop_within:g} %"
 
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Source of all randomness; same seed, same run.")
+]
+Strategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="Who chooses what to improve next: 'beam', 'islands' (several beams that exchange "
+        "their best kernels), 'best-of-n' (always the starting kernel), or a plug-in.",
+    ),
+]
+InputSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--input-seed",
+        metavar="N",
+        min=0,
+        help="Seed of the inputs that kernels are checked and timed on, for tests and reproducible "
+        "demonstrations; unless given, every run draws a secret one.",
+    ),
 ]
 Beam = Annotated[
     int, typer.Option("--beam", metavar="B", help="Kernels kept from iteration to iteration.")
@@ -27,13 +48,22 @@ Iterations = Annotated[int, typer.Option("--iterations", metavar="T", help="Iter
 Dropout = Annotated[
     float,
     typer.Option(
-        "--dropout", metavar="P", help="Chance that an optimisation is hidden from one plan round."
+        "--dropout", metavar="P", help="Chance that an optimisation is not offered to a plan."
     ),
 ]
 Patience = Annotated[
     int,
     typer.Option(
         "--patience", metavar="P", help="Stop after P iterations without a faster kernel."
+    ),
+]
+StopWithin = Annotated[
+    str,
+    typer.Option(
+        "--stop-within",
+        metavar="PERCENT",
+        help="Stop once the best kernel is within this percentage of its bound, the least time "
+        "that any kernel needs; 0 never stops for that reason.",
     ),
 ]
 BudgetText = Annotated[
@@ -49,22 +79,25 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="RUN",
-        help="Begin with the schedule that this run of the project found for a similar workload.",
+        help="Start with the steps that this run of the project found for a similar workload.",
     ),
 ]
 Jobs = Annotated[
     int | None,
     typer.Option(
-        "--jobs", metavar="N", min=1, help="Evaluations at a time; one per core unless given."
+        "--jobs",
+        metavar="N",
+        min=1,
+        help="Evaluations at the same time; one per core unless given.",
     ),
 ]
-Ordering = Annotated[
-    str,
+TargetSettings = Annotated[
+    list[str] | None,
     typer.Option(
-        "--ordering",
-        metavar="fence|timing",
-        help="What must order accesses to the same memory: a fence, or else the modelled timing, "
-        "with a warning in every result.",
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the target's own, such as ordering=timing of gemmini (docs/targets.md); "
+        "may be repeated.",
     ),
 ]
 Report = Annotated[
@@ -72,48 +105,96 @@ Report = Annotated[
     typer.Option("--report", metavar="FILE", help="Write the report, one HTML file, when done."),
 ]
 
+Events = Annotated[
+    Path | None,
+    typer.Option(
+        "--events",
+        metavar="FILE",
+        help="Append every event of the search as a line of JSON (docs/python.md).",
+    ),
+]
+
 
 def make_settings(
     *,
     seed: int,
     target: str | None = None,
+    strategy: str = DEFAULT.strategy,
     beam: int,
     plans: int,
     implementations: int,
     iterations: int,
     dropout: float,
     patience: int,
+    stop_within: str = STOP_WITHIN,
     budget: str | None,
     proposers: Sequence[str] | None = None,
     without: Sequence[str] | None = None,
     edits: bool = False,
     repairs: int = DEFAULT.repairs,
+    turns: int = DEFAULT.turns,
     allow_unpriced: bool = False,
     schedule_from: str = "",
-    ordering: str = DEFAULT.ordering,
+    target_settings: Sequence[str] | None = None,
     allocation: str = DEFAULT.allocation,
+    input_seed: int | None = None,
 ) -> Settings:
     """Settings of a run; raises InputError for a budget or number that cannot be used."""
-    limits = parse_budget(budget) if budget is not None else None
     return Settings(
         seed=seed,
         target=target,
+        strategy=strategy,
         beam=beam,
         plans=plans,
         implementations=implementations,
         iterations=iterations,
         dropout=dropout,
         patience=patience,
-        max_evaluations=limits.evaluations if limits else None,
-        max_wall_s=limits.wall_s if limits else None,
-        max_usd=limits.usd if limits else None,
-        max_tokens=limits.tokens if limits else None,
+        stop_within=_share(stop_within),
+        **limits(budget),
         proposers=tuple(dict.fromkeys(proposers or DEFAULT.proposers)),
         without=tuple(sorted(set(without or ()))),
         edits=edits,
         repairs=repairs,
+        turns=turns,
         allow_unpriced=allow_unpriced,
         schedule_from=schedule_from,
-        ordering=ordering,
+        target_settings=parse_target_settings(target_settings or ()),
         allocation=allocation,
+        input_seed=input_seed,
     )
+
+
+def limits(budget: str | None) -> dict[str, Any]:
+    """The settings that a budget makes; `InputError` for one that cannot be read."""
+    if budget is None:
+        return {}
+    found = parse_budget(budget)
+    return {
+        "max_evaluations": found.evaluations,
+        "max_wall_s": found.wall_s,
+        "max_usd": found.usd,
+        "max_tokens": found.tokens,
+    }
+
+
+def _share(percent: str) -> float:
+    """A percentage as a share."""
+    try:
+        share = float(percent.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise ConfigurationError(
+            f"--stop-within is {percent!r}: give a percentage such as 1 or '0.5 %', or 0 to go on "
+            "at the bound."
+        )
+    return share
+
+
+def parse_target_settings(words: Sequence[str]) -> dict[str, str]:
+    """Values by name, in the order of names; `InputError` for a word without `=`."""
+    for word in words:
+        if "=" not in word:
+            raise InputError(f"--set {word!r} names no value: write NAME=VALUE.")
+    return dict(sorted((name, value) for name, _, value in (w.partition("=") for w in words)))

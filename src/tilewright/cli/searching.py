@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from tilewright.cli.budget_text import describe_budget
+from tilewright.cli.options import command_text
 from tilewright.cli.output import check_outputs, write_json, write_text
+from tilewright.core.budget_text import describe_budget
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
-    from tilewright.core.records import Baseline, CallRecord, RunRecord
-    from tilewright.search.events import OnEvent
+    from tilewright.core.records import Baseline, CallRecord, KernelLanguage, RunRecord
+    from tilewright.search.events import Event, OnEvent
     from tilewright.search.summary import Summary
 
 INTERRUPTED = 130
@@ -30,10 +32,11 @@ class Outputs:
     json: Path | None = None
     report: Path | None = None
     record: Path | None = None
+    events: Path | None = None
 
     def check(self) -> None:
         """Raise OutputError if one of them cannot be written."""
-        check_outputs(json=self.json, report=self.report, record=self.record)
+        check_outputs(json=self.json, report=self.report, record=self.record, events=self.events)
 
 
 def search(
@@ -44,31 +47,38 @@ def search(
     Exits with 130 after Ctrl-C, when the summary is that of the best so far.
     """
     from tilewright.cli.progress import Progress
+    from tilewright.search.event_records import EventLines
 
     outputs.check()
-    with Progress(settings.budget) as progress:
-        summary = start(progress.on_event)
+    with ExitStack() as stack:
+        lines = stack.enter_context(closing(EventLines(outputs.events))) if outputs.events else None
+        progress = stack.enter_context(Progress(settings.budget))
+
+        def hear(event: Event) -> None:
+            if lines is not None:
+                lines(event)
+            progress.on_event(event)
+
+        summary = start(hear)
     finish(summary, project, outputs)
     if summary.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
-    """Print the result of a run and write the files that were asked for."""
-    from contextlib import closing
-
+def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False) -> None:
+    """Print the result of a run, plans in `full` if so wanted, and write the files asked for."""
     from tilewright.cli.console import results
     from tilewright.cli.cost_table import cost_lines
     from tilewright.cli.summary_table import summary_lines
+    from tilewright.core.tasks import language_of
     from tilewright.models import model_calls, recording, replayed
     from tilewright.run import open_project
 
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)
         replay = replayed(storage, run.id)
-    calls = model_calls(run.id, project=project)
-    if outputs.json:
-        write_json(outputs.json, summary_json(summary, calls))
+    calls, language = model_calls(run.id, project=project), language_of(run)
+    write_json(outputs.json, summary_json(summary, calls))
     if outputs.record:
         write_text(outputs.record, recording(run.id, project=project))
     if outputs.report:
@@ -77,15 +87,21 @@ def finish(summary: Summary, project: Path, outputs: Outputs) -> None:
         write_text(
             outputs.report,
             render_report(
-                run, history, command_line(run), summary.baselines, summary.left_alone, calls
+                run,
+                history,
+                command_line(run),
+                summary.baselines,
+                summary.left_alone,
+                calls,
+                language,
             ),
         )
     console = results()
-    for line in (*summary_lines(summary, history), *cost_lines(calls, summary.speedup)):
+    for line in (*summary_lines(summary, history, full), *cost_lines(calls, summary.speedup)):
         console.print(line)
     if replay is not None:
-        console.print(replay_sentence(*replay), soft_wrap=True)
-    for name, place in next_steps(summary, project, outputs):
+        console.print(replay_sentence(replay.calls, replay.differing), soft_wrap=True)
+    for name, place in next_steps(summary, project, outputs, language):
         console.print(f"{name:<14}{place}", markup=False, soft_wrap=True)
 
 
@@ -100,16 +116,18 @@ def replay_sentence(calls: int, differing: int) -> str:
     return f"{calls} replies came from a recording; {same}"
 
 
-def next_steps(summary: Summary, project: Path, outputs: Outputs) -> list[tuple[str, str]]:
+def next_steps(
+    summary: Summary, project: Path, outputs: Outputs, language: KernelLanguage | None
+) -> list[tuple[str, str]]:
     """Where the results lie, and the commands that lead further."""
-    where = "" if project == Path() else f" --project {shlex.quote(str(project))}"
-    run = f"{summary.run_id}{where}"
+    run = [summary.run_id, *([] if project == Path() else ["--project", str(project)])]
     steps = []
     if summary.status != "finished":
-        steps.append(("go on", f"tilewright runs resume {run}"))
+        steps.append(("go on", command_text("runs", "resume", *run)))
     if summary.best_candidate_id:
-        steps.append(("best kernel", f"tilewright best {run} -o kernel.c"))
-    steps.append(("report", str(outputs.report or f"tilewright report {run}")))
+        file = language.file if language else "FILE"
+        steps.append(("best kernel", command_text("best", *run, "-o", file)))
+    steps.append(("report", str(outputs.report or command_text("report", *run))))
     if outputs.json:
         steps.append(("json", str(outputs.json)))
     return steps
@@ -124,10 +142,13 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "workload": summary.workload,
         "target": summary.target,
         "verdict": summary.verdict,
-        "baseline_cycles": summary.baseline_latency,
-        "best_cycles": summary.best_latency,
+        "baseline_latency": summary.baseline_latency,
+        "best_latency": summary.best_latency,
+        "unit": summary.unit or None,
+        "quantity": summary.quantity or None,
         "speedup": summary.speedup,
         "best_utilization": summary.best_utilization,
+        "best_precision": summary.best_precision or None,
         "warnings": list(summary.warnings),
         "baselines": {b.name: baseline_json(b, summary.best_latency) for b in summary.baselines},
         "left_alone": [asdict(part) for part in summary.left_alone],
@@ -139,6 +160,10 @@ def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str
         "status": summary.status,
         "stop_reason": summary.stop_reason,
         "confirmed": summary.confirmed,
+        "unconfirmed": [
+            {"trial": t.index, "candidate": t.candidate.id, "reason": getattr(t.outcome, "log", "")}
+            for t in summary.unconfirmed
+        ],
         "model_calls": cost.calls,
         "model_tokens": cost.tokens,
         "model_usd": None if cost.unpriced else cost.usd,
@@ -150,7 +175,7 @@ def baseline_json(baseline: Baseline, best: float | None) -> dict[str, object]:
     latency = baseline.latency
     return {
         "verdict": "correct" if latency is not None else getattr(baseline.outcome, "kind", ""),
-        "cycles": latency,
+        "latency": latency,
         "utilization": baseline.utilization,
         "speedup": latency / best if latency and best else None,
     }
@@ -160,16 +185,21 @@ def command_line(run: RunRecord) -> str:
     """The command that starts this run again: its task and every setting that is not a default."""
     settings, default = Settings.from_recorded(run.settings), Settings()
     words = ["tilewright", "optimize", shlex.quote(run.task), f"--seed {settings.seed}"]
+    if settings.input_seed is not None:
+        words.append(f"--input-seed {settings.input_seed}")
     if settings.target:
         words.append(f"--target {shlex.quote(settings.target)}")
-    names = ("beam", "plans", "implementations", "iterations", "dropout", "patience")
-    for name in (*names, "ordering", "allocation"):
+    names = ("strategy", "beam", "plans", "implementations", "iterations", "dropout", "patience")
+    for name in (*names, "allocation"):
         value = getattr(settings, name)
         if value != getattr(default, name):
             words.append(f"--{name} {value}")
+    words += [f"--set {shlex.quote(f'{k}={v}')}" for k, v in settings.target_settings.items()]
     if settings.proposers != default.proposers:
         words += [f"--proposer {shlex.quote(name)}" for name in settings.proposers]
     words += [f"--without {name}" for name in settings.without]
+    if settings.turns != default.turns:
+        words.append(f"--turns {settings.turns}")
     if settings.repairs != default.repairs:
         words.append(f"--repairs {settings.repairs}")
     words += ["--edits"] if settings.edits else []

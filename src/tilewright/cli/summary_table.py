@@ -8,33 +8,46 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.cli.nothing_improved import reasons
+from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
-from tilewright.report.text import duration, number, outcome, percent, ratio, words
+from tilewright.report.text import duration, number, percent, ratio, words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tilewright.core.records import Baseline, History, LeftAlone, Measured, RunRecord
+    from tilewright.core.records import Baseline, History, LeftAlone, Measured, RunRecord, Trial
     from tilewright.search.summary import Summary
 
 SHOWN = 5
-"""Places that are listed where code was left alone."""
+"""Places that are listed where code was left alone, and candidates that were not confirmed."""
 
 
-def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType]:
-    """What is printed at the end of a search, from the headline to how it stopped."""
+def summary_lines(
+    summary: Summary, history: History, full: bool = False
+) -> Iterator[RenderableType]:
+    """What is printed at the end of a search, from the headline to how it stopped.
+
+    Plans are shortened to their first sentence unless `full`.
+    """
     yield Text(headline(summary), style="bold")
     yield ""
     if summary.baseline_latency is not None:
         yield search_comparison(summary, history)
+        if summary.best_precision:
+            yield Text(f"precision of the best kernel, as measured: {summary.best_precision}")
         yield ""
     for warning in summary.warnings:
         yield Text(f"warning: {warning}", style="yellow")
         yield ""
     if summary.best_candidate_id and len(history.lineage(summary.best_candidate_id)) > 1:
-        yield schedule(summary.best_candidate_id, history)
+        yield schedule(summary.best_candidate_id, history, full)
         yield ""
+    for line in reasons(summary, history):
+        yield Text(line)
     for line in left_alone_lines(summary.left_alone):
+        yield Text(line)
+    for line in unconfirmed_lines(summary.unconfirmed):
         yield Text(line)
     if summary.confirmed:
         yield Text(
@@ -42,7 +55,8 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
         )
     cached = f" ({summary.cached_evaluations} from the cache)" if summary.cached_evaluations else ""
     yield Text(
-        f"{summary.evaluations} evaluations{cached} in {duration(summary.wall_s)}, "
+        f"{summary.evaluations} evaluation{'s' * (summary.evaluations != 1)}{cached} in "
+        f"{duration(summary.wall_s)}, "
         f"seed {summary.seed}; ended because: {summary.stop_reason or summary.status}"
     )
 
@@ -50,7 +64,7 @@ def summary_lines(summary: Summary, history: History) -> Iterator[RenderableType
 def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
     """The code that was not worked on; the first few places and how many more there are."""
     if parts:
-        yield "left alone by the built-in rewriter:"
+        yield "code that the built-in rewriter does not understand and left as it is:"
         for part in parts[:SHOWN]:
             yield f"  line {part.line}: {part.text} ({part.reason})"
         if len(parts) > SHOWN:
@@ -58,12 +72,34 @@ def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
         yield ""
 
 
+def unconfirmed_lines(trials: Sequence[Trial]) -> Iterator[str]:
+    """The candidates whose speed did not hold: how many, and why the fastest few did not."""
+    if trials:
+        yield f"{_candidates(len(trials))} looked faster and did not hold when evaluated again:"
+        for trial in trials[-SHOWN:]:
+            log = getattr(trial.outcome, "log", "")
+            yield f"  trial {trial.index}: {next(iter(log.splitlines()), '')}"
+        if len(trials) > SHOWN:
+            yield f"  and {len(trials) - SHOWN} more (all of them: --json or the report)"
+        yield ""
+
+
+def _candidates(count: int) -> str:
+    return f"{count} candidate{'s' * (count != 1)}"
+
+
 def headline(summary: Summary) -> str:
     """One line: how much faster, or why nothing is."""
     if summary.speedup is None:
         return f"{summary.workload}: no kernel was measured ({summary.verdict})"
-    if summary.speedup <= 1:
-        return f"{summary.workload}: no kernel faster than the starting one was found"
+    if not summary.is_faster:
+        nothing = f"{summary.workload}: no kernel faster than the starting one was found"
+        if summary.speedup > 1:
+            nothing += f" ({ratio(summary.speedup)} is within the noise)"
+        if summary.unconfirmed:
+            count = _candidates(len(summary.unconfirmed))
+            return f"{nothing}; {count} looked faster and did not hold (below)"
+        return nothing
     return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
 
 
@@ -116,8 +152,11 @@ def _ratio(before: float | None, after: float | None) -> float | None:
     return before / after if before and after else None
 
 
-def schedule(best_id: str, history: History) -> Table:
-    """The steps from the starting kernel to the best one, with the speedup after each."""
+def schedule(best_id: str, history: History, full: bool = False) -> Table:
+    """The steps from the starting kernel to the best one, with the speedup after each.
+
+    Of each plan the first sentence, or the `full` text.
+    """
     table = Table(box=None, pad_edge=False)
     table.add_column("step", justify="right")
     for heading in ("speedup", "this step", "expected"):
@@ -130,7 +169,8 @@ def schedule(best_id: str, history: History) -> Table:
         speedup = start / trial.latency if start and trial.latency else None
         what = Text("starting kernel")
         if plan:
-            what = Text.assemble((words(plan.option), "bold"), ": ", plan.text)
+            said = plan.text if full else first_sentence(plan.text)
+            what = Text.assemble((words(plan.option), "bold"), ": ", said)
         gain = _ratio(chain[step - 1].latency, trial.latency) if step else None
         expected = plan.expected_gain if plan else None
         table.add_row(str(step), ratio(speedup), ratio(gain), ratio(expected), what)
@@ -150,7 +190,7 @@ def trial_table(run: RunRecord, history: History) -> Table:
             "-" if trial.parent is None else str(trial.parent),
             ratio(trial.expected_gain),
             ratio(trial.gain),
-            outcome(trial),
+            trial.outcome,
             Text(trial.plan or "starting kernel"),
         )
     return table

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-from tilewright.cli.options import NoColor
+from tilewright.cli.options import Json, NoColor, UnusedProject, command_text
+from tilewright.cli.output import check_outputs, write_json
 
 
 def register(app: typer.Typer) -> None:
@@ -12,19 +16,34 @@ def register(app: typer.Typer) -> None:
     app.command("targets")(list_targets)
 
 
-def list_targets(no_color: NoColor = False) -> None:
+def list_targets(
+    full: Annotated[
+        bool, typer.Option("--full", help="Also compilers, simulators and configurations.")
+    ] = False,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
     """List the accelerators that kernels can be made for."""
     from rich.table import Table
 
     from tilewright.cli.console import results
     from tilewright.core.plugins import load_target, target_names
 
-    table = Table("target", "ready", "optimisations", "versions", box=None, pad_edge=False)
+    check_outputs(json=json)
+    headings = ("target", "ready", "optimisations", *(["versions"] * full))
+    table = Table(*headings, box=None, pad_edge=False)
+    rows: list[dict[str, object]] = []
     for name in target_names():
         target = load_target(name)
-        ready = all(usable for _, usable, _ in target.doctor())
-        versions = ", ".join(f"{k} {v}" for k, v in sorted(target.versions().items()))
-        table.add_row(
-            name, "yes" if ready else "see doctor", str(len(target.brief().menu)), versions
+        found = [usable for _, usable, _ in target.doctor()]
+        ready = any(found) and False not in found  # None: missing, but not needed
+        versions, options = target.versions(), len(target.brief().menu)
+        text = ", ".join(f"{k} {v}" for k, v in sorted(versions.items()))
+        state = "yes" if ready else f"no: see {command_text('doctor')}"
+        table.add_row(name, state, str(options), *([text] * full))
+        rows.append(
+            {"target": name, "ready": ready, "optimisations": options, "versions": dict(versions)}
         )
     results().print(table)
+    write_json(json, {"targets": rows})

@@ -10,6 +10,8 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, Project
 from tilewright.cli.tune_workloads import parse_workload
+from tilewright.core.budget import Budget
+from tilewright.core.budget_text import parse_budget
 from tilewright.core.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ EPILOG = """
 \b
 Examples:
   tilewright tune matmul 512 64 1024
-  tilewright tune conv2d --from R2 --trials 200 --threads 2
-  tilewright tune workload.py:make_primfunc --seconds 120 -o tuned
+  tilewright tune R2 --budget "200 evaluations" --threads 2
+  tilewright tune workload.py:make_primfunc --budget "120 s" -o tuned
   tilewright tune M4 --target nvidia/h100
 \b
 Sizes: matmul M N K; conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]].
@@ -35,7 +37,7 @@ Needs the extra: pip install 'tilewright[tune]'.
 """
 
 _OPTIONS = [
-    *("--from", "--target", "--trials", "--seconds", "--search", "--features", "--space"),
+    *("--target", "--budget", "--search", "--features", "--space"),
     *(
         "--pretrained",
         "--no-pretrained",
@@ -48,6 +50,10 @@ _OPTIONS = [
         "--no-color",
     ),
 ]
+
+
+EVALUATIONS = 100
+"""Candidates that are measured at most, where the budget does not say."""
 
 
 def register(app: typer.Typer) -> None:
@@ -66,36 +72,43 @@ def tune(
             "Y0-Y10), or FILE.py:FUNCTION that returns a TVM PrimFunc.",
         ),
     ],
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="ID", help="Take the sizes of this identifier.")
-    ] = None,
     target: Annotated[
         str,
         typer.Option(
             "--target", metavar="TARGET", help="cpu, cuda, nvidia/NAME, or a TVM target as JSON."
         ),
     ] = "cpu",
-    trials: Annotated[int, typer.Option(min=1, help="How many candidates to measure.")] = 100,
-    seconds: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Stop after this time, even before all trials."),
-    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget",
+            metavar="TEXT",
+            help='When to stop: "100 evaluations" (candidates measured), "120 s" or both. Without '
+            f"a number of evaluations, {EVALUATIONS} at most.",
+        ),
+    ] = f"{EVALUATIONS} evaluations",
     search: Annotated[
         Literal["gradient", "evolutionary", "random"],
-        typer.Option(help="Dynamic gradient descent, MetaSchedule's evolution, or chance."),
+        typer.Option(
+            metavar="NAME",
+            help="gradient (dynamic gradient descent), evolutionary (MetaSchedule's), or random.",
+        ),
     ] = "gradient",
     features: Annotated[
         Literal["analytical", "published", "tvm164"] | None,
         typer.Option(
-            help="What the cost model sees: closed-form features (corrected or as published, the "
-            "latter for GPUs), or MetaSchedule's 164; analytical unless given."
+            metavar="NAME",
+            help="What the cost model sees: analytical (closed-form features, the default), "
+            "published (the same without corrections, for GPUs), or tvm164 (MetaSchedule's 164).",
         ),
     ] = None,
     space: Annotated[
         Literal["restricted", "template", "full"] | None,
         typer.Option(
-            help="Tiles with unrolling frozen as in the paper, tiles with all choices, or all of "
-            "MetaSchedule's space, which is the default of evolutionary search on tvm164."
+            metavar="NAME",
+            help="restricted (tile sizes with unrolling fixed as in the paper), template (tile "
+            "sizes with all choices), or full (MetaSchedule's space; the default of evolutionary "
+            "search on tvm164).",
         ),
     ] = None,
     pretrained: Annotated[
@@ -106,9 +119,13 @@ def tune(
             "the paper; with one unless told, where there is one (gradient search on CPUs).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed asks the same questions.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Source of all randomness; same seed, same search."),
+    ] = 0,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads of the kernel; 1 unless given.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="CPU threads of the kernel; 1 unless given."),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ignore what this project measured before.")
@@ -121,16 +138,18 @@ def tune(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Find fast tile sizes for a tensor kernel by measuring candidates on this machine.
+    """Find fast tile sizes for a tensor kernel, through TVM.
 
-    Every candidate's output is checked. The result is a folder with the compiled library, the
-    schedule trace, the generated source, a TVM database and Python that runs the kernel. Ctrl-C
-    keeps the best so far, and the same command goes on.
+    Candidates are compiled and measured on this machine. Every candidate's output is checked. The
+    result is a folder with the compiled library, the schedule trace, the generated source, a TVM
+    database and Python that runs the kernel. Ctrl-C keeps the best so far, and the same command
+    continues.
     """
     for word in workload:
         if word.startswith("-") and not word[1:2].isdigit():
             raise UnknownNameError("option", word.partition("=")[0], _OPTIONS)
-    request = parse_workload(workload, from_)
+    request = parse_workload(workload)
+    limits = _limits(budget)
     if search == "random" and features is not None:
         raise InputError(
             f"--features {features}: --search random predicts nothing and has no use for them: "
@@ -161,7 +180,8 @@ def tune(
     flops = analyse(program.function, program.name).workload.flops
     folder = output or Path("tuned-" + re.sub(r"[^A-Za-z0-9]+", "-", program.name).strip("-"))
     check_folder(folder)
-    settings = TuneSettings(method, trials, seconds, seed, fresh)
+    trials = limits.evaluations or EVALUATIONS
+    settings = TuneSettings(method, trials, limits.wall_s, seed, fresh)
     peak = _peak_gflops(opened)
     with TuneProgress(trials, flops, peak) as progress:
         result = run(
@@ -174,12 +194,20 @@ def tune(
             on_trial=progress.measured,
         )
     _show(result, progress, folder)
-    if json is not None:
-        write_json(json, result.facts)
+    write_json(json, result.facts)
     if result.interrupted:
         raise typer.Exit(130)
     if not isinstance(result.winner, Winner):
         raise typer.Exit(1)
+
+
+def _limits(text: str) -> Budget:
+    budget = parse_budget(text)
+    if budget.usd is not None or budget.tokens is not None:
+        raise InputError(
+            f"--budget {text!r}: tune asks no model, so give time and evaluations only."
+        )
+    return budget
 
 
 def _peak_gflops(target: TuningTarget) -> float:
@@ -211,7 +239,7 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
         table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
     elif isinstance(result.winner, NoWinner):
         table.add_row("best", "none: every finalist failed when it was measured again; to try")
-        table.add_row("", "again, run the same command; to go on searching, give more --trials")
+        table.add_row("", "again, run the same command; to go on searching, give a larger --budget")
         _show_failed(table, result.winner.failed)
     else:
         winner = result.winner

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import Json, NoColor
+from tilewright.cli.options import Json, NoColor, UnusedProject
 from tilewright.cli.tune_workloads import WorkloadRequest, parse_identifiers
 from tilewright.core.errors import InputError, UnknownNameError
 
@@ -37,31 +37,42 @@ def register(app: typer.Typer) -> None:
 
 
 def tune_compare(
-    arms: Annotated[str, typer.Option(help="Which arms, separated by commas.")] = (
-        "default,restricted,af,ds,af-ds"
-    ),
+    arms: Annotated[
+        str, typer.Option(metavar="NAMES", help="Ways of searching, separated by commas.")
+    ] = ("default,restricted,af,ds,af-ds"),
     workloads: Annotated[
-        str, typer.Option(help="Identifiers and ranges of the benchmark set, such as M0..M5,R2.")
+        str,
+        typer.Option(
+            metavar="NAMES", help="Identifiers and ranges of the benchmark set, such as M0..M5,R2."
+        ),
     ] = "M0..M5",
     trials: Annotated[
-        str, typer.Option(help="Trials of every arm, and before it where to look as well.")
+        str,
+        typer.Option(
+            metavar="N,N",
+            help="Candidates measured by every way of searching; results are compared after each "
+            "of these numbers.",
+        ),
     ] = "100,1000",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 5,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many seeds, from 0 on.")] = 5,
     target: Annotated[str, typer.Option("--target", metavar="TARGET", help="As for tune.")] = "cpu",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads of the kernels; 1 unless given.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="CPU threads of the kernels; 1 unless given."),
     ] = None,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="DIR", help="Keeps raw data, table and plots."),
     ] = Path("tune-compare"),
+    project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Compare ways of searching: equal trials, interleaved arms, the best measured again together.
+    """Compare ways of searching for tile sizes.
 
-    Every measurement is kept in the folder; stopped at any moment, the same command goes on, and
-    adding arms, workloads or seeds keeps what is there.
+    Each way (arm) gets the same number of trials. They take turns, and their best kernels are
+    measured again side by side. Every measurement is kept in the folder: if the command is
+    interrupted, the same command continues, and arms, workloads or seeds can be added.
     """
     names, counts = _arms(arms), _trials(trials)
     identifiers = parse_identifiers(workloads)
@@ -109,8 +120,7 @@ def tune_compare(
         if sentence:
             console.print(f"{workload}: {sentence}", markup=False, soft_wrap=True)
     console.print(f"raw data, table.json and plots.html are in {output}/", markup=False)
-    if json is not None:
-        write_json(json, {"rows": [asdict(row) for row in rows]})
+    write_json(json, {"rows": [asdict(row) for row in rows]})
 
 
 class _Steps:
@@ -174,7 +184,8 @@ def _trials(text: str) -> tuple[int, ...]:
         word = part.strip()
         if not re.fullmatch(r"0*[1-9][0-9]{0,8}", word):
             raise InputError(
-                f"--trials {text}: {word!r} must be a positive whole number below a billion."
+                f"--trials {text[:40]}: {word[:20]!r} must be a positive whole number below a "
+                "billion."
             )
         counts.append(int(word))
     if len(counts) == 1:

@@ -46,17 +46,11 @@ class WorkloadRequest:
         return programs.conv2d(batch, channels, height, width, filters, kernel, stride, padding)
 
 
-def parse_workload(words: Sequence[str], from_: str | None = None) -> WorkloadRequest:
-    """Understand the command line's words and `--from`; `InputError` says what was expected."""
+def parse_workload(words: Sequence[str]) -> WorkloadRequest:
+    """Understand the command line's words; `InputError` says what was expected."""
     name, *sizes = words
     if name in _SIZES:
-        if from_ is None:
-            return WorkloadRequest(kind=name, sizes=_parse_sizes(name, sizes))
-        if sizes:
-            raise InputError(f"--from {from_} gives the sizes: leave out {' '.join(sizes)}.")
-        return WorkloadRequest(identifier=_identifier(from_, name))
-    if from_ is not None:
-        raise InputError(f"--from {from_} gives sizes to matmul or conv2d, not to {name}.")
+        return WorkloadRequest(kind=name, sizes=_parse_sizes(name, sizes))
     if ".py" in name:
         file, colon, function = name.rpartition(":")
         if not colon or not file.endswith(".py"):
@@ -83,19 +77,15 @@ def parse_identifiers(text: str) -> list[str]:
     return found
 
 
-def _identifier(text: str, kind: str | None = None) -> str:
-    """An identifier of the benchmark set, of this kind if one is given."""
-    from tilewright.tuner.benchmark_set import CONVOLUTIONS, IDENTIFIERS, MATMULS
+def _identifier(text: str) -> str:
+    """An identifier of the benchmark set."""
+    from tilewright.tuner.benchmark_set import IDENTIFIERS
 
-    known = {"matmul": [*MATMULS], "conv2d": [*CONVOLUTIONS]}.get(kind or "", [*IDENTIFIERS])
-    if text.upper() in known:
-        return text.upper()
     if text.upper() in IDENTIFIERS:
-        other = "conv2d" if kind == "matmul" else "matmul"
-        raise InputError(f"{text} is a {other}: write tilewright tune {other} --from {text}.")
-    choices = [*known] if kind else [*_SIZES, *IDENTIFIERS]
+        return text.upper()
+    choices = [*_SIZES, *IDENTIFIERS]
     similar = [choice for choice in choices if choice[:1].lower() == text[:1].lower()]
-    raise UnknownNameError("workload", text.upper() if kind else text, similar or choices)
+    raise UnknownNameError("workload", text, similar or choices)
 
 
 def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
@@ -105,7 +95,7 @@ def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
         optional = "".join(f" [{name}]" for name in names[needed:])
         raise InputError(
             f"{kind} takes {required}{optional}, {len(words)} sizes were given: "
-            f"for example `tilewright tune {_EXAMPLES[kind]}`, or --from an identifier."
+            f"for example `tilewright tune {_EXAMPLES[kind]}`."
         )
     sizes = []
     for name, word in zip(names, words, strict=False):
@@ -113,7 +103,7 @@ def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
         value = int(word) if re.fullmatch(r"-?[0-9]{1,18}", word) else None
         if value is None or value < least:
             expected = "a whole number of 0 or more" if least == 0 else "a positive whole number"
-            raise InputError(f"{kind}: {name} = {word!r} must be {expected}.")
+            raise InputError(f"{kind}: {name} = {word[:40]!r} must be {expected}.")
         if value > 1 << 20:
             raise InputError(f"{kind}: {name} = {word} is more than a million: give a smaller one.")
         sizes.append(value)

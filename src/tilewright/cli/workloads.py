@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import NoColor
+from tilewright.cli.options import Json, NoColor, UnusedProject
+from tilewright.cli.output import check_outputs, write_json
 
 
 def register(app: typer.Typer) -> None:
@@ -21,23 +23,30 @@ def list_workloads(
             "--target", metavar="NAME|FILE", help="Only this target's, or those of a target file."
         ),
     ] = None,
+    project: UnusedProject = Path(),
+    json: Json = None,
     no_color: NoColor = False,
 ) -> None:
     """List the workloads each target knows by name.
 
-    A kernel of your own is a folder with workload.toml, reference.py and kernel.c: give the
-    folder to `tilewright optimize` instead of a name.
+    A kernel of your own is a folder with workload.toml, reference.py and the kernel
+    (kernel.c or kernel.py, by the target's language): give the folder to `tilewright optimize`
+    instead of a name.
     """
     from rich.table import Table
 
     from tilewright.cli.console import results
     from tilewright.core.plugins import load_target, target_names
 
+    check_outputs(json=json)
     table = Table("workload", "what it is", box=None, pad_edge=False)
+    rows: list[dict[str, object]] = []
     for chosen in [target] if target is not None else target_names():
         opened = load_target(chosen)
         for workload, text in opened.workloads().items():
             prefix = f"{opened.name}:"
             full_name = workload if workload.startswith(prefix) else prefix + workload
             table.add_row(full_name, text)
+            rows.append({"workload": full_name, "target": opened.name, "text": text})
     results().print(table)
+    write_json(json, {"workloads": rows})

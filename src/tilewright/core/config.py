@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.core.budget import Budget
 from tilewright.core.errors import ConfigurationError, UnknownNameError
 
 _AT_LEAST = {
     "seed": 0,
+    "input_seed": 0,
     "beam": 1,
     "plans": 1,
     "implementations": 1,
@@ -22,6 +23,7 @@ _AT_LEAST = {
     "patience": 1,
     "checks": 1,
     "repairs": 0,
+    "turns": 1,
     "max_evaluations": 1,
     "max_tokens": 1,
 }
@@ -31,10 +33,11 @@ _POSITIVE = {
     "max_wall_s": "seconds",
     "max_usd": "US dollars",
 }
-COMPONENTS = ("isa", "menu", "dropout", "feedback", "examples", "history", "ensemble")
+COMPONENTS = (
+    "isa", "costs", "menu", "filter", "dropout", "feedback", "examples", "history", "failed",
+    "done", "plan", "ensemble",
+)  # fmt: skip
 """What `without` may name: parts of what language models are told, and who is asked."""
-ORDERINGS = ("fence", "timing")
-"""What orders two accesses to the same memory: a fence alone, or also the modelled timing."""
 ALLOCATIONS = ("even", "adaptive")
 """How work is shared among language models: evenly, or by their measured gain per dollar."""
 
@@ -44,37 +47,51 @@ class Settings:
     """Search, checking and budget. Raises `ConfigurationError` on an impossible value.
 
     Attributes:
-        seed: source of all randomness; the same seed gives the same run.
+        seed: source of the search's randomness; the same seed gives the same search.
+        input_seed: seed of the inputs that candidates are checked and timed on, for tests and
+            demonstrations; None for a secret that each run draws for itself.
         target: the target to open the task on instead of the one it names: its name, or the path
             of a TOML file that describes one; None for the task's own.
         proposers: who writes candidates: entry-point names and models, in shares of equal size.
+        strategy: who chooses parents: the name of an entry point in `tilewright.strategies`.
         beam: B, parents kept per iteration.
         plans: N, plans per parent and iteration.
         implementations: K, candidates per plan.
         iterations: T, iterations at most.
-        dropout: probability that a menu option is hidden from one parent for one iteration.
+        dropout: probability that a menu option is not offered to a plan, drawn anew for each.
         patience: iterations without a better kernel after which the search stops.
+        stop_within: the search is over once its best kernel is at most this share above the bound
+            that the target knows; 0 to go on.
         checks: comparisons with the reference per candidate, each on inputs of its own.
         compile_timeout_s, simulation_timeout_s: wall seconds per compilation and simulation.
         max_evaluations, max_wall_s, max_usd, max_tokens: the budget; None is no limit.
         allow_unpriced: accept models without a known price although `max_usd` is set.
         repairs: rounds in which candidates that do not compile or pass go back to their author.
+        turns: of one proposal by a model, with tools; 1 for a plan and an implementation of it.
         edits: language models may answer with search/replace edits.
         without: components that are switched off, some of `COMPONENTS`.
         schedule_from: the run of the same project whose schedule proposers are shown; "" for none.
-        ordering: what an accelerator's memory accesses must be ordered by, one of `ORDERINGS`.
         allocation: how work is shared among language models, one of `ALLOCATIONS`.
+        target_settings: values of the target's own settings, which its brief declares.
+
+    >>> import tilewright as tw
+    >>> settings = tw.Settings(seed=7, beam=2, plans=2)
+    >>> run = tw.optimize("gemmini:gemm-16x16x16", budget="2 evaluations", settings=settings)
+    >>> run.summary.seed
+    7
     """
 
     seed: int = 0
     target: str | None = None
     proposers: tuple[str, ...] = ("builtin",)
+    strategy: str = "beam"
     beam: int = 6
     plans: int = 6
     implementations: int = 2
     iterations: int = 15
     dropout: float = 0.7
     patience: int = 4
+    stop_within: float = 0.01
     checks: int = 3
     compile_timeout_s: float = 20.0
     simulation_timeout_s: float = 60.0
@@ -84,11 +101,13 @@ class Settings:
     max_tokens: int | None = None
     allow_unpriced: bool = False
     repairs: int = 1
+    turns: int = 1
     edits: bool = False
     without: tuple[str, ...] = ()
     schedule_from: str = ""
-    ordering: str = "fence"
     allocation: str = "even"
+    target_settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    input_seed: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():
@@ -106,22 +125,16 @@ class Settings:
         for component in self.without:
             if component not in COMPONENTS:
                 raise UnknownNameError("component", component, COMPONENTS)
-        if self.ordering not in ORDERINGS:
-            raise UnknownNameError("ordering", self.ordering, ORDERINGS)
         if self.allocation not in ALLOCATIONS:
             raise UnknownNameError("allocation", self.allocation, ALLOCATIONS)
+        if not 0 <= self.stop_within < 1:
+            raise ConfigurationError(
+                f"setting stop_within is {self.stop_within!r}: give a share from 0 to below 1."
+            )
         if not 0 <= self.dropout < 1:
             raise ConfigurationError(
                 f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."
             )
-
-    @property
-    def input_seed(self) -> int:
-        """Seed of the private inputs, apart from the search's own randomness."""
-        # Imported here: the command line needs the defaults, and must start fast.
-        from tilewright.core.records import content_id
-
-        return int(content_id("inputs", str(self.seed))[:8], 16)
 
     @property
     def budget(self) -> Budget:
@@ -134,14 +147,25 @@ class Settings:
         return 0.0 if "dropout" in self.without else self.dropout
 
     def recorded(self) -> dict[str, object]:
-        """What a run stores and targets read: every field, and the input seed."""
-        return {**dataclasses.asdict(self), "input_seed": self.input_seed}
+        """What a run stores: every field, but no input seed unless the user gave one."""
+        fields = dataclasses.asdict(self)
+        if self.input_seed is None:
+            del fields["input_seed"]
+        return fields
+
+    def evaluated_with(self, secret: int) -> dict[str, object]:
+        """What targets read to evaluate candidates: every field, and the seed of the inputs.
+
+        It never leaves the processes that evaluate, but for a file that only the user may read.
+        """
+        seed = secret if self.input_seed is None else self.input_seed
+        return {**dataclasses.asdict(self), "input_seed": seed}
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, object]) -> Settings:
         """Inverse of `recorded`; `ConfigurationError` on a setting this version does not know."""
         known = {f.name for f in dataclasses.fields(cls)}
-        unknown = sorted(set(values) - known - {"input_seed"})
+        unknown = sorted(set(values) - known)
         if unknown:
             raise ConfigurationError(
                 f"setting {unknown[0]!r} is not known to this version of tilewright: "

@@ -14,6 +14,7 @@ user's input and for the machine the tool runs on::
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
     │   └── StorageUnavailableError  a database server that is not there, or went away
     └── InternalError            a defect in tilewright itself: exit code 1
+        └── UndeclaredFailureError   a kind of failure that the target does not declare
 
 Every message is one sentence that names the input, what was expected and what to do.
 """
@@ -23,9 +24,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LISTED = 12
+"""Names that a message lists where none is near."""
+
 
 class TilewrightError(Exception):
-    """Base of every error a user may see; `exit_code` is what the command line returns."""
+    """Base of every error a user may see; `exit_code` is what the command line returns.
+
+    >>> import tilewright as tw
+    >>> try:
+    ...     tw.optimize("gemmini:gem-16x16x16")
+    ... except tw.TilewrightError as error:
+    ...     print(type(error).__name__)
+    UnknownNameError
+    """
 
     exit_code = 2
 
@@ -41,9 +53,9 @@ class UnknownNameError(InputError):
         """`what` is the kind of name ("workload"), `known` the names there are."""
         names = sorted(known)
         nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-        suggestion = (
-            f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(names) or 'none'}."
-        )
+        listed = ", ".join(names[:_LISTED]) or "none"
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        suggestion = f"did you mean {nearest[0]!r}?" if nearest else f"known: {listed}{more}."
         super().__init__(f"unknown {what} {name!r}: {suggestion}{' ' + hint if hint else ''}")
         self.suggestion = nearest[0] if nearest else None
 
@@ -64,6 +76,10 @@ class ToolchainMissingError(TilewrightError):
     """A compiler or native part is not installed; the message says how to get it."""
 
 
+class NotTimedError(ToolchainMissingError):
+    """A right kernel that this machine cannot time; the message says what the machine lacks."""
+
+
 class DeviceBusyError(TilewrightError):
     """Another process holds the device that is to be measured on."""
 
@@ -80,3 +96,7 @@ class InternalError(TilewrightError):
     """A defect in tilewright itself."""
 
     exit_code = 1
+
+
+class UndeclaredFailureError(InternalError):
+    """A target reported a kind of failure that it does not declare, so that nobody can read it."""

@@ -1,21 +1,29 @@
-"""Finds targets and proposers through entry points; built-ins come in by the same door."""
+"""Finds targets, proposers and strategies by entry points; built-ins come in by the same door."""
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
+from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, UnknownNameError
-from tilewright.core.roles import Configurable, Proposer, Target
+from tilewright.core.files import read_toml
+from tilewright.core.records import TargetBrief
+from tilewright.core.roles import Configurable, Proposer, SearchStrategy, Target
 
 
 def target_names() -> list[str]:
     """Names of all installed targets, without further names of the same target."""
     names = sorted(e.name for e in entry_points(group="tilewright.targets"))
     return [name for name in names if _installed(name).name == name]
+
+
+def is_target(name: str) -> bool:
+    """Whether a target of this name is installed."""
+    return any(entry.name == name for entry in entry_points(group="tilewright.targets"))
 
 
 def load_target(name: str) -> Target:
@@ -29,11 +37,9 @@ def load_target(name: str) -> Target:
 def _described(file: Path) -> Target:
     """The target that an instance of is described; its package knows how to read the file."""
     try:
-        kind = tomllib.loads(file.read_text(encoding="utf-8")).get("target")
+        kind = read_toml(file).get("target")
     except OSError as error:
         raise ConfigurationError(f"target file {file} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"target file {file} is not valid TOML: {error}.") from error
     if not isinstance(kind, str) or kind.endswith(".toml"):
         raise ConfigurationError(
             f"target file {file} does not say what it describes: add a line like "
@@ -61,7 +67,43 @@ def _installed(name: str) -> Target:
 
 def load_proposer(name: str) -> Proposer:
     """A new proposer of this name; its package is imported only now."""
-    found = {e.name: e for e in entry_points(group="tilewright.proposers")}
+    return cast(Proposer, _loaded("proposer", "tilewright.proposers", name)())
+
+
+def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
+    """New proposers of these names, for kernels of a target.
+
+    `UnknownNameError` for a name that is not an installed proposer's, `ConfigurationError` for one
+    that does not write the target's language.
+    """
+    known = [entry.name for entry in entry_points(group="tilewright.proposers")]
+    for name in names:
+        if name not in known:
+            hint = (
+                "Or name a language model: PROVIDER/MODEL (for instance openai/gpt-5.5), "
+                "command:PROGRAM or mailbox:FOLDER."
+            )
+            raise UnknownNameError("proposer", name, known, hint)
+    proposers = [load_proposer(name) for name in names]
+    for proposer in proposers:
+        languages = getattr(proposer, "languages", (brief.language.name,))
+        if brief.language.name not in languages:
+            raise ConfigurationError(
+                f"proposer {proposer.name!r} writes {' and '.join(languages)} only, and kernels of "
+                f"{brief.name} are written in {brief.language.name}: name another with --proposer, "
+                "for instance a language model."
+            )
+    return proposers
+
+
+def load_strategy(settings: Settings) -> SearchStrategy:
+    """The search strategy that the settings name; its package is imported only now."""
+    make = _loaded("strategy", "tilewright.strategies", settings.strategy)
+    return cast(SearchStrategy, make(settings))
+
+
+def _loaded(kind: str, group: str, name: str) -> Callable[..., object]:
+    found = {e.name: e for e in entry_points(group=group)}
     if name not in found:
-        raise UnknownNameError("proposer", name, found)
-    return cast(Proposer, found[name].load()())
+        raise UnknownNameError(kind, name, found)
+    return cast("Callable[..., object]", found[name].load())

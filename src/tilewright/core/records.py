@@ -11,25 +11,24 @@ turn them into plain JSON for storage and for worker processes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from threading import Lock
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 ArgumentRole = Literal["input", "output", "inout"]
 """`inout`: given like an input, written by the kernel, and compared whole like an output."""
 Stage = Literal["build", "check", "measure"]
-FailureKind = Literal[
+GeneralFailure = Literal[
     "compile_error",  # the compiler rejected the source
     "link_error",  # the source calls something that is not there, or has no `kernel`
     "illegal_instruction",  # the CPU or the accelerator met an instruction it does not have
     "illegal_address",  # a CPU or DMA access outside the kernel's arguments, code and stack
-    "local_out_of_bounds",  # scratchpad or accumulator rows that do not exist
-    "limit_exceeded",  # rows, columns or strides over what a command may carry
-    "uninitialised_read",  # a local row was read before it was ever written
-    "unordered_dram_read",  # DRAM was read after an accelerator store to it, without a fence
-    "unordered_dram_write",  # DRAM was written after an accelerator access to it, without a fence
-    "raced_dram_access",  # such an access overtook the earlier one in the modelled time
     "wrong_result",  # the output differs from the reference
     "input_modified",  # the kernel wrote to one of its inputs
     "forbidden_call",  # the kernel asked the operating system for something (a thread, a file)
@@ -41,6 +40,10 @@ FailureKind = Literal[
     "unconfirmed",  # rebuilt and run on fresh inputs, it was wrong or slower
     "no_result",  # a program that ran outside gave no result, or one that is not its own
 ]
+"""Kinds of failure that any target may have; a target's brief declares those of its own."""
+GENERAL_FAILURES: frozenset[str] = frozenset(get_args(GeneralFailure))
+FailureKind: TypeAlias = str
+"""A `GeneralFailure`, or one that the target's brief declares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,10 @@ class Tolerance:
     """Accepted difference from the reference: |got - expected| <= absolute + relative*|expected|.
 
     Both zero means bit-exact.
+
+    >>> import tilewright as tw
+    >>> tw.Tolerance(absolute=1e-5)
+    Tolerance(absolute=1e-05, relative=0.0)
     """
 
     absolute: float = 0.0
@@ -97,13 +104,18 @@ class MenuOption:
 
     `id` is stable and appears in plans; `text` is what a proposer reads; `technique` names the
     built-in rewriter's transformation, empty where only a language model can carry it out.
-    `kinds` are the workloads it is for, by the first word of their names; empty for all.
+    `kinds` are the workloads it is for, by the first word of their names; empty for all. A kernel
+    it can help has one of the facts in `needs` (see `proposers.rewriter.facts`), and loses at least
+    the share `worth` of its time to the causes in `saves`; both are empty for any kernel.
     """
 
     id: str
     text: str
     technique: str = ""
     kinds: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    saves: tuple[str, ...] = ()
+    worth: float = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +134,74 @@ class CommandEffect:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A worked example for language models, shown when a plan's text holds one of the triggers."""
+    """A worked example for language models, shown with plans on one of its menu options."""
 
     name: str
-    triggers: tuple[str, ...]
+    options: tuple[str, ...]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class KernelLanguage:
+    """What the kernels of a target are written in.
+
+    `file` is what a kernel is called in a folder and in messages, `entry` the function that it
+    defines, `fence` the tag of a fenced block in prompts, `comment` what begins a comment that
+    ends with its line, `lexer` the name of the Pygments lexer that colours it. No argument may be
+    called like one of the `keywords`. `normal_form` returns equal texts for two sources only if
+    both have the same tokens; it is a function of a module, since proposers in other processes
+    receive it.
+    """
+
+    name: str
+    file: str
+    fence: str
+    comment: str
+    lexer: str
+    normal_form: Callable[[str], str]
+    keywords: frozenset[str] = frozenset()
+    entry: str = "kernel"
+
+    @property
+    def suffix(self) -> str:
+        """Of the files that kernels are in, with its dot."""
+        return Path(self.file).suffix
+
+    def located(self, message: str, line: int | None) -> str:
+        """A message with the line of the kernel that it is about, where that is known."""
+        return f"{self.file}:{line}: {message}" if line else message
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTemplate:
+    """What a new kernel folder of a target begins with (`tilewright init`).
+
+    `workload` names the workload whose arrays, operations and starting kernel the folder takes,
+    without the target; `reference` is the text of its `reference.py`, `reduction` how many products
+    each output sums. `skeleton` is a Jinja template of an unwritten kernel for arrays of the user's
+    own: `parameters` are its C declarations, `inputs` and `outputs` its arguments. `tolerance` is
+    absolute and relative, empty where the target's own rule holds; `inputs` is how TOML says what
+    the values of each input look like, empty for the usual ones.
+    """
+
+    workload: str
+    reduction: int
+    reference: str
+    skeleton: str
+    tolerance: tuple[float, ...] = ()
+    inputs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TargetBrief:
-    """Everything a proposer may know about a target; it never receives the evaluator."""
+    """Everything a proposer may know about a target; it never receives the evaluator.
+
+    `costs` says what operations cost that decide between plans, `plan_hints` what a plan must say
+    so that someone else can carry it out; both are read by language models only. `settings` are
+    the target's own, by name with their values, the default first; `failures` are the kinds of
+    failure that only this target knows, with what they mean. `causes` are the entries of a
+    breakdown of which every cycle counts for exactly one; empty where all of them may overlap.
+    """
 
     name: str
     isa: str
@@ -140,7 +210,18 @@ class TargetBrief:
     commands: tuple[CommandEffect, ...]
     limits: Mapping[str, int]
     constants: Mapping[str, int]
+    language: KernelLanguage
     examples: tuple[Example, ...] = ()
+    costs: str = ""
+    plan_hints: str = ""
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    causes: tuple[str, ...] = ()
+
+    @property
+    def failure_kinds(self) -> frozenset[str]:
+        """Every kind of failure that a kernel of the target may have."""
+        return GENERAL_FAILURES.union(self.failures)
 
     def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:
         """The options for a workload's kind; all of them for a folder's own kernel.
@@ -155,10 +236,12 @@ class TargetBrief:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a proposer is given for one step: workload, target and the menu after dropout.
+    """What a proposer is given for one step: workload, target and the workload's menu.
 
-    `rank` is the parent's place in the beam, 0 for the best. `schedule` is what an earlier run
-    found for a similar workload, if the user named one.
+    `dropout` is the probability that a plan is not offered an option, drawn from `seed` (see
+    `offered`). `rank` is the parent's place in the beam, 0 for the best. `schedule` is what an
+    earlier run found for a similar workload, if the user named one. The search stops at
+    a kernel that is at most the share `stop_within` above its bound; 0 for no such stop.
     """
 
     workload: Workload
@@ -168,6 +251,18 @@ class Brief:
     iterations: int
     rank: int = 0
     schedule: Schedule | None = None
+    dropout: float = 0.0
+    seed: int = 0
+    stop_within: float = 0.0
+
+    def offered(self, number: int = 0) -> tuple[MenuOption, ...]:
+        """The menu of one plan after dropout, drawn anew for every `number`; never empty.
+
+        A proposer whose plans for a parent share one menu uses that of number 0.
+        """
+        rng = random.Random(self.seed + number)
+        kept = tuple(option for option in self.menu if rng.random() >= self.dropout)
+        return kept or tuple(rng.sample(self.menu, min(1, len(self.menu))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +270,9 @@ class Plan:
     """One optimisation to make on one parent: the menu option and how to apply it, in words.
 
     `parameters` is for proposers that implement their own plans (the rewriter); the one named
-    `base` is the candidate the plan starts from where that is not the parent. `expected` says which
+    `base` is the candidate the plan starts from where that is not the parent; `turn` that of a
+    proposal in several turns; `anew` says that the plan leaves nothing of the parent's schedule.
+    `expected` says which
     quantity the plan should save and by how much, empty when unknown; `expected_gain` is the
     speedup over the parent that its author foresees, None when unknown.
     """
@@ -193,6 +290,20 @@ class Plan:
         """Content hash of parent, option, text and parameters."""
         items = sorted((k, str(v)) for k, v in self.parameters.items())
         return content_id(self.parent_id, self.option, self.text, repr(items))
+
+    @property
+    def turn(self) -> int | None:
+        """In which turn of a proposal its candidates were made; None where there is one turn only.
+
+        Candidates of one turn share the plan, and their outcomes are answered together.
+        """
+        turn = self.parameters.get("turn")
+        return turn if isinstance(turn, int) else None
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether its kernels are a new start: measured and kept also where they are slower."""
+        return "anew" in self.parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +330,12 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kernel's full source and where it comes from. Two equal sources are one candidate."""
+    """A kernel's full source and where it comes from. Two equal sources are one candidate.
+
+    >>> import tilewright as tw
+    >>> tw.Candidate("void kernel(void) {}").id
+    '2ee6a6bde544f1bc'
+    """
 
     source: str
     parent_id: str | None = None
@@ -259,19 +375,33 @@ class Artifact:
         return hashlib.sha256(self.binary).hexdigest()
 
 
+PRECISIONS = ("exact", "float64", "float32", "tf32-like", "bf16-like", "coarser than bf16")
+"""Classes of precision, finest first, measured against a wider type on the same inputs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One passed comparison with the reference: input seed and value distribution."""
+    """One passed comparison with the reference: its distribution, and a hash of its input seed.
+
+    `precision` is the class of the outputs, empty where the inputs cannot tell classes apart.
+    """
 
     seed: int
     distribution: str
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """All checks a candidate passed. A check that does not pass is a `Failed` instead."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def precision(self) -> str:
+        """The coarsest class of precision seen in any check; empty where none tells."""
+        seen = {check.precision for check in self.checks}
+        return next((name for name in reversed(PRECISIONS) if name in seen), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +417,14 @@ class Measured:
     `warnings` are sentences on what may make the result differ on hardware. `noise` is half the
     interquartile range of a measured latency's samples over their median, 0 where it repeats.
     `samples` are the raw measurements in `unit` behind a measured latency, by series, in the order
-    taken; empty where nothing was measured.
+    taken; empty where nothing was measured. `bound` is the latency that no kernel of the workload
+    beats, as the target's model says; None where there is none. `by_line` holds cycles by cause,
+    and other counts, of each source line (its number as text), where the target can tell.
+
+    >>> import tilewright as tw
+    >>> run = tw.open_run("latest")
+    >>> isinstance(run.best.outcome, tw.Measured), run.best.outcome.unit
+    (True, 'cycles')
     """
 
     latency: float
@@ -304,6 +441,8 @@ class Measured:
     warnings: tuple[str, ...] = ()
     noise: float = 0.0
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    bound: float | None = None
+    by_line: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +451,11 @@ class Failed:
 
     `bound` is set for "slower_than_limit": the latency it is known to exceed. `sandbox` is that of
     `Measured`.
+
+    >>> import tilewright as tw
+    >>> failed = tw.evaluate("int kernel", "gemmini:gemm-16x16x16").outcome
+    >>> isinstance(failed, tw.Failed), failed.stage, failed.kind
+    (True, 'build', 'compile_error')
     """
 
     stage: Stage
@@ -330,27 +474,31 @@ class AttackResult:
     """What a task's check made of one deliberately wrong kernel, before any budget was spent.
 
     `text` says what the kernel does, `log` how it was told from a right one, `remedy` what to
-    change in the task if it was not.
+    change in the task if it was not. "not told apart" are kernels of lower precision that the task
+    cannot tell from right ones for certain: no refusal, but its results have no precision class.
     """
 
     name: str
     text: str
-    verdict: Literal["rejected", "accepted", "does not apply"]
+    verdict: Literal["rejected", "accepted", "not told apart", "does not apply"]
     log: str = ""
     remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalResult:
-    """A correct run of a kernel on a simulator beside the embedded one.
+    """A correct run of a kernel on real tools beside the embedded simulator, or on the chip itself.
 
-    `cycles` is None where the simulator checks function only.
+    `latency` is None where they check function only; `details` are further numbers of theirs.
     """
 
     simulator: str
-    cycles: float | None
+    latency: float | None
     instructions: float
     wall_s: float
+    unit: str = "cycles"
+    versions: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +525,14 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One evaluated candidate of a run. `index` counts from 0, the starting kernel."""
+    """One evaluated candidate of a run. `index` counts from 0, the starting kernel.
+
+    >>> import tilewright as tw
+    >>> run = tw.open_run("latest")
+    >>> trial = run.history[0]
+    >>> trial.index, trial.iteration, trial.candidate.parent_id, trial.latency >= run.best.latency
+    (0, 0, None, True)
+    """
 
     index: int
     iteration: int
@@ -392,41 +547,114 @@ class Trial:
         return self.outcome.latency if isinstance(self.outcome, Measured) else None
 
 
-class History(Sequence[Trial]):
-    """Read-only view of a run's trials in the order they were recorded."""
+class HistoryIndex(Protocol):
+    """What a strategy or a proposer wants to know of a history, kept up to date by the history."""
 
-    def __init__(self, trials: Sequence[Trial] = ()) -> None:
-        self._trials = tuple(trials)
-        self._by_id = {t.candidate.id: t for t in reversed(self._trials)}
+    def add(self, trial: Trial, history: History) -> None:
+        """Take in one more trial, the last one of `history`."""
+        ...
+
+
+Index = TypeVar("Index", bound=HistoryIndex)
+
+
+class History(Sequence[Trial]):
+    """Read-only view of a run's trials in the order they were recorded, iteration by iteration.
+
+    A history and those extended from it share one list and its indices: extending it costs what is
+    added, and no question below costs more for a longer history.
+
+    >>> import tilewright as tw
+    >>> history = tw.open_run("latest").history
+    >>> [trial.index for trial in history.lineage(history[1].candidate.id)]
+    [0, 1]
+    """
+
+    def __init__(self, trials: Iterable[Trial] = ()) -> None:
+        self._log = _Log()
+        for trial in trials:
+            self._log.append(trial)
+        self._length = len(self._log.trials)
+
+    @classmethod
+    def _view(cls, log: _Log, length: int) -> Self:
+        view = cls.__new__(cls)
+        view._log, view._length = log, length
+        return view
 
     def __len__(self) -> int:
-        return len(self._trials)
+        return self._length
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """Trial at `index` (or a tuple of trials for a slice)."""
-        return self._trials[index]
+        found = range(self._length)[index]
+        trials = self._log.trials
+        return trials[found] if isinstance(found, int) else tuple(trials[i] for i in found)
 
     def __iter__(self) -> Iterator[Trial]:
-        return iter(self._trials)
+        return islice(self._log.trials, self._length)
 
     def get(self, candidate_id: str) -> Trial | None:
         """First trial of the candidate with this content id."""
-        return self._by_id.get(candidate_id)
+        position = self._log.first_of.get(candidate_id, self._length)
+        return self._log.trials[position] if position < self._length else None
+
+    def children(self, candidate_id: str) -> list[Trial]:
+        """Trials of the candidates made from this one, whatever became of them, in order."""
+        positions = self._log.children_of.get(candidate_id, ())
+        return [self._log.trials[i] for i in positions[: bisect_left(positions, self._length)]]
 
     def extended(self, trials: Sequence[Trial]) -> History:
-        """A new history with `trials` appended."""
-        return History(self._trials + tuple(trials))
+        """A history with `trials` appended; this one stays as it is."""
+        log = self._log if self._length == len(self._log.trials) else History(self)._log
+        for trial in trials:
+            log.append(trial)
+        return self._view(log, len(log.trials))
+
+    def before(self, iteration: int) -> History:
+        """The trials of the iterations before this one."""
+        later = bisect_left(self._log.iterations, iteration)
+        starts = self._log.starts
+        length = starts[later] if later < len(starts) else self._length
+        return self._view(self._log, min(length, self._length))
+
+    def since(self, earlier: History) -> tuple[Trial, ...] | None:
+        """The trials after those of `earlier`, or None where this one was not extended from it."""
+        if earlier._log is not self._log or earlier._length > self._length:
+            return None
+        return tuple(self[earlier._length :])
+
+    def iterations_after(self, iteration: int) -> int:
+        """How many iterations after this one have a trial."""
+        known = bisect_left(self._log.starts, self._length)
+        return max(0, known - bisect_right(self._log.iterations, iteration))
+
+    def indexed(self, kind: Callable[[], Index]) -> Index:
+        """The index that `kind` makes, with every trial taken in; equal kinds share one.
+
+        To be read at once: a later history adds to it. Asking a history that is older than the
+        index makes a new one.
+        """
+        with self._log.lock:
+            known, found = self._log.indices.get(kind, (0, None))
+            is_older = found is not None and known > self._length
+            index: Index = kind() if found is None or is_older else found
+            for length in range(1 if is_older else known + 1, self._length + 1):
+                index.add(self._log.trials[length - 1], self._view(self._log, length))
+            if not is_older:
+                self._log.indices[kind] = self._length, index
+            return index
 
     @property
     def baseline(self) -> Trial | None:
         """The starting kernel's trial, if it was evaluated."""
-        return self._trials[0] if self._trials else None
+        return self[0] if self._length else None
 
     @property
     def best(self) -> Trial | None:
         """The measured trial of lowest latency; the earliest on ties."""
-        measured = [t for t in self._trials if t.latency is not None]
-        return min(measured, key=lambda t: (t.latency, t.index), default=None)
+        found = bisect_left(self._log.records, self._length)
+        return self._log.trials[self._log.records[found - 1]] if found else None
 
     def lineage(self, candidate_id: str) -> list[Trial]:
         """Trials from the starting kernel to this candidate, in order."""
@@ -439,6 +667,35 @@ class History(Sequence[Trial]):
             parent = current.candidate.parent_id
             current = self.get(parent) if parent else None
         return chain[::-1]
+
+
+class _Log:
+    """The trials that histories share, and positions of theirs: first ones, in order, compact."""
+
+    def __init__(self) -> None:
+        self.trials: list[Trial] = []
+        self.first_of: dict[str, int] = {}  # candidate -> its first trial
+        self.children_of: dict[str, array[int]] = {}  # candidate -> trials made from it
+        self.records: list[int] = []  # trials that were better than all before
+        self.iterations: list[int] = []  # those with trials
+        self.starts: list[int] = []  # the first trial of each of them
+        self.indices: dict[Callable[[], HistoryIndex], tuple[int, Any]] = {}
+        self.lock = Lock()
+
+    def append(self, trial: Trial) -> None:
+        position, candidate = len(self.trials), trial.candidate
+        if position == trial.index:
+            position = trial.index  # the same number, and no second object for each trial
+        self.trials.append(trial)
+        self.first_of.setdefault(candidate.id, position)
+        if candidate.parent_id is not None:
+            self.children_of.setdefault(candidate.parent_id, array("q")).append(position)
+        if not self.iterations or trial.iteration > self.iterations[-1]:
+            self.iterations.append(trial.iteration)
+            self.starts.append(position)
+        best = self.trials[self.records[-1]].latency if self.records else None
+        if trial.latency is not None and (best is None or trial.latency < best):
+            self.records.append(position)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ from tilewright.core.records import (
     EvaluationRequest,
     ExternalResult,
     Failed,
+    FolderTemplate,
     History,
     LeftAlone,
     Measured,
+    MenuOption,
     Outcome,
     Plan,
     RunRecord,
@@ -29,6 +31,9 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
+from tilewright.core.run_notes import Note, RunNote
+
+NOTHING_CHECKED = Verdict()
 
 OnOutcome = Callable[[int, Outcome, float, bool], None]
 """Called as each request finishes: its index, outcome, seconds taken, whether from the cache."""
@@ -37,14 +42,24 @@ More = Callable[[], Sequence[EvaluationRequest] | None]
 """Further requests of a batch that is still made: those that are there, after a moment's wait for
 the first; empty where there are none yet, None at the batch's end."""
 
+Checkpoint = Callable[[], None]
+"""Called several times a second while a batch is evaluated; what it raises ends the batch."""
+
+
+MenuFilter = Callable[[TargetBrief, Trial, Sequence[MenuOption]], tuple[MenuOption, ...]]
+"""The options of a menu that may help a kernel of a target, as its source and its measurement tell:
+what cannot help is left out, what is not certain stays."""
+
 
 @runtime_checkable
 class Proposer(Protocol):
     """Writes candidates in two steps. Deterministic for a given `seed`.
 
     One that mostly waits for others says so by a true attribute `waits`: its methods may then be
-    called from several threads at once. One that computes, and for each parent apart, says so by a
+    called from several threads at once, and candidates that are somewhat slower than their parent
+    are measured to the end. One that computes, and for each parent apart, says so by a
     true attribute `parallel`: parents may then be given to pickled copies of it in other processes.
+    One that can only work on kernels in some languages names these in an attribute `languages`.
     """
 
     name: str
@@ -52,7 +67,7 @@ class Proposer(Protocol):
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Up to `count` distinct plans for `parent`, each on one option of `brief.menu`."""
+        """Up to `count` distinct plans for `parent`, each on one option it is offered."""
         ...
 
     def implement(
@@ -61,20 +76,25 @@ class Proposer(Protocol):
         """Up to `count` candidates that carry out `plan`; empty when it cannot be carried out."""
         ...
 
-    def normalize(self, source: str) -> str:
-        """A canonical form: two sources with equal forms are the same kernel (comments, layout).
-
-        Asked only after `plan` was given a brief in the same process.
-        """
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """A canonical form: two sources with equal forms are the same kernel (comments, layout)."""
         ...
 
 
 @runtime_checkable
 class SearchStrategy(Protocol):
-    """Chooses parents from the history, and says when to stop."""
+    """Chooses parents from the history, and says when to stop.
+
+    A pure function of the history. What it would have to walk the history for, it keeps as an
+    index of its own (`History.indexed`). Found through the entry point group
+    `tilewright.strategies`, as a callable that makes one from a run's `Settings`.
+    """
 
     def select(self, history: History) -> list[Trial]:
-        """The trials to expand next, best first. Never empty once a trial is measured."""
+        """The trials to expand next; never empty once a trial is measured.
+
+        The first one's candidates are evaluated first, which tells where a budget ends.
+        """
         ...
 
     def limit_latency(self, parent: Trial) -> float | None:
@@ -107,8 +127,15 @@ class Sandboxed(Protocol):
 class Checker(Protocol):
     """Compares an artifact with the reference on private inputs."""
 
-    def check(self, artifact: Artifact) -> Verdict | Failed:
-        """Every check must pass; the first mismatch becomes the failure's log."""
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """One comparison, for a candidate that may turn out too slow to be kept."""
+        ...
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """All comparisons, at least one of each distribution, but those `passed` already.
+
+        The verdict has those too. The first mismatch becomes the failure's log.
+        """
         ...
 
 
@@ -130,13 +157,14 @@ class Executor(Protocol):
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests, those of `more` behind the others.
+        """Outcomes in the order of the requests, then of those that `more` adds.
 
         `more` is asked whenever something could be started but nothing waits to be, so that
-        candidates are made while others are evaluated. An exception raised by `on_outcome` or
-        `more` (the search stops: budget, Ctrl-C) ends the batch: nothing further is started and
-        the exception propagates.
+        candidates are made while others are evaluated. An exception raised by `on_outcome`,
+        `more` or `checkpoint` (the search stops: budget, Ctrl-C) ends the batch: evaluations under
+        way are given up, nothing further is started and the exception propagates.
         """
         ...
 
@@ -162,6 +190,10 @@ class Storage(Protocol):
 
     def runs(self) -> list[RunRecord]:
         """All runs, newest first."""
+        ...
+
+    def delete_run(self, run_id: str) -> None:
+        """Remove a run (by its full id) and all that belongs to it alone; cached outcomes stay."""
         ...
 
     def unfinished(self, identity: str) -> RunRecord | None:
@@ -198,6 +230,14 @@ class Storage(Protocol):
 
     def artifact(self, digest: str) -> bytes:
         """Bytes by SHA-256; `UnknownNameError` if there are none."""
+        ...
+
+    def keep(self, run_id: str, note: RunNote) -> None:
+        """Keep a note of a run, after earlier ones of the same class."""
+        ...
+
+    def kept(self, run_id: str, kind: type[Note]) -> list[Note]:
+        """A run's notes of this class, oldest first."""
         ...
 
     def append_event(self, run_id: str, kind: str, data: Mapping[str, object]) -> None:
@@ -259,11 +299,18 @@ class StreamingPlanner(Protocol):
 
 
 @runtime_checkable
-class Repairer(Protocol):
-    """A proposer that can correct a candidate of its own that did not pass."""
+class Responder(Protocol):
+    """A proposer that goes on from what became of candidates of its own."""
 
-    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
-        """Corrected versions of `failed`, which was made from `parent`; empty for others' work."""
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        """What follows from these outcomes; empty for others' work.
+
+        They are of one candidate that failed, of which it gives corrected versions, or of all
+        candidates of a turn (`Plan.turn`), whose proposal it goes on with. All were made from
+        `parent`; `history` is the one that they were proposed from.
+        """
         ...
 
 
@@ -334,6 +381,14 @@ class CheckCase(Protocol):
         """How outputs differ from the right ones by the task's own rule, or None."""
         ...
 
+    @property
+    def careless(self) -> Mapping[str, float]:
+        """By shortcut that costs digits: its error over the one that is allowed.
+
+        Shortcuts that make no difference here are left out; empty for tasks of whole numbers.
+        """
+        ...
+
 
 @runtime_checkable
 class Attackable(Protocol):
@@ -345,6 +400,15 @@ class Attackable(Protocol):
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Sources that must fail, by what they do ("writes zeros")."""
+        ...
+
+
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A task that does not compare distributions of inputs on which its arithmetic itself fails."""
+
+    def omissions(self) -> Mapping[str, str]:
+        """These distributions, and why each is left out."""
         ...
 
 
@@ -399,6 +463,15 @@ class Configurable(Protocol):
         ...
 
 
+@runtime_checkable
+class Templated(Protocol):
+    """A target that offers a folder for users to begin with."""
+
+    def template(self) -> FolderTemplate:
+        """Its starting kernel agrees with its reference."""
+        ...
+
+
 class Target(Protocol):
     """One accelerator: a folder behind the `tilewright.targets` entry point."""
 
@@ -421,7 +494,7 @@ class Target(Protocol):
         ...
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
-        """A user's own kernel: `workload.toml`, `reference.py`, `kernel.c`."""
+        """A user's own kernel: `workload.toml`, `reference.py` and its language's kernel file."""
         ...
 
     def versions(self) -> Mapping[str, str]:

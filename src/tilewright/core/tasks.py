@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core.codec import to_json
-from tilewright.core.errors import UnknownNameError, WorkloadError
-from tilewright.core.plugins import load_target, target_names
-from tilewright.core.records import content_id
+from tilewright.core.errors import TilewrightError, UnknownNameError, WorkloadError
+from tilewright.core.files import read_toml
+from tilewright.core.plugins import is_target, load_target, target_names
+from tilewright.core.records import KernelLanguage, RunRecord, content_id
 from tilewright.core.roles import Target, Task
 
 WORKLOAD_FILE = "workload.toml"
+_SHOWN = 200
+"""Characters of a name that a message repeats."""
+_SUGGESTED = 4
+"""Workloads of several targets that a message names where the target was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +43,109 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
     """Open "target:workload" or a folder with a workload.toml; `InputError`s say what is wrong.
 
     With `settings["target"]`, a target's name or file, the task is opened on that one: a workload
-    may then be named without its target.
+    may then be named without its target. A folder whose name begins like a workload's, with an
+    installed target and a colon, is opened by its path (`./target:folder`).
     """
     folder, chosen = Path(name), settings.get("target")
-    if name and folder.is_dir():
+    if name and not _is_registered(name) and _is(Path.is_dir, folder):
         folder = folder.resolve()
         target = load_target(str(chosen or _target_of(folder)))
+        _check_settings(target, settings)
         return OpenTask(str(folder), target, target.open_folder(folder, settings))
+    return open_workload(name, settings)
+
+
+def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:
+    """The same for "target:workload" only: no folder of this machine is looked at."""
+    chosen = settings.get("target")
     target_name, colon, spec = name.partition(":")
     if chosen and not colon:
         spec = name
     elif not colon:
         raise _unknown(name)
     target = load_target(str(chosen or target_name))
+    _check_settings(target, settings)
     task = target.open(spec, settings)
     return OpenTask(task.workload.name, target, task)
+
+
+def _check_settings(target: Target, settings: Mapping[str, object]) -> None:
+    """`UnknownNameError` for a setting that the target does not have, or a value it does not."""
+    chosen = settings.get("target_settings")
+    if not chosen or not isinstance(chosen, Mapping):
+        return
+    known = target.brief().settings
+    for name, value in chosen.items():
+        if name not in known:
+            raise UnknownNameError(f"setting of {target.name}", str(name), known)
+        if value not in known[name]:
+            raise UnknownNameError(f"value of {name}", str(value), known[name])
+
+
+def language_of(run: RunRecord) -> KernelLanguage | None:
+    """What a run's kernels are written in; None where its target is no longer there."""
+    folder = Path(run.task)
+    try:
+        chosen = run.settings.get("target") or (
+            _target_of(folder) if folder.is_absolute() else run.task.partition(":")[0]
+        )
+        return load_target(str(chosen)).brief().language
+    except TilewrightError:
+        return None
+
+
+def _is_registered(name: str) -> bool:
+    """Whether a name is that of a workload, which no folder may take the place of."""
+    target, colon, _ = name.partition(":")
+    return bool(colon) and is_target(target)
+
+
+def _is(kind: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return kind(path)
+    except OSError:  # e.g. a name that is too long
+        return False
 
 
 def _target_of(folder: Path) -> str:
     """The target's name, or the path of its file, which is relative to the folder."""
     file = folder / WORKLOAD_FILE
     try:
-        target = tomllib.loads(file.read_text()).get("target")
+        target = read_toml(file).get("target")
     except FileNotFoundError:
         raise WorkloadError(
             f"folder {folder} has no {WORKLOAD_FILE}: add one that names the target and the "
-            "kernel's arguments, beside reference.py and kernel.c."
+            "kernel's arguments, beside reference.py and the kernel."
         ) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise WorkloadError(
-            f"{file} cannot be read ({error}): expected a TOML file in UTF-8."
+            f"{file} cannot be read ({error.strerror}): expected a TOML file in UTF-8."
         ) from error
     if not isinstance(target, str):
         raise WorkloadError(f'{file} names no target: add a line like target = "gemmini".')
     return str(folder / target) if target.endswith(".toml") else target
 
 
-def _unknown(name: str) -> Exception:
-    if "/" in name or name in (".", ".."):
+def _unknown(name: str) -> WorkloadError:
+    if _is(Path.is_file, Path(name)):
         return WorkloadError(
-            f"folder {name} does not exist: name a folder with a {WORKLOAD_FILE}, "
-            "or a workload like those `tilewright workloads` lists."
+            f"{name} is a file: name the folder that holds {WORKLOAD_FILE}, or evaluate a single "
+            f"kernel with `tilewright evaluate {name} --workload WORKLOAD`."
         )
-    known = [f"{t}:{workload}" for t in target_names() for workload in load_target(t).workloads()]
-    hint = "Or name a folder with a workload.toml."
-    return UnknownNameError("workload", name, known, hint)
+    near = _near(name)
+    meant = f"did you mean {' or '.join(near)}? Otherwise " if near else ""
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+    return WorkloadError(
+        f"folder {shown or repr(shown)} does not exist, and no workload is called that: {meant}"
+        f"name a folder with a {WORKLOAD_FILE} (`tilewright init` makes one), or a workload with "
+        "its target, like gemmini:gemm-512x512x512 (`tilewright workloads` lists them)."
+    )
+
+
+def _near(name: str) -> list[str]:
+    """The workloads that a name without a target resembles: the very same, or nearly."""
+    import difflib
+
+    known = [f"{t}:{w}" for t in target_names() for w in load_target(t).workloads()]
+    same = [full for full in known if full.partition(":")[2] == name]
+    return same[:_SUGGESTED] or difflib.get_close_matches(name, known, n=1, cutoff=0.6)

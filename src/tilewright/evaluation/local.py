@@ -11,20 +11,21 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 from tilewright.core import errors
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
-from tilewright.core.roles import More, OnOutcome
+from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 
 START_TIMEOUT_S = 120.0
 """For a worker to import its target and open the task."""
+CHECKPOINT_EVERY_S = 0.1
+"""Between two calls of a batch's checkpoint at most."""
 
 
 @dataclass(slots=True)
@@ -74,12 +75,7 @@ class LocalExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def evaluate(
@@ -87,18 +83,21 @@ class LocalExecutor:
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         """Outcomes in the order of the requests, then of those that `more` adds.
 
-        Equal requests are evaluated once. Whatever is raised in between (Ctrl-C, `on_outcome`, an
-        error that is not a candidate's) stops the evaluations under way and leaves the executor
-        usable.
+        Equal requests are evaluated once. Whatever is raised in between (Ctrl-C, `on_outcome`,
+        `checkpoint`, an error that is not a candidate's) stops the evaluations under way and
+        leaves the executor usable.
         """
         batch = _Batch(on_outcome)
         waiting: deque[_Job] = deque()
         try:
             self._admit(requests, batch, waiting)
             while waiting or self._busy or more is not None:
+                if checkpoint is not None:
+                    checkpoint()
                 self._dispatch(waiting)
                 wait = True
                 if more is not None and len(self._busy) < self._workers:
@@ -186,9 +185,10 @@ class LocalExecutor:
         worker.send({"evaluate": to_json(job.request)})
 
     def _collect(self, waiting: deque[_Job], batch: _Batch, wait: bool) -> None:
-        """Act on replies and time-outs that are there; with `wait`, once there is one."""
-        nearest = min(job.deadline for job in self._busy.values())
-        for worker in readable(list(self._busy), max(0.0, nearest - monotonic()) * wait):
+        """Act on replies and time-outs that are there; with `wait`, wait a moment for one."""
+        nearest = min(job.deadline for job in self._busy.values()) - monotonic()
+        wait_s = min(CHECKPOINT_EVERY_S, max(0.0, nearest)) * wait
+        for worker in readable(list(self._busy), wait_s):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
             except EOFError:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from tilewright.core.codec import to_json
-from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage, content_id
+from tilewright.core.errors import UndeclaredFailureError
+from tilewright.core.records import (
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Outcome,
+    Stage,
+    content_id,
+)
 from tilewright.core.roles import Builder, Checker, Runner, Sandboxed, Task
+from tilewright.core.text import plain_text
 
 OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
@@ -24,14 +33,40 @@ def evaluate(
     evaluator: tuple[Builder, Checker, Runner],
     request: EvaluationRequest,
     on_stage: OnStage = lambda stage: None,
+    kinds: Collection[str] | None = None,
 ) -> Outcome:
     """Build the candidate, check it on private inputs and measure the same artifact.
 
-    The outcome names what contained it.
+    Of a request with a limit most comparisons come after the measurement: a candidate that is too
+    slow needs none of them. The outcome names what contained it; its log is plain text, whatever a
+    compiler quotes in it. `UndeclaredFailureError` for a failure that is none of `kinds`,
+    where these are given.
     """
     outcome = _evaluate(evaluator, request, on_stage)
+    if isinstance(outcome, Failed):
+        outcome = _readable(outcome, kinds)
     builder = evaluator[0]
     return replace(outcome, sandbox=builder.sandbox) if isinstance(builder, Sandboxed) else outcome
+
+
+def problem(
+    builder: Builder, candidate: Candidate, kinds: Collection[str] | None = None
+) -> Failed | None:
+    """Why a candidate does not build, or None; `UndeclaredFailureError` as `evaluate`."""
+    built = builder.build(candidate)
+    return _readable(built, kinds) if isinstance(built, Failed) else None
+
+
+def _readable(failed: Failed, kinds: Collection[str] | None) -> Failed:
+    """A failure with a log of plain text; `UndeclaredFailureError` if it is none of `kinds`."""
+    failed = replace(failed, log=plain_text(failed.log))
+    if kinds is not None and failed.kind not in kinds:
+        raise UndeclaredFailureError(
+            f"failure kind {failed.kind!r} is not declared by the target's brief: add it to "
+            f"its `failures`, or report one of {', '.join(sorted(kinds))}; the failure said: "
+            f"{failed.log}"
+        )
+    return failed
 
 
 def _evaluate(
@@ -42,9 +77,16 @@ def _evaluate(
     artifact = builder.build(request.candidate)
     if isinstance(artifact, Failed):
         return artifact
+    limited = request.limit_latency is not None
     on_stage("check")
-    verdict = checker.check(artifact)
+    verdict = checker.check_first(artifact) if limited else checker.check(artifact)
     if isinstance(verdict, Failed):
         return verdict
     on_stage("measure")
-    return runner.measure(artifact, verdict, request.limit_latency)
+    measured = runner.measure(artifact, verdict, request.limit_latency)
+    if isinstance(measured, Failed) or not limited:
+        return measured
+    # Fast enough to be kept: now it must be right everywhere.
+    on_stage("check")
+    whole = checker.check(artifact, measured.verdict)
+    return whole if isinstance(whole, Failed) else replace(measured, verdict=whole)

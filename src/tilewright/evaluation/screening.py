@@ -2,7 +2,8 @@
 
 A latency below what the hardware can reach is no result. One that is far ahead of everything seen
 so far is held back until the candidate was rebuilt from source in a process of its own and
-checked on inputs that no other check has used.
+checked on inputs that no other check has used. Where a search ends before that, and its winner is
+confirmed in the same way, the confirmation takes its place.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Thread
+from threading import Event, Thread
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
-from tilewright.core.roles import Executor, More, OnOutcome
+from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome
 
 JUMP = 1.5
 """A candidate this many times faster than the best one so far is evaluated a second time."""
@@ -24,10 +25,14 @@ SAME_LATENCY = 0.05
 MOST_NOISE = 0.15
 """What noise may add to that: what varies more says too little to confirm anything."""
 
-Recheck = Callable[[Candidate, float], Outcome]
+LOOK_EVERY_S = 0.1
+"""How often a batch that only waits for a second evaluation calls its checkpoint."""
+
+Recheck = Callable[[Candidate, float, Checkpoint], Outcome]
 """Rebuilds a candidate in a clean process and evaluates it on fresh private inputs.
 
-It may be given up beyond this latency, which is too much in any case.
+It may be given up beyond this latency, which is too much in any case, and ends when the checkpoint
+raises.
 """
 
 Floor = Callable[[Measured], tuple[float, str]]
@@ -39,6 +44,13 @@ class ScreenedExecutor:
 
     The best latency is that of what this executor has evaluated: the first batch of a run that
     goes on has nothing to be compared with.
+
+    Args:
+        executor: evaluates.
+        floor: the latency that nothing can be below, if one is known.
+        recheck: evaluates a candidate again; without it nothing is held back.
+        winner_is_confirmed: whether the caller has the best kernel evaluated again once a search
+            has ended, and the next best one where it does not hold.
     """
 
     def __init__(
@@ -47,7 +59,9 @@ class ScreenedExecutor:
         *,
         floor: Floor | None = None,
         recheck: Recheck | None = None,
+        winner_is_confirmed: bool = False,
     ) -> None:
+        self._winner_is_confirmed = winner_is_confirmed
         self._executor = executor
         self._floor = floor
         self._recheck = recheck
@@ -58,11 +72,13 @@ class ScreenedExecutor:
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         """As the inner executor; what is held back is heard of later.
 
         One candidate at a time is evaluated again, while the inner executor goes on. Where a batch
-        ends early, what was held back is still decided, unless the user interrupts.
+        ends early, unless the user interrupts, what was held back is still decided, or told as it
+        was measured if the winner is confirmed anyway.
         """
         given = list(requests)
         outcomes: dict[int, Outcome] = {}
@@ -85,19 +101,23 @@ class ScreenedExecutor:
                 tell(found)
                 decide()
 
-        def decide(wait: bool = False) -> None:
-            """Tell what is decided, and have the fastest of the rest evaluated again."""
+        def decide(wait: bool = False, again: bool = True) -> None:
+            """Tell what is decided, and have the fastest of the rest evaluated `again`."""
             while held:
                 pending = next((f for f in held if f.again is not None), None)
                 if pending is None:
                     pending = min(held, key=lambda found: found.latency)
-                    if self._is_jump(pending.outcome):
+                    if again and self._is_jump(pending.outcome):
                         assert self._recheck is not None
                         candidate = given[pending.position].candidate
                         pending.again = _Again(self._recheck, candidate, pending.latency)
-                    # else a faster one was borne out
-                if pending.again is not None and not (wait or pending.again.is_done()):
-                    return
+                    # else a faster one was borne out, or the winner will be
+                while pending.again is not None and not pending.again.is_done():
+                    if not wait:
+                        return
+                    pending.again.join(LOOK_EVERY_S)
+                    if checkpoint is not None:
+                        checkpoint()
                 held.remove(pending)
                 if pending.again is not None and isinstance(pending.outcome, Measured):
                     refuted = refutation(pending.outcome, pending.again.outcome())
@@ -112,12 +132,17 @@ class ScreenedExecutor:
             return part
 
         try:
-            self._executor.evaluate(requests, hear, None if more is None else further)
+            self._executor.evaluate(requests, hear, None if more is None else further, checkpoint)
             decide(wait=True)
-        except Exception:  # a batch that ends early, not one that the user interrupts
-            while held:
+        except BaseException as end:
+            checkpoint = None  # it has said what it has to say
+            interrupted = not isinstance(end, Exception)
+            if interrupted or self._winner_is_confirmed:
+                for found in held:
+                    found.give_up()
+            while held and not interrupted:
                 with suppress(Exception):  # raised by a listener that has had enough already
-                    decide(wait=True)
+                    decide(wait=True, again=not self._winner_is_confirmed)
             raise
         return [outcomes[position] for position in range(len(given))]
 
@@ -148,12 +173,23 @@ class _Held:
     def latency(self) -> float:
         return self.outcome.latency if isinstance(self.outcome, Measured) else 0.0
 
+    def give_up(self) -> None:
+        """End the second evaluation if it has not finished."""
+        if self.again is not None and not self.again.is_done():
+            self.again.cancel()
+            self.again = None
+
+
+class _CancelledError(Exception):
+    """Ends a second evaluation that nobody waits for."""
+
 
 class _Again:
     """A second evaluation, which runs beside others from when this is made."""
 
     def __init__(self, recheck: Recheck, candidate: Candidate, latency: float) -> None:
         self._found: Outcome | Exception | None = None
+        self._cancelled = Event()
         # Evaluating processes die with the thread that starts them: it stays until it has an
         # outcome, and does not keep an interrupted run from ending.
         limit = latency * (1 + SAME_LATENCY + MOST_NOISE)
@@ -165,6 +201,14 @@ class _Again:
         """Whether `outcome` would not wait."""
         return self._found is not None
 
+    def join(self, timeout_s: float) -> None:
+        """Wait for it for so long at most."""
+        self._thread.join(timeout_s)
+
+    def cancel(self) -> None:
+        """End it soon; nobody waits for its outcome."""
+        self._cancelled.set()
+
     def outcome(self) -> Outcome:
         """The outcome, waiting for it; raises what the evaluation raised."""
         self._thread.join()
@@ -175,9 +219,13 @@ class _Again:
 
     def _evaluate(self, recheck: Recheck, candidate: Candidate, limit: float) -> None:
         try:
-            self._found = recheck(candidate, limit)
+            self._found = recheck(candidate, limit, self._checkpoint)
         except Exception as error:
             self._found = error
+
+    def _checkpoint(self) -> None:
+        if self._cancelled.is_set():
+            raise _CancelledError
 
 
 def _is_baseline(candidate: Candidate) -> bool:
@@ -202,6 +250,15 @@ def below_floor(outcome: Outcome, floor: Floor | None) -> Outcome:
 def allowed_difference(first: Measured, again: Measured) -> float:
     """By how much two evaluations of a kernel may differ, relative to the latency, and agree."""
     return SAME_LATENCY + min(MOST_NOISE, first.noise + again.noise)
+
+
+def out_of_time(measured: Measured) -> Failed:
+    """The outcome of a kernel for whose second evaluation no time was left."""
+    log = (
+        f"{measured.latency:g} {measured.unit} was not confirmed: the budget ended before the "
+        "kernel could be evaluated again."
+    )
+    return Failed("measure", "unconfirmed", log, sandbox=measured.sandbox)
 
 
 def refutation(measured: Measured, again: Outcome) -> Failed | None:

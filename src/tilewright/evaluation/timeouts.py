@@ -10,6 +10,8 @@ from tilewright.core.records import Stage
 
 GRACE_S = 15.0
 """On top of a stage's own time-outs, which end a stage with a better message than a kill."""
+MOST_DISTRIBUTIONS = 12
+"""Of inputs: a task draws each in at least one comparison."""
 IN_TURN = 5
 """Where measurements take turns, as many may have to end before a stage does: four workers' and a
 second evaluation."""
@@ -28,7 +30,7 @@ class StageTimeouts:
         """From `compile_timeout_s`, `simulation_timeout_s` and `checks` (defaults 20, 60, 3)."""
         compile_s = float(str(settings.get("compile_timeout_s", 20.0)))
         simulation_s = float(str(settings.get("simulation_timeout_s", 60.0)))
-        checks = int(str(settings.get("checks", 3)))
+        checks = max(MOST_DISTRIBUTIONS, int(str(settings.get("checks", 3))))
         return cls(
             compile_s + GRACE_S, simulation_s * checks + GRACE_S, simulation_s * IN_TURN + GRACE_S
         )

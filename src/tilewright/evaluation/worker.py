@@ -1,17 +1,18 @@
-"""`python -m tilewright.evaluation.worker REQUESTS REPLIES PARENT`: evaluates until told to stop.
+"""`python -m tilewright.evaluation.worker DESCRIPTOR PARENT`: evaluates until told to stop.
 
-REQUESTS and REPLIES are descriptors of pipes that only the executor and this process hold; no
-verdict travels over anything a candidate or compiler could write. The task is opened once, and its
+DESCRIPTOR is one end of a channel that only the executor and this process hold; no verdict travels
+over anything a candidate or compiler could write. The task is opened once, and its
 inputs and expected outputs are kept. PARENT is the executor's process id: the worker dies with it.
 
 Messages to the worker::
 
     {"open": {"task": ..., "settings": {...}}}                      -> {"ready": context key}
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then {"outcome": Outcome}
+    {"build": Candidate}                                            -> {"problem": Failed or null}
     {"preflight": {}}                                               -> {"preflight": [AttackResult]}
 
 Either may be answered by {"error": {"type": ..., "message": ...}}: an exception that is not about
-the candidate. The end of REQUESTS ends the worker.
+the candidate. The end of the channel ends the worker.
 """
 
 from __future__ import annotations
@@ -22,35 +23,39 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.core.codec import from_json, to_json
-from tilewright.core.errors import TilewrightError
-from tilewright.core.records import AttackResult, EvaluationRequest, Failed, Outcome, Stage
+from tilewright.core.errors import TilewrightError, UndeclaredFailureError
+from tilewright.core.records import (
+    AttackResult,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Outcome,
+    Stage,
+)
 from tilewright.core.roles import Containable, Task
 from tilewright.core.tasks import open_task
-from tilewright.evaluation.framing import MessageReader, write_message
-from tilewright.evaluation.pipeline import context_key, evaluate
+from tilewright.evaluation.pipeline import context_key, evaluate, problem
 from tilewright.sandbox import contain_this_process
+from tilewright.sandbox.child import Channel
 
 _PR_SET_PDEATHSIG = 1
+Found = TypeVar("Found")
 
 
 def main(arguments: list[str]) -> None:
-    """Serve requests until the pipe closes."""
-    requests, replies, parent = (int(a) for a in arguments)
+    """Serve requests until the channel closes."""
+    descriptor, parent = (int(a) for a in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the executor's to handle
     die_with_parent(parent)
-    reader = MessageReader(requests)
-    server = _Server(replies)
-    while True:
-        try:
-            message = reader.read()
-        except EOFError:
-            return
+    channel = Channel(descriptor)
+    server = _Server(channel)
+    for message in channel.each_json():
         server.serve(message)
 
 
@@ -63,9 +68,10 @@ def die_with_parent(parent: int) -> None:
 
 
 class _Server:
-    def __init__(self, replies: int) -> None:
-        self._replies = replies
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._task: Task | None = None
+        self._kinds: frozenset[str] = frozenset()
         self._contained_by: str | None = None
 
     def serve(self, message: Mapping[str, Any]) -> None:
@@ -75,6 +81,8 @@ class _Server:
                 self._reply({"ready": self._open(**message["open"])})
             elif "preflight" in message:
                 self._reply({"preflight": to_json(self._examine())})
+            elif "build" in message:
+                self._reply({"problem": to_json(self._build(from_json(message["build"])))})
             else:
                 self._reply({"outcome": to_json(self._evaluate(from_json(message["evaluate"])))})
         except TilewrightError as error:
@@ -82,7 +90,7 @@ class _Server:
 
     def _open(self, task: str, settings: Mapping[str, object]) -> str:
         opened = open_task(task, settings)
-        self._task = opened.task
+        self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
         key = context_key(opened.task, opened.target.versions())
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
@@ -92,7 +100,7 @@ class _Server:
         from tilewright.evaluation.preflight.examine import examine
 
         assert self._task is not None, "a task must be opened first"
-        return examine(self._task)
+        return examine(self._task, self._kinds)
 
     def _evaluate(self, request: EvaluationRequest) -> Outcome:
         assert self._task is not None, "a task must be opened first"
@@ -103,20 +111,34 @@ class _Server:
             stage = begun
             self._reply({"stage": begun})
 
-        try:
-            outcome = evaluate(self._task.evaluator, request, on_stage)
-        except TilewrightError:
-            raise
-        except Exception:
-            # One odd candidate must not end the run; the log leads to the defect.
-            outcome = Failed(stage, "crash", traceback.format_exc())
+        evaluator = self._task.evaluator
+        outcome = _carried_out(
+            lambda: evaluate(evaluator, request, on_stage, self._kinds), lambda: stage
+        )
         if self._contained_by is None:
             return outcome
         names = (outcome.sandbox, f"worker {self._contained_by}")
         return replace(outcome, sandbox=", ".join(filter(None, names)))
 
+    def _build(self, candidate: Candidate) -> Failed | None:
+        assert self._task is not None, "a task must be opened first"
+        builder = self._task.evaluator[0]
+        return _carried_out(lambda: problem(builder, candidate, self._kinds), lambda: "build")
+
     def _reply(self, message: Mapping[str, Any]) -> None:
-        write_message(self._replies, message)
+        self._channel.send_json(message)
+
+
+def _carried_out(work: Callable[[], Found], stage: Callable[[], Stage]) -> Found | Failed:
+    """What came of a candidate; one odd candidate must not end the run."""
+    try:
+        return work()
+    except UndeclaredFailureError as error:
+        return Failed(stage(), "crash", str(error))
+    except TilewrightError:
+        raise
+    except Exception:
+        return Failed(stage(), "crash", traceback.format_exc())  # the log leads to the defect
 
 
 if __name__ == "__main__":

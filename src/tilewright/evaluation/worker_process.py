@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.evaluation.framing import MessageReader, write_message
+from tilewright.sandbox.child import Child
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _LOG_BYTES = 4000
+_MAX_BYTES = 1 << 28
 
 
 class WorkerProcess:
-    """A running worker in a process group of its own, with a clean environment (no secrets)."""
+    """A running worker, with a folder of its own and a clean environment (no secrets).
+
+    Messages are JSON: what a worker sends is never executed.
+    """
 
     def __init__(self) -> None:
-        request_read, self._requests = os.pipe()
-        self._replies, reply_write = os.pipe()
         # Of its own, so that what a killed worker leaves behind goes with it.
         self._scratch = tempfile.TemporaryDirectory(
             prefix="tilewright-worker-", ignore_cleanup_errors=True
@@ -31,51 +29,34 @@ class WorkerProcess:
         # What a worker contains may run as another user, which must get to folders in here.
         Path(self._scratch.name).chmod(0o711)
         self._log = (Path(self._scratch.name) / "log").open("w+b")
-        self._reader = MessageReader(self._replies)
-        try:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-m", "tilewright.evaluation.worker"),
-                    *(str(request_read), str(reply_write), str(os.getpid())),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=(request_read, reply_write),
-                env={**_environment(), "TMPDIR": self._scratch.name},
-                start_new_session=True,
-            )
-        finally:
-            os.close(request_read)
-            os.close(reply_write)
+        self._child = Child(
+            "tilewright.evaluation.worker",
+            str(os.getpid()),
+            environment={**_environment(), "TMPDIR": self._scratch.name},
+            output=self._log,
+            max_bytes=_MAX_BYTES,
+        )
 
     @property
     def pid(self) -> int:
         """Process id, which is also the process group's."""
-        return self._process.pid
+        return self._child.pid
 
     def fileno(self) -> int:
         """Descriptor that becomes readable when a reply, or the worker's end, is there."""
-        return self._replies
+        return self._child.fileno()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message; a worker that is gone is noticed when its reply is read."""
-        try:
-            write_message(self._requests, message)
-        except BrokenPipeError:
-            return
+        self._child.send_json(message)
 
     def receive(self) -> Any:
         """The next reply; `EOFError` when the worker has ended."""
-        return self._reader.read()
+        return self._child.receive_json()
 
     def kill(self) -> str:
         """Kill the whole process group, release everything; returns the end of its output."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        os.close(self._requests)
-        os.close(self._replies)
+        self._child.kill()
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - _LOG_BYTES))
         log = self._log.read().decode(errors="replace")
@@ -85,11 +66,8 @@ class WorkerProcess:
 
     @property
     def exit_text(self) -> str:
-        """How the process ended, after `kill` or its own end."""
-        code = self._process.returncode
-        if code is not None and code < 0:
-            return f"was killed by {signal.Signals(-code).name}"
-        return f"ended with status {code}"
+        """How the process ended, after `kill`."""
+        return self._child.exit_text
 
 
 def _environment() -> dict[str, str]:

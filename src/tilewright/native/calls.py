@@ -13,14 +13,16 @@ the next call begins, all threads are taken to have run since the call before.
 
 from __future__ import annotations
 
+import secrets
 import time
+from contextlib import suppress
 
 import numpy as np
 
 from tilewright.core.records import Failed, Stage
 from tilewright.native.counters import Counters
-from tilewright.native.process import KernelProcess
-from tilewright.parts.cases import Case, Cases
+from tilewright.native.process import KernelProcess, ProcessGoneError
+from tilewright.parts.cases import Case
 
 COUNTED_CALLS = 5
 """Further calls, whose counters are read: counting may slow a process down."""
@@ -31,6 +33,11 @@ LONG_CALL_S = 5e-3
 """Calls from here on take so long that this does not matter."""
 ATTEMPTS = 3
 """Calls at most, each on new values, until the core is not taken away."""
+
+
+def is_checked(share: float) -> bool:
+    """Whether the outputs of a timed call are compared: drawn for each, and told to nobody."""
+    return secrets.randbelow(1 << 32) < share * (1 << 32)
 
 
 class CallFailedError(Exception):
@@ -48,8 +55,7 @@ class FreshValues:
     other and may be given the same, which halves what drawing costs.
     """
 
-    def __init__(self, cases: Cases, case: Case, rng: np.random.Generator) -> None:
-        self._cases = cases
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self._case = case
         self._rng = rng
         self._seen_by: set[KernelProcess] = set()
@@ -57,7 +63,7 @@ class FreshValues:
     def for_call_of(self, process: KernelProcess) -> Case:
         """A case that this process has not seen."""
         if not self._seen_by or process in self._seen_by:
-            self._case = self._cases.redrawn(self._case, self._rng)
+            self._case = self._case.redrawn(self._rng)
             self._seen_by.clear()
         self._seen_by.add(process)
         return self._case
@@ -70,23 +76,42 @@ class TimedKernel:
         self._process = process
         self._values = values
         self._timeout_s = timeout_s
-        self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
+        self._clock_s = self._returned_s = 0.0
+        with suppress(ProcessGoneError):  # as the first call will say
+            self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
+        self.last_wall_s = 0.0  # of the last call, until its answer
         self._away_s = 0.0  # what others had of the core from placing the arrays to the last return
 
-    def call(self, *, check: bool) -> float:
-        """Seconds of one call. Raises `CallFailedError`.
+    def call(self, *, checked: float) -> float:
+        """Seconds of one call, whose outputs are compared with that probability.
+
+        Raises `CallFailedError`.
 
         A short call is made again where somebody else got the core since its arrays were placed,
         which shows in the caches. That is seen from outside, and not by how long the call took. It
         is not looked for where several threads run.
+
+        A repeated call is compared, or not, by a draw of its own: a kernel that gives its core away
+        learns from the pause after a call whether that one was compared.
         """
         for _ in range(ATTEMPTS):
-            seconds = self._call(check=check)
+            seconds = self._call(check=is_checked(checked))
             if seconds > LONG_CALL_S or self._away_s < AWAY_S:
                 break
         return seconds
 
     def _call(self, *, check: bool) -> float:
+        try:
+            seconds = self._clocked(check=check)
+        except ProcessGoneError as gone:
+            log = "the kernel ended its process, whose clock is to be read."
+            raise CallFailedError(Failed("measure", "crash", log)) from gone
+        if not seconds > 0:
+            log = f"by the clock of its process, a call of the kernel took {seconds:g} s."
+            raise CallFailedError(Failed("measure", "invalid", log))
+        return seconds
+
+    def _clocked(self, *, check: bool) -> float:
         case = self._values.for_call_of(self._process)
         alone = self._process.threads == 1
         placed_s = self._elapsed_less_own_s() if alone else 0.0
@@ -95,7 +120,7 @@ class TimedKernel:
         self._process.arrays.read()
         between_s, started = self._late_s(), time.perf_counter()
         failed = self._process.call("measure", self._timeout_s)
-        wall_s = time.perf_counter() - started
+        self.last_wall_s = wall_s = time.perf_counter() - started
         if alone:
             self._away_s = self._elapsed_less_own_s() - placed_s
         elif failed is None:
@@ -126,7 +151,7 @@ class TimedKernel:
         counters = Counters(self._process.pid)
         try:
             for _ in range(COUNTED_CALLS):
-                self._call(check=False)
+                self._call(check=is_checked(1 / COUNTED_CALLS))
             return {name: n / COUNTED_CALLS for name, n in counters.counts().items()}
         finally:
             counters.close()

@@ -10,8 +10,8 @@ import numpy as np
 from tilewright.core.records import Argument, Failed
 from tilewright.native.evaluator import Census, Counts, NativeEvaluation
 from tilewright.native.machine import off_measuring_cores
+from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.parts.cases import Case
-from tilewright.parts.folder import MAX_ARGUMENTS
 
 _COUNTS = "counts of a call"  # no parameter of a kernel is called that
 
@@ -21,14 +21,13 @@ def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:
     census, arguments = evaluation.census, evaluation.workload.arguments
     if census is None or not source or len(arguments) >= MAX_ARGUMENTS:
         return {}
-    image = evaluation.compiled(_counting(source, census, len(arguments)), census.headers)
-    if isinstance(image, Failed):
+    binary = evaluation.compiled(_counting(source, census, len(arguments)), census.headers)
+    if isinstance(binary, Failed):
         return {}
     room = np.zeros(len(census.names), dtype=np.int64)
     argument = Argument(_COUNTS, room.shape, str(room.dtype), "output")
-    rng = np.random.default_rng(case.check.seed)
     apart = off_measuring_cores(evaluation.toolchain.threads)
-    with apart, evaluation.started(image, rng, (argument,)) as process:
+    with apart, evaluation.started(binary, (argument,)) as process:
         process.arrays.place({**case.initial, _COUNTS: room})
         if process.call("measure", evaluation.settings.simulation_timeout_s) is not None:
             return {}

@@ -12,12 +12,12 @@ from tilewright.core.records import (
     Argument,
     Artifact,
     Candidate,
-    Check,
     Failed,
     Stage,
     Verdict,
     Workload,
 )
+from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.calls import compared
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.process import KernelProcess
@@ -69,6 +69,8 @@ class NativeEvaluation:
         describe: what a latency is worth on this machine.
         versions: of machine and target; compiler and build are added.
         harness_flags: how the program that calls kernels is compiled.
+        peak_per_s: multiply-adds per second of all threads that this machine was measured to do.
+        shortcut: an algorithm with fewer products that is known for the workload, by its name.
         refuse_timing: why kernels can only be checked here, in a sentence; None where they can
             be timed.
         census: how to count what a kernel does, where there is a way.
@@ -84,6 +86,8 @@ class NativeEvaluation:
     versions: Mapping[str, str]
     headers: Mapping[str, str] = field(default_factory=dict)
     harness_flags: tuple[str, ...] = ()
+    peak_per_s: float | None = None
+    shortcut: str = ""
     refuse_timing: str | None = None
     census: Census | None = None
 
@@ -107,7 +111,7 @@ class NativeEvaluation:
         )
 
     def compiled(self, source: str, headers: Mapping[str, str] | None = None) -> bytes | Failed:
-        """A kernel's shared object, or why there is none; `headers` stand for the usual ones."""
+        """A kernel's object file, or why there is none; `headers` stand for the usual ones."""
         with on_building_cores(self.toolchain.threads):
             return compile_kernel(
                 self.toolchain,
@@ -116,16 +120,18 @@ class NativeEvaluation:
                 self.headers if headers is None else headers,
             )
 
-    def started(
-        self, image: bytes, rng: np.random.Generator, more: Sequence[Argument] = ()
-    ) -> KernelProcess:
-        """A kernel's process, to be entered; `more` are parameters behind the workload's."""
+    def started(self, binary: bytes, more: Sequence[Argument] = ()) -> KernelProcess:
+        """A kernel's process, to be entered; `more` are parameters after the workload's.
+
+        Its addresses follow from nothing that another evaluation could learn.
+        """
         return KernelProcess(
             self.sandbox,
             self.harness,
-            image,
+            binary,
             (*self.workload.arguments, *more),
-            rng,
+            np.random.default_rng(),
+            language=self.toolchain.language,
             threads=self.toolchain.threads,
         )
 
@@ -142,7 +148,7 @@ class NativeBuilder:
         return compiler_sandbox(self._evaluation.toolchain).name
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """A shared object, or the compiler's complaint with its line."""
+        """An object file, or the compiler's complaint with its line."""
         evaluation = self._evaluation
         refused = evaluation.check_source(candidate.source)
         if refused is not None:
@@ -154,33 +160,53 @@ class NativeBuilder:
 
 
 class NativeChecker:
-    """Calls the kernel on the first `checks` cases, untimed, with arrays beside forbidden pages."""
+    """Calls the kernel on a case of every distribution, untimed, arrays beside forbidden pages.
+
+    At least `checks` cases are compared.
+    """
 
     def __init__(self, evaluation: NativeEvaluation) -> None:
         self._evaluation = evaluation
 
-    def check(self, artifact: Artifact) -> Verdict | Failed:
-        """Every case must agree, twice; the first mismatch is the failure."""
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case."""
+        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Every case must agree.
+
+        The first is compared in two calls, between which each array moves from one end of its
+        pages to the other.
+        """
         evaluation = self._evaluation
-        passed: list[Check] = []
-        rng = np.random.default_rng(evaluation.settings.input_seed)
+        return self._checked(
+            artifact, evaluation.cases.compared(evaluation.settings.checks), passed
+        )
+
+    def _checked(
+        self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
+    ) -> Verdict | Failed:
+        evaluation = self._evaluation
+        seeds = {check.seed for check in passed.checks}
+        checks = list(passed.checks)
+        left = [n for n in numbers if evaluation.cases[n].check.seed not in seeds]
         apart = off_measuring_cores(evaluation.toolchain.threads)
-        with apart, evaluation.started(artifact.binary, rng) as process:
-            for index in range(evaluation.settings.checks):
-                case = evaluation.cases[index]
-                for at_end in (True, False):
+        with apart, evaluation.started(artifact.binary) as process:
+            for number in left:
+                case = evaluation.cases[number]
+                for _ in range(2 if number == left[0] else 1):
                     failed = checked_call(
-                        process, case, "check", evaluation.settings.simulation_timeout_s, at_end
+                        process, case, "check", evaluation.settings.simulation_timeout_s
                     )
                     if failed is not None:
                         return failed
-                passed.append(case.check)
-        return Verdict(tuple(passed))
+                checks.append(case.passed(process.arrays.outputs_now()))
+        return Verdict(tuple(checks))
 
 
 def checked_call(
-    process: KernelProcess, case: Case, stage: Stage, timeout_s: float, at_end: bool | None
+    process: KernelProcess, case: Case, stage: Stage, timeout_s: float
 ) -> Failed | None:
     """Call the kernel on a case and compare everything it may and may not have written."""
-    process.arrays.place(case.initial, at_end=at_end)
+    process.arrays.place(case.initial)
     return process.call(stage, timeout_s) or compared(process, case, stage)

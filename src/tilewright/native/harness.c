@@ -4,10 +4,17 @@
    compares the outputs. What is said over the pipe is no verdict, only that a call has returned, or
    with which signal it ended.
 
-   usage: harness KERNEL COMMANDS REPLIES INPUTS OUTPUTS { r|w BODY }...
-   COMMANDS .. OUTPUTS are descriptors. Each array has SLOTS places of BODY bytes (whole pages) in
-   the memory of inputs (r) or outputs (w), one behind the other; around each place lies a page that
-   may not be touched. Inputs are mapped read-only, and their memory is sealed against more.
+   usage: harness SOCKET INPUTS OUTPUTS IMAGE BASE CODE CONSTANTS DATA ZEROS ENTRY
+                  ARRAYS { r|w BODY }... FUNCTION...
+   SOCKET .. IMAGE are descriptors. Commands come and answers go through the socket. Each array has
+   SLOTS places of BODY bytes (whole pages) in the memory of inputs (r) or outputs (w), one behind the
+   other; around each place lies a page that may not be touched. Inputs are mapped read-only, and
+   their memory is sealed against more.
+
+   The kernel is an image that the evaluator has linked (image.py): CODE, CONSTANTS and DATA bytes,
+   mapped from the address BASE on, then ZEROS bytes, then a table of the addresses of the functions
+   of libraries that it calls. They are looked up before, and the image is mapped after all system
+   calls but a few are taken away: nothing of an untrusted file is seen by the system's loader.
 
    With WORKERS, threads.c precedes this text. */
 #ifndef _GNU_SOURCE
@@ -29,6 +36,7 @@
 #include <unistd.h>
 
 enum { PAGE = 4096, SLOTS = 2, MOST = 8, NOWHERE = -1 };
+enum { NOT_MAPPED = 6, NO_FUNCTION = 9 }; /* exit statuses, see process.py */
 
 struct command { uint64_t nonce; uint32_t slot[MOST], shift[MOST]; };
 struct reply { uint64_t nonce, signal, number, pc; int64_t argument, offset; };
@@ -36,13 +44,12 @@ typedef void kernel_fn(void *, void *, void *, void *, void *, void *, void *, v
 
 static char *places[MOST][SLOTS];
 static size_t bodies[MOST];
-static int count, replies;
+static int count, messages;
 static struct command command;
-static uintptr_t base;
 
 static void answer(struct reply *reply) {
   reply->nonce = command.nonce;
-  if (write(replies, reply, sizeof *reply) != sizeof *reply) _exit(3);
+  if (write(messages, reply, sizeof *reply) != sizeof *reply) _exit(3);
 }
 
 /* ldtilecfg: VEX.128.NP.0F38.W0 49, with any registers in its address. */
@@ -58,14 +65,14 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   struct reply reply = {.signal = signal, .argument = NOWHERE};
   ucontext_t *at = context;
 #if defined __x86_64__
-  reply.pc = at->uc_mcontext.gregs[REG_RIP] - base;
+  reply.pc = at->uc_mcontext.gregs[REG_RIP];
 #elif defined __aarch64__
-  reply.pc = at->uc_mcontext.pc - base;
+  reply.pc = at->uc_mcontext.pc;
 #endif
   if (signal == SIGSYS) reply.number = info->si_syscall;
   if (signal == SIGSEGV && info->si_code == SI_KERNEL) {  /* no address was refused, but the access */
     reply.number = 1;
-    if (is_tile_configuration((const uint8_t *)(base + reply.pc))) reply.signal = SIGILL;
+    if (is_tile_configuration((const uint8_t *)reply.pc)) reply.signal = SIGILL;
   }
   char *address = info->si_addr;
   for (int i = 0; i < count && (signal == SIGSEGV || signal == SIGBUS); i++)
@@ -93,7 +100,7 @@ static void catch_signals(void) {
 
 #ifdef WORKERS
 static void refuse(void *caller) {
-  struct reply reply = {.signal = TOO_MANY, .pc = (uintptr_t)caller - base, .argument = NOWHERE};
+  struct reply reply = {.signal = TOO_MANY, .pc = (uintptr_t)caller, .argument = NOWHERE};
   answer(&reply);
   _exit(1);
 }
@@ -147,23 +154,66 @@ static int allow_tiles(void) {  /* ARCH_REQ_XCOMP_PERM for tile data */
 }
 #endif
 
+/* What a kernel may call may lie in any of these; those that a system lacks are not missed until a
+   kernel calls one of their functions. */
+static void **look_up(char **names, int count) {
+  static const char *const libraries[] = {
+    "libm.so.6", "libmvec.so.1", "libgcc_s.so.1",
+#ifdef WORKERS
+    "libgomp.so.1",
+#endif
+  };
+  void **found = calloc(count + 1, sizeof *found);
+  for (size_t i = 0; count && i < sizeof libraries / sizeof *libraries; i++)
+    dlopen(libraries[i], RTLD_NOW | RTLD_GLOBAL);
+  for (int i = 0; found && i < count; i++) {
+    found[i] = dlsym(RTLD_DEFAULT, names[i]);
+    if (!found[i]) {
+      struct reply reply = {.argument = i};
+      answer(&reply);
+      _exit(NO_FUNCTION);
+    }
+  }
+  return found;
+}
+
+static char *map_at(char *address, size_t size, int protection, int image, off_t from) {
+  int how = MAP_PRIVATE | MAP_FIXED_NOREPLACE | (image < 0 ? MAP_ANONYMOUS : 0);
+  if (!size) return address;
+  if (mmap(address, size, protection, how, image, from) != address) _exit(NOT_MAPPED);
+  return address + size;
+}
+
+/* sizes: of code, constants, data and zeros, whole pages each. */
+static void map_image(char *at, const size_t *sizes, int image, void **functions, int count) {
+  at = map_at(at, sizes[0], PROT_READ | PROT_EXEC, image, 0);
+  at = map_at(at, sizes[1], PROT_READ, image, sizes[0]);
+  at = map_at(at, sizes[2], PROT_READ | PROT_WRITE, image, sizes[0] + sizes[1]);
+  at = map_at(at, sizes[3], PROT_READ | PROT_WRITE, -1, 0);
+  size_t table = (count * sizeof *functions + PAGE - 1) / PAGE * PAGE;
+  map_at(at, table, PROT_READ | PROT_WRITE, -1, 0);
+  memcpy(at, functions, count * sizeof *functions);
+}
+
 int main(int argc, char **argv) {
-  if (argc < 6 || (argc - 6) % 2 || (argc - 6) / 2 > MOST) return 2;
-  int commands = atoi(argv[2]), inputs = atoi(argv[4]), outputs = atoi(argv[5]);
-  replies = atoi(argv[3]);
+  enum { SOCKET = 1, INPUTS, OUTPUTS, IMAGE, BASE, CODE, ENTRY = CODE + 4, ARRAYS, FIRST };
+  if (argc < FIRST) return 2;
+  int inputs = atoi(argv[INPUTS]), outputs = atoi(argv[OUTPUTS]), arrays = atoi(argv[ARRAYS]);
+  if (arrays < 0 || arrays > MOST || argc < FIRST + 2 * arrays) return 2;
+  messages = atoi(argv[SOCKET]);
   off_t at_input = 0, at_output = 0;
-  for (count = 0; count < (argc - 6) / 2; count++) {
-    int writable = argv[6 + 2 * count][0] == 'w';
+  for (char **array = argv + FIRST; count < arrays; count++, array += 2) {
+    int writable = array[0][0] == 'w';
     map_places(count, writable ? outputs : inputs, writable ? &at_output : &at_input,
-               strtoull(argv[7 + 2 * count], 0, 10), writable);
+               strtoull(array[1], 0, 10), writable);
   }
   close(inputs);
   close(outputs);
-  void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  kernel_fn *kernel = library ? (kernel_fn *)dlsym(library, "kernel") : 0;
-  Dl_info found;
-  if (!kernel || !dladdr((void *)kernel, &found)) return 6;
-  base = (uintptr_t)found.dli_fbase;
+  int functions = argc - FIRST - 2 * arrays;
+  void **found = look_up(argv + FIRST + 2 * arrays, functions);
+  size_t sizes[4];
+  for (int i = 0; i < 4; i++) sizes[i] = strtoull(argv[CODE + i], 0, 10);
+  kernel_fn *kernel = (kernel_fn *)strtoull(argv[ENTRY], 0, 10);
 #ifdef TILES
   if (!allow_tiles()) return 7;
 #endif
@@ -174,7 +224,8 @@ int main(int argc, char **argv) {
   struct reply ready = {.argument = NOWHERE};
   answer(&ready);
   forbid_system_calls();
-  while (read(commands, &command, sizeof command) == sizeof command) {
+  map_image((char *)strtoull(argv[BASE], 0, 10), sizes, atoi(argv[IMAGE]), found, functions);
+  while (read(messages, &command, sizeof command) == sizeof command) {
     void *p[MOST] = {0};
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];
     kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);

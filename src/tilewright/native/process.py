@@ -1,34 +1,43 @@
-"""A kernel in a contained process of its own, called again and again."""
+"""A kernel in a contained process of its own, called again and again.
+
+The process says which it is before anything of the kernel is mapped, over a socket on which the
+system vouches for the sender; its clock is read by that number, and every later answer must come
+from it.
+"""
 
 from __future__ import annotations
 
-import os
 import secrets
 import select
 import signal
+import socket
 import struct
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Argument, Failed, FailureKind, Stage
-from tilewright.native.shared_memory import SLOTS, SharedArrays
+from tilewright.core.records import Argument, Failed, FailureKind, KernelLanguage, Stage
+from tilewright.native.image import BASE, Image, linked
+from tilewright.native.object_file import with_addresses
+from tilewright.native.shared_memory import SLOTS, SealedMemory, SharedArrays
 from tilewright.parts.debug_lines import source_line
-from tilewright.parts.folder import MAX_ARGUMENTS
 from tilewright.sandbox import Limits, Sandbox, open_folder
 
+MAX_ARGUMENTS = 8
+"""That a kernel may have: MOST in harness.c."""
 _COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _START_S = 20.0
 _LOOKS, _LOOK_AGAIN_S = 10, 0.0005
-_NOT_LOADED = 6  # exit status of harness.c
+_CREDENTIALS = struct.Struct("=iII")
+"""Process, user and group of who sent a message, by the system (unix(7))."""
+_NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
 _ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
@@ -41,14 +50,19 @@ _KINDS: Mapping[int, tuple[FailureKind, str]] = {
 }
 
 
+class ProcessGoneError(Exception):
+    """The clock of a process cannot be read, because there is none."""
+
+
 class KernelProcess:
-    """One loaded kernel. Use as a context manager; after a `Failed` it is of no further use.
+    """One mapped kernel. Use as a context manager; after a `Failed` it is of no further use.
 
     Args:
         sandbox: what contains it.
         harness: the program of `harness.c`.
-        image: the kernel's shared object.
+        binary: the kernel's object file.
         arguments: its parameters in order, `MAX_ARGUMENTS` at most.
+        language: the kernel's; names its file in messages.
         memory_bytes: address space it may have beside its arrays.
         lifetime_s: CPU seconds after which the system ends it.
         rng: chooses addresses and what surrounds arrays.
@@ -59,67 +73,78 @@ class KernelProcess:
         self,
         sandbox: Sandbox,
         harness: bytes,
-        image: bytes,
+        binary: bytes,
         arguments: Sequence[Argument],
         rng: np.random.Generator,
         *,
+        language: KernelLanguage,
         memory_bytes: int = 4 << 30,
         lifetime_s: float = 600.0,
         threads: int = 1,
     ) -> None:
         self._sandbox = sandbox
-        self._harness, self._image = harness, image
+        self._harness, self._binary = harness, binary
         self._arguments = tuple(arguments)
         self._rng = rng
+        self._language = language
         self._memory_bytes, self._lifetime_s = memory_bytes, lifetime_s
         self.threads = threads
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        image = linked(self._binary, self.threads)
         with ExitStack() as stack:
             self.arrays = stack.enter_context(SharedArrays(self._arguments, self._rng))
             self.arrays.seal()
+            mapped = stack.enter_context(SealedMemory("image", max(1, len(image.contents))))
+            mapped.map[: len(image.contents)] = image.contents
+            mapped.seal()
             folder = Path(stack.enter_context(open_folder("tilewright-run-")))
-            for name, data in (("harness", self._harness), ("kernel.so", self._image)):
-                (folder / name).write_bytes(data)
-                (folder / name).chmod(0o755)
-            commands, self._commands = os.pipe()
-            stack.callback(os.close, self._commands)
-            self._replies, replies = os.pipe()
-            stack.callback(os.close, self._replies)
-            memory = (self.arrays.inputs.descriptor, self.arrays.outputs.descriptor)
-            passed = (commands, replies, *memory)
-            command = ["./harness", "./kernel.so", *map(str, passed)]
-            for argument, body in zip(self._arguments, self.arrays.bodies, strict=True):
-                command += ["w" if argument.is_written else "r", str(body)]
-            try:
+            (folder / "harness").write_bytes(self._harness)
+            (folder / "harness").chmod(0o755)
+            self._messages, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            stack.callback(self._messages.close)
+            with theirs:
+                self._messages.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+                passed = (
+                    theirs.fileno(),
+                    self.arrays.inputs.descriptor,
+                    self.arrays.outputs.descriptor,
+                    mapped.descriptor,
+                )
+                command = ["./harness", *map(str, (*passed, *_numbers(image)))]
+                command.append(str(len(self._arguments)))
+                for argument, body in zip(self._arguments, self.arrays.bodies, strict=True):
+                    command += ["w" if argument.is_written else "r", str(body)]
                 self._process = stack.enter_context(
                     self._sandbox.started(
-                        command, folder, self._limits(), self._environment(), pass_on=passed
+                        [*command, *image.calls],
+                        folder,
+                        self._limits(),
+                        self._environment(),
+                        pass_on=passed,
                     )
                 )
-            finally:
-                os.close(commands)
-                os.close(replies)
             self._poll = select.poll()
-            self._poll.register(self._replies, select.POLLIN)
-            self._wait_until_ready()
-            self.pid = _youngest(self._process.pid)
+            self._poll.register(self._messages, select.POLLIN)
+            self._missing: str | None = None
+            self.pid = self._wait_until_ready(image)
             self._clock = (~self.pid << 3) | 2  # CPUCLOCK_SCHED of a process, see clock_getres(2)
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def cpu_s(self) -> float:
-        """Its CPU seconds so far, as the operating system counts them."""
-        return time.clock_gettime_ns(self._clock) * 1e-9
+        """Its CPU seconds so far, as the operating system counts them.
+
+        Raises `ProcessGoneError`.
+        """
+        try:
+            return time.clock_gettime_ns(self._clock) * 1e-9
+        except OSError as error:
+            raise ProcessGoneError from error
 
     def is_asleep(self) -> bool:
         """Whether all its threads wait, or will within milliseconds."""
@@ -137,17 +162,30 @@ class KernelProcess:
             slots[i], shifts[i] = place.slot, place.shift
         message = _COMMAND.pack(nonce, *slots, *shifts)
         try:
-            os.write(self._commands, message)
-        except BrokenPipeError:
+            self._messages.send(message)
+        except (BrokenPipeError, ConnectionResetError):
             return self._ended(stage)
         if not self._poll.poll(timeout_s * 1000):
             return Failed(stage, "timeout", f"the kernel was stopped after {timeout_s:g} s.")
-        reply = os.read(self._replies, _REPLY.size)
-        if not reply:
+        sender, reply = self._received()
+        if sender is None:
             return self._ended(stage)
-        if len(reply) != _REPLY.size or _REPLY.unpack(reply)[0] != nonce:
-            return Failed(stage, "no_result", "the kernel wrote into its evaluator's pipe.")
+        if sender != self.pid or len(reply) != _REPLY.size or _REPLY.unpack(reply)[0] != nonce:
+            return Failed(stage, "no_result", "the kernel wrote to its evaluator.")
         return self._fault(stage, reply) if _REPLY.unpack(reply)[1] else None
+
+    def _received(self) -> tuple[int | None, bytes]:
+        """The process that sent the next message, None when all are gone, and what it says."""
+        try:
+            reply, more, _, _ = self._messages.recvmsg(
+                _REPLY.size + 1, socket.CMSG_SPACE(_CREDENTIALS.size)
+            )
+        except ConnectionResetError:
+            return None, b""
+        for _, kind, data in more:
+            if kind == socket.SCM_CREDENTIALS:
+                return _CREDENTIALS.unpack(data)[0], reply
+        return None, b""
 
     def _fault(self, stage: Stage, reply: bytes) -> Failed:
         _, number, call, pc, argument, offset = _REPLY.unpack(reply)
@@ -164,14 +202,18 @@ class KernelProcess:
                 log = f"the kernel touched {_beside(offset, size)} {touched.name}"
         elif kind == "illegal_address" and call:  # refused whatever lies there
             log = "the kernel made a misaligned access, or one to an address that cannot exist"
-        line = source_line(self._image, pc)
-        return Failed(stage, kind, f"kernel.c:{line}: {log}." if line else f"{log}.", line)
+        at = linked(self._binary, self.threads).sections_at
+        line = source_line(with_addresses(self._binary, at), pc, self._language.file)
+        return Failed(stage, kind, self._language.located(f"{log}.", line), line)
 
     def _ended(self, stage: Stage) -> Failed:
         """The process is gone, without a word."""
+        if self._missing is not None:
+            log = f"the kernel calls {self._missing}, which no library of this machine has."
+            return Failed(stage, "link_error", log)
         status = self._status()
-        if status == _NOT_LOADED:
-            log = "the kernel cannot be loaded: its static data may be too large."
+        if status == _NOT_MAPPED:
+            log = "the kernel cannot be mapped: its static arrays may be too large."
             return Failed(stage, "crash", log)
         if status is not None and status < 0 and -status in _KINDS:
             kind, log = _KINDS[-status]
@@ -184,15 +226,20 @@ class KernelProcess:
             return self._process.wait(1.0)
         return None
 
-    def _wait_until_ready(self) -> None:
-        """Raise where no kernel would start; one that cannot be loaded fails when it is called."""
-        ready = self._poll.poll(_START_S * 1000)
-        reply = os.read(self._replies, _REPLY.size) if ready else b""
-        if len(reply) != _REPLY.size and self._status() != _NOT_LOADED:
+    def _wait_until_ready(self, image: Image) -> int:
+        """The process's number, told before anything of the kernel is mapped.
+
+        Raises where no kernel would start; one whose functions are not there fails when called.
+        """
+        sender, reply = self._received() if self._poll.poll(_START_S * 1000) else (None, b"")
+        if sender is None or len(reply) != _REPLY.size:
             raise ToolchainMissingError(
                 f"a kernel's process did not start in {self._sandbox.name} (status "
-                f"{self._process.poll()}): see `tilewright doctor` for what contains it."
+                f"{self._status()}): see `tilewright doctor` for what contains it."
             )
+        missing = _REPLY.unpack(reply)[4]
+        self._missing = image.calls[missing] if missing >= 0 else None
+        return sender
 
     def _limits(self) -> Limits:
         arrays = SLOTS * sum(self.arrays.bodies)
@@ -226,7 +273,7 @@ def threads_wait(pid: int) -> bool:
 
 
 def _beside(offset: int, size: int) -> str:
-    return f"{-offset} bytes before" if offset < 0 else f"{offset - size} bytes behind the end of"
+    return f"{-offset} bytes before" if offset < 0 else f"{offset - size} bytes after the end of"
 
 
 def _too_many(threads: int) -> str:
@@ -236,13 +283,7 @@ def _too_many(threads: int) -> str:
     )
 
 
-def _youngest(pid: int) -> int:
-    """The youngest descendant: a sandbox may have started the harness through processes."""
-    while True:
-        try:
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        except OSError:
-            children = []
-        if not children:
-            return pid
-        pid = int(children[-1])
+def _numbers(image: Image) -> tuple[int, ...]:
+    """What the harness is told about an image."""
+    sizes = (len(image.code), len(image.constants), len(image.data), image.zeros)
+    return (BASE, *sizes, image.entry)

@@ -7,19 +7,25 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
-from tilewright.native.calls import FreshValues, TimedKernel
+from tilewright.native.calls import CallFailedError, FreshValues, TimedKernel
 from tilewright.native.census import counted
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import on_measuring_cores
+from tilewright.native.plausible import (
+    beyond_belief,
+    refuted_by_the_wall,
+    times_the_peak,
+    wall_s,
+)
 from tilewright.native.timed import (
     OpenKernel,
     Timed,
     confirm_against,
     time_against,
 )
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.cases import Case
 
 
 class NativeRunner:
@@ -30,7 +36,7 @@ class NativeRunner:
         self._built: bytes | None = None
 
     def _baseline(self) -> bytes | Failed:
-        """The starting kernel's shared object, kept once it is built."""
+        """The starting kernel's object file, kept once it is built."""
         if self._built is None:
             built = self._evaluation.compiled(self._evaluation.start)
             if isinstance(built, Failed):
@@ -45,32 +51,51 @@ class NativeRunner:
         """Nanoseconds of one call, the median over calls on fresh values and addresses.
 
         With several `sessions` in the settings a kernel other than the start must be faster than
-        that in fresh ones, or is `unconfirmed`. Raises `ToolchainMissingError` where kernels can
+        that in fresh ones, or is `unconfirmed`. Raises `NotTimedError` where kernels can
         only be checked.
         """
         evaluation = self._evaluation
         if evaluation.refuse_timing is not None:
-            raise ToolchainMissingError(
+            raise NotTimedError(
                 f"the kernel is right in {len(verdict.checks)} comparisons"
                 f"{self._counted_in_words(artifact)}, but {evaluation.refuse_timing}"
             )
         baseline = self._baseline()
         if isinstance(baseline, Failed):
             return baseline
-        images = [artifact.binary] + [baseline] * (artifact.binary != baseline)
+        binaries = [artifact.binary] + [baseline] * (artifact.binary != baseline)
         sessions, case = evaluation.settings.sessions, self._case(0)
-        seed = case.check.seed
+        seed = case.seed
         if sessions > 1:
             timed = confirm_against(
-                lambda index: self._kernels(images, self._case(index)), sessions, seed
+                lambda index: self._kernels(binaries, self._case(index)), sessions, seed
             )
         else:
             limit_s = None if limit_latency is None else limit_latency * 1e-9
-            with self._kernels(images, case) as (candidate, start):
+            with self._kernels(binaries, case) as (candidate, start):
                 timed = time_against(candidate, start, limit_s, seed)
         if isinstance(timed, Failed):
             return timed
-        return self._measured(artifact, verdict, case, timed)
+        held = self._held_back(artifact, timed.latency_s)
+        return held or self._measured(artifact, verdict, case, timed)
+
+    def _held_back(self, artifact: Artifact, latency_s: float) -> Failed | None:
+        """Why a result above the machine's peak is refused, or None."""
+        evaluation = self._evaluation
+        if evaluation.peak_per_s is None:
+            return None
+        excess = times_the_peak(evaluation.workload, latency_s, evaluation.peak_per_s)
+        if excess <= 1:
+            return None
+        refused = beyond_belief(evaluation.workload, excess, evaluation.shortcut)
+        if refused is not None:
+            return refused
+        case = self._case(evaluation.settings.sessions)
+        try:
+            with self._kernels([artifact.binary], case) as (candidate, _):
+                return refuted_by_the_wall(latency_s, wall_s(candidate), excess)
+        except CallFailedError as failure:
+            return failure.failed
 
     def _counted_in_words(self, artifact: Artifact) -> str:
         evaluation, census = self._evaluation, self._evaluation.census
@@ -78,30 +103,29 @@ class NativeRunner:
         return f" and {census.in_words(evaluation.workload, counts)}" if census and counts else ""
 
     def _case(self, session: int) -> Case:
-        settings = self._evaluation.settings
-        return timed_case(self._evaluation.cases, settings.checks + session)
+        return self._evaluation.cases.timed(session)
 
     @contextmanager
     def _kernels(
-        self, images: Sequence[bytes], case: Case
+        self, binaries: Sequence[bytes], case: Case
     ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
         """Candidate and what starts the starting kernel, each in a process of its own.
 
         There is one where they are the same.
         """
         evaluation = self._evaluation
-        rng = np.random.default_rng(case.check.seed)
-        values = FreshValues(evaluation.cases, case, rng)
+        rng = np.random.default_rng(case.seed)
+        values = FreshValues(case, rng)
         timeout_s = evaluation.settings.simulation_timeout_s
         with ExitStack() as stack:
             stack.enter_context(on_measuring_cores(evaluation.toolchain.threads))
 
-            def opened(image: bytes) -> TimedKernel:
-                process = stack.enter_context(evaluation.started(image, rng))
+            def opened(binary: bytes) -> TimedKernel:
+                process = stack.enter_context(evaluation.started(binary))
                 return TimedKernel(process, values, timeout_s)
 
-            candidate = opened(images[0])
-            yield candidate, lambda: candidate if len(images) == 1 else opened(images[-1])
+            candidate = opened(binaries[0])
+            yield candidate, lambda: candidate if len(binaries) == 1 else opened(binaries[-1])
 
     def _measured(self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed) -> Measured:
         evaluation = self._evaluation
@@ -116,6 +140,7 @@ class NativeRunner:
             utilization=utilization,
             verdict=Verdict((*verdict.checks, case.check)),
             details={**timed.details, **numbers},
+            bound=numbers.get("bound_ns"),
             versions={
                 "compiler": artifact.toolchain,
                 "build": evaluation.toolchain.build,
@@ -129,8 +154,3 @@ class NativeRunner:
             noise=timed.noise,
             samples=timed.samples,
         )
-
-
-def timed_case(cases: Cases, index: int) -> Case:
-    """Values of the first distribution: subnormal numbers would time the CPU's slow paths."""
-    return cases.drawn(index, cases.distributions[0])

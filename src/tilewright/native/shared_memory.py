@@ -3,7 +3,9 @@
 A kernel's process can map the inputs for reading only and cannot change the size of anything: the
 memory is sealed. Each array lies in one of two places, at an address that changes from call to
 call; random bytes around it show what was written beside it, and pages that may not be touched lie
-around those.
+around those. In the first two calls of a process each array lies, in random order, as near as its
+alignment allows to the page before it and to the page after it; later it lies there or anywhere in
+between, drawn anew for every call. What a call is for has no influence: no address tells it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -22,6 +23,8 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument
 from tilewright.parts.inputs import Array, bytes_of
 
+_AT_EDGES = 2
+"""First calls of a process, after which each array has been at either end of its pages."""
 SLOTS = 2
 MAX_ARRAY_BYTES = 256 << 20
 """Of all arrays of a workload together; what is mapped for a kernel is several times that."""
@@ -52,21 +55,18 @@ class SharedArrays:
         self.bytes = [bytes_of([argument]) for argument in arguments]
         self.bodies = [_rounded(size, ALIGNMENT) + 2 * _PAGE for size in self.bytes]
         self.bodies = [_rounded(size, _PAGE) for size in self.bodies]
-        self.inputs = _Memory("inputs", self._total(written=False))
-        self.outputs = _Memory("outputs", self._total(written=True))
+        self.inputs = SealedMemory("inputs", self._total(written=False))
+        self.outputs = SealedMemory("outputs", self._total(written=True))
         self._bodies_of = self._views()
         self._noise = np.frombuffer(rng.bytes(1 << 16), np.uint8)
         self.places: list[Place] = [Place(0, _PAGE) for _ in arguments]
+        self._calls = 0
+        self._first_at_end = [bool(rng.integers(2)) for _ in arguments]
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -77,21 +77,15 @@ class SharedArrays:
 
     def seal(self) -> None:
         """From now on nobody else can map the inputs for writing, or change a size."""
-        self.inputs.seal(_SEAL_SHRINK | _SEAL_GROW | _SEAL_FUTURE_WRITE | _SEAL_SEAL)
-        self.outputs.seal(_SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL)
+        self.inputs.seal()
+        self.outputs.seal(writable=True)
 
-    def place(self, arrays: Mapping[str, Array], *, at_end: bool | None = None) -> None:
-        """Put every argument where the next call finds it; what is written gets new guards.
-
-        `at_end` puts arrays as near as their alignment allows to the page behind them (True) or
-        before them (False) that may not be touched, instead of anywhere in between.
-        """
+    def place(self, arrays: Mapping[str, Array]) -> None:
+        """Put every argument where the next call finds it; what is written gets new guards."""
+        self._calls += 1
         for i, argument in enumerate(self.arguments):
             size = self.bytes[i]
-            last = self.bodies[i] - _rounded(size, ALIGNMENT)
-            shift = last if at_end else 0
-            if at_end is None:
-                shift = int(self._rng.integers(_PAGE // ALIGNMENT, last // ALIGNMENT)) * ALIGNMENT
+            shift = self._shift(i)
             place = Place(int(self._rng.integers(SLOTS)), shift)
             self.places[i] = place
             body = self._bodies_of[i][place.slot]
@@ -123,7 +117,7 @@ class SharedArrays:
                 wrong = np.flatnonzero(body[start:end] != self._guard_bytes(place, end - start))
                 if len(wrong):
                     at = start + int(wrong[0]) - place.shift
-                    side = f"{-at} bytes before" if at < 0 else f"{at - self.bytes[i]} bytes behind"
+                    side = f"{-at} bytes before" if at < 0 else f"{at - self.bytes[i]} bytes after"
                     return f"the kernel wrote {side} {argument.name}"
         return None
 
@@ -136,6 +130,14 @@ class SharedArrays:
             for i, a in enumerate(self.arguments)
             if a.is_written
         }
+
+    def _shift(self, i: int) -> int:
+        """Where in its body the argument begins for the next call."""
+        last = self.bodies[i] - _rounded(self.bytes[i], ALIGNMENT)
+        if self._calls <= _AT_EDGES:
+            return last if self._first_at_end[i] == (self._calls == 1) else 0
+        between = int(self._rng.integers(_PAGE // ALIGNMENT, last // ALIGNMENT)) * ALIGNMENT
+        return (0, between, last)[int(self._rng.integers(3))]
 
     def _guards(self, i: int) -> list[tuple[int, int]]:
         start, size, body = self.places[i].shift, self.bytes[i], self.bodies[i]
@@ -161,7 +163,7 @@ class SharedArrays:
         return views
 
 
-class _Memory:
+class SealedMemory:
     """One piece of anonymous memory with a descriptor, mapped here for writing."""
 
     def __init__(self, name: str, size: int) -> None:
@@ -177,10 +179,19 @@ class _Memory:
         os.ftruncate(self.descriptor, size)
         self.map = mmap.mmap(self.descriptor, size)
 
-    def seal(self, seals: int) -> None:
-        fcntl.fcntl(self.descriptor, _ADD_SEALS, seals)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def seal(self, *, writable: bool = False) -> None:
+        """From now on nobody can change its size, or unless it is `writable`, map it to write."""
+        writing = 0 if writable else _SEAL_FUTURE_WRITE
+        fcntl.fcntl(self.descriptor, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL | writing)
 
     def close(self) -> None:
+        """Give it back."""
         os.close(self.descriptor)
 
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Workload
 from tilewright.core.roles import Task
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import processor
+from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 from tilewright.native.task import NativeTask
 from tilewright.native.toolchain import Toolchain, find_toolchain
 from tilewright.parts.folder import read_folder
+from tilewright.parts.languages import C
 from tilewright.parts.problem import Problem
+
+
+def require_linux(target: str) -> None:
+    """`ToolchainMissingError` where only resource limits would hold a native kernel."""
+    if sys.platform != "linux":
+        raise ToolchainMissingError(
+            f"target {target} runs other people's kernels natively, and outside Linux only limits "
+            "on time and memory would contain them: run tilewright in a Linux container "
+            "(docs/install.md), or use a simulated target such as gemmini."
+        )
 
 
 class NativeTarget(ABC):
@@ -31,7 +45,12 @@ class NativeTarget(ABC):
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
         """A user's kernel folder; its reference runs only in the process that evaluates."""
         workload, start, problem = read_folder(
-            folder, self.name, MAX_ARRAY_BYTES, "what is mapped for a kernel"
+            folder,
+            self.name,
+            C,
+            max_arguments=MAX_ARGUMENTS,
+            max_bytes=MAX_ARRAY_BYTES,
+            memory="what is mapped for a kernel",
         )
         return self._task(workload, start, problem, settings, {})
 
@@ -53,6 +72,7 @@ class NativeTarget(ABC):
         settings: Mapping[str, object],
         baselines: Mapping[str, str],
     ) -> NativeTask:
+        require_linux(self.name)
         return NativeTask(
             workload,
             start,

@@ -13,10 +13,12 @@ from tilewright.native.runner import NativeRunner
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.cases import Cases
-from tilewright.parts.hostile import OpenCase, hostile_kernels
+from tilewright.parts.hostile import OpenCase, hostile_c_kernels, works_at_first
 from tilewright.parts.problem import Problem
 
 MOST_WORKERS = 4
+_FAST = 1 << 22
+"""Operations of a workload whose starting kernel is timed over dozens of calls in any case."""
 
 Floor = Callable[[Workload], tuple[float, str]]
 """Nanoseconds that no right kernel can beat, and the bound in words."""
@@ -68,17 +70,31 @@ class NativeTask:
             str(settings.checks),
         )
 
+    @cached_property
+    def _cases(self) -> Cases:
+        return Cases(self.workload, self._problem, self._settings.input_seed)
+
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks and of its timed run."""
-        cases = Cases(self.workload, self._problem, self._settings.input_seed)
-        count = self._settings.checks
-        timed = cases.drawn(count, cases.distributions[0])
-        return [*(OpenCase(cases[index]) for index in range(count)), OpenCase(timed)]
+        cases = self._cases
+        compared = [cases[number] for number in cases.compared(self._settings.checks)]
+        return [OpenCase(case) for case in (*compared, cases.timed())]
+
+    def omissions(self) -> Mapping[str, str]:
+        """Distributions of inputs that are not compared, and why."""
+        return self._cases.omissions
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Kernels that are wrong for this task, whatever it is."""
         arguments = self.workload.arguments
-        return {n: f"#include <stdint.h>\n{s}" for n, s in hostile_kernels(arguments).items()}
+        wrong = hostile_c_kernels(arguments)
+        if self.workload.operations <= _FAST and self._shared.refuse_timing is None:
+            checked = len(self._cases.compared(self._settings.checks)) + 1  # the first one twice
+            wrong = {
+                **wrong,
+                "works until its checks are over": works_at_first(self.start, arguments, checked),
+            }
+        return {name: f"#include <stdint.h>\n{source}" for name, source in wrong.items()}
 
     def floor(self, measured: Measured) -> tuple[float, str]:
         """Nanoseconds that no right kernel can beat, and the bound in words."""
@@ -87,5 +103,9 @@ class NativeTask:
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
         """Builder, Checker and Runner, sharing inputs and expected outputs."""
-        shared = self._prepare(self.workload, self.start, self._problem, self._settings)
+        shared = self._shared
         return NativeBuilder(shared), NativeChecker(shared), NativeRunner(shared)
+
+    @cached_property
+    def _shared(self) -> NativeEvaluation:
+        return self._prepare(self.workload, self.start, self._problem, self._settings)

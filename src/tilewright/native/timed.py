@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from tilewright.core.records import Failed
 from tilewright.native.calls import CallFailedError, TimedKernel
 from tilewright.native.counters import why_not
 from tilewright.timing import (
+    CHECKED,
     Comparison,
     Session,
     TimingPlan,
@@ -94,8 +96,8 @@ def _timed(
     effort = REPORTING if limit_s is None else RANKING
     baseline = open_baseline()
     plan = _plan(probes, baseline, effort)
-    for session in range(effort.sessions):
-        measured = _pairs(candidate, baseline, plan, seed + session)
+    for _ in range(effort.sessions):
+        measured = _pairs(candidate, baseline, plan)
         comparison = compare(measured, plan, seed)
         if comparison.decision != "unsteady":
             break
@@ -122,7 +124,7 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
             baseline = open_baseline()
             itself = candidate is baseline
             plan = _plan(_probe(candidate), baseline, CONFIRMING)
-            session = _pairs(candidate, baseline, plan, seed + index)
+            session = _pairs(candidate, baseline, plan)
             if index == sessions - 1:
                 counts, words = counted(candidate)
                 numbers.update(counts)
@@ -146,25 +148,26 @@ def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Time
 
 def _probe(candidate: TimedKernel) -> list[float]:
     """Seconds of a few calls, after one whose outputs are compared."""
-    candidate.call(check=True)
-    return [candidate.call(check=False) for _ in range(PROBES)]
+    candidate.call(checked=1.0)
+    return [candidate.call(checked=CHECKED) for _ in range(PROBES)]
 
 
 def _plan(probes: Sequence[float], baseline: TimedKernel, effort: Effort) -> TimingPlan:
     started = time.perf_counter()
-    both_s = statistics.median(probes) + min(baseline.call(check=False) for _ in range(2))
+    both_s = statistics.median(probes) + min(baseline.call(checked=0.0) for _ in range(2))
     both_s = max(both_s, time.perf_counter() - started)  # two calls, as in a pair
     wanted = min(float(effort.pairs), effort.seconds / both_s)
     return TimingPlan(pairs=int(max(FEWEST_PAIRS, wanted)), warmups=1)
 
 
-def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan, seed: int) -> Session:
+def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan) -> Session:
+    """A session whose order no other evaluation of the kernel could have learned."""
     kernels: Mapping[Variant, TimedKernel] = {"baseline": baseline, "candidate": candidate}
 
-    def time_call(variant: Variant, check: bool) -> float:
-        return kernels[variant].call(check=check and variant == "candidate")
+    def time_call(variant: Variant, checked: float) -> float:
+        return kernels[variant].call(checked=checked if variant == "candidate" else 0.0)
 
-    return measure_pairs(time_call, plan, seed)
+    return measure_pairs(time_call, plan, secrets.randbits(63))
 
 
 def _outcome(

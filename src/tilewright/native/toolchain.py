@@ -1,8 +1,7 @@
-"""The system's C compiler: turns a kernel's text into a shared object, contained.
+"""The system's C compiler: turns a kernel's text into an object file, contained.
 
-A kernel is linked against the C library's mathematical and memory functions alone, and nothing of
-it may run before it is called: a shared object with initialisers, or one that asks for anything
-else, is refused.
+The file is linked by this package (image.py), which refuses all that it need not hold: the system's
+linker and loader never see it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ from functools import cache
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Failed, content_id
-from tilewright.native.shared_object import unfit
+from tilewright.core.records import Failed, KernelLanguage, content_id
+from tilewright.native.image import linked
+from tilewright.native.object_file import MAX_BYTES, UnfitError
+from tilewright.parts.languages import C
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 
 HARNESS = Path(__file__).with_name("harness.c")
@@ -27,24 +28,25 @@ HOW_TO_GET = "install a C compiler (Debian: apt install gcc), or name one in the
 
 FLAGS = ("-O3", "-march=native", "-g", "-std=gnu11", "-fno-math-errno")
 """How kernels are compiled; recorded with every result."""
-_LINK = (
-    "-shared", "-fPIC", "-nostartfiles", "-fno-common", "-Wl,-z,now", "-Wl,-z,noexecstack",
-    "-Wl,--build-id=none", "-lm",
+_OBJECT = (
+    "-c", "-fPIE", "-fvisibility=hidden", "-fno-common", "-fno-asynchronous-unwind-tables",
+    "-fno-stack-protector", "-U_FORTIFY_SOURCE",
 )  # fmt: skip
-_MAX_BINARY_BYTES = 64 << 20
+"""For an image at a fixed address, in which every function is the kernel's own or known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """One usable compiler. `id` names it and its version; `flags` are those of kernels.
 
-    `threads` may a kernel run at once, the one that calls it included.
+    `threads` may a kernel run at once, the one that calls it included; `language` is theirs.
     """
 
     id: str
     path: str
     flags: tuple[str, ...] = FLAGS
     threads: int = 1
+    language: KernelLanguage = C
 
     @property
     def openmp(self) -> bool:
@@ -54,7 +56,7 @@ class Toolchain:
     @property
     def build(self) -> str:
         """Flags in words, and a content hash of all else that decides how a kernel runs."""
-        return f"{' '.join(self.flags)} {content_id(*_LINK, self.harness)[:8]}"
+        return f"{' '.join(self.flags)} {content_id(*_OBJECT, self.harness)[:8]}"
 
     @property
     def harness(self) -> str:
@@ -101,18 +103,18 @@ def compile_kernel(
     timeout_s: float,
     headers: Mapping[str, str] | None = None,
 ) -> bytes | Failed:
-    """The shared object of a kernel, byte for byte the same for the same source and toolchain.
+    """The object file of a kernel, byte for byte the same for the same source and toolchain.
 
     `headers` are further files by name. A `Failed` carries the compiler's messages and the first
-    source line, or says what the kernel may not call.
+    source line, or says what the kernel may not hold or call.
     """
     with open_folder("tilewright-build-") as name:
         folder = Path(name)
-        for file, text in {**(headers or {}), "kernel.c": source}.items():
+        for file, text in {**(headers or {}), toolchain.language.file: source}.items():
             (folder / file).write_text(text, encoding="utf-8")
         command = [
             toolchain.path, *toolchain.flags, f"-ffile-prefix-map={name}=.", "-I.",
-            "kernel.c", "-o", "kernel.so", *_LINK,
+            toolchain.language.file, "-o", "kernel.o", *_OBJECT,
         ]  # fmt: skip
         finished = compiler_sandbox(toolchain).run(
             command, folder, Limits(timeout_s), {"PATH": os.environ.get("PATH", "")}
@@ -121,9 +123,17 @@ def compile_kernel(
             return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
         log = finished.output.decode(errors="replace").replace(name, ".")
         if finished.status != 0:
-            return _failure_of(log or f"the compiler failed with status {finished.status}.")
-        image = read_output(folder / "kernel.so", _MAX_BINARY_BYTES)
-    return unfit(image, toolchain.threads) or image
+            log = log or f"the compiler failed with status {finished.status}."
+            return _failure_of(log, toolchain.language)
+        try:
+            binary = read_output(folder / "kernel.o", MAX_BYTES)
+        except OSError as error:
+            return Failed("build", "link_error", f"the compiler left nothing to link: {error}.")
+    try:
+        linked(binary, toolchain.threads)
+    except UnfitError as refused:
+        return Failed("build", "link_error", str(refused))
+    return binary
 
 
 def compile_program(toolchain: Toolchain, source: str, flags: Sequence[str] = ()) -> bytes:
@@ -141,7 +151,7 @@ def compile_program(toolchain: Toolchain, source: str, flags: Sequence[str] = ()
                 f"{toolchain.id} cannot build a program for this machine ({lines[-1]}): "
                 f"{HOW_TO_GET}."
             )
-        return read_output(folder / "program", _MAX_BINARY_BYTES)
+        return read_output(folder / "program", MAX_BYTES)
 
 
 @cache
@@ -159,16 +169,16 @@ def compiler_sandbox(toolchain: Toolchain) -> Sandbox:
         ) from error
 
 
-_ERROR_LINE = re.compile(r"^(?:\./)?kernel\.c:(\d+)(?::\d+)?: (?:fatal )?error", re.MULTILINE)
 _MAX_LOG = 8000
 
 
-def _failure_of(log: str) -> Failed:
-    error = _ERROR_LINE.search(log)
+def _failure_of(log: str, language: KernelLanguage) -> Failed:
+    place = rf"^(?:\./)?{re.escape(language.file)}:(\d+)(?::\d+)?: (?:fatal )?error"
+    error = re.search(place, log, re.MULTILINE)
     if error:
         return Failed("build", "compile_error", log[:_MAX_LOG], int(error.group(1)))
     kind = "link_error" if "undefined reference" in log or "ld returned" in log else "compile_error"
-    return Failed("build", kind, log[:_MAX_LOG])  # type: ignore[arg-type]
+    return Failed("build", kind, log[:_MAX_LOG])
 
 
 def _version(path: str) -> str:

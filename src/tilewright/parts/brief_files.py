@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from tilewright.core.errors import ConfigurationError
-from tilewright.core.records import CommandEffect, Example, MenuOption
+from tilewright.core.records import CommandEffect, Example, FolderTemplate, MenuOption
 
 Words = Mapping[str, object]
 """What the files may refer to."""
@@ -29,8 +29,11 @@ def render(path: Path, words: Words) -> str:
 
 
 def load_menu(path: Path, words: Words) -> tuple[MenuOption, ...]:
-    """The `[[option]]` tables of a menu: id, text and optionally technique and kinds."""
-    tables = [{**t, "kinds": tuple(t.get("kinds", ()))} for t in _tables(path, "option", words)]
+    """The `[[option]]` tables of a menu: id, text, and optionally the other fields of options."""
+    tables = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+        for table in _tables(path, "option", words)
+    ]
     return tuple(_record(path, "option", table, MenuOption) for table in tables)
 
 
@@ -44,28 +47,39 @@ def load_commands(path: Path, words: Words) -> tuple[CommandEffect, ...]:
     )
 
 
+def load_template(path: Path, words: Words) -> FolderTemplate:
+    """A target's template.toml; its `skeleton` stays a template, in a raw block."""
+    document = _document(path, words)
+    document["tolerance"] = tuple(document.get("tolerance", ()))
+    template: FolderTemplate = _record(path, "template", document, FolderTemplate)
+    return template
+
+
 def load_examples(folder: Path, words: Words) -> tuple[Example, ...]:
-    """The worked examples of a folder: a line each of `name:` and `triggers:`, ---, the text."""
+    """The worked examples of a folder: a line each of `name:` and `options:`, ---, the text."""
     examples = []
     for path in sorted(folder.glob("*.md")):
         head, rule, text = render(path, words).partition("\n---\n")
         fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-        if not rule or set(fields) != {"name", "triggers"}:
+        if not rule or set(fields) != {"name", "options"}:
             raise ConfigurationError(
-                f"{path} has no usable head: begin it with a name: line, a triggers: line and ---."
+                f"{path} has no usable head: begin it with a name: line, an options: line and ---."
             )
-        triggers = tuple(trigger.strip() for trigger in fields["triggers"].split(","))
-        examples.append(Example(fields["name"], triggers, text.strip()))
+        options = tuple(option.strip() for option in fields["options"].split(","))
+        examples.append(Example(fields["name"], options, text.strip()))
     return tuple(examples)
 
 
 def _tables(path: Path, key: str, words: Words) -> list[dict[str, Any]]:
+    tables: list[dict[str, Any]] = _document(path, words).get(key, [])
+    return tables
+
+
+def _document(path: Path, words: Words) -> dict[str, Any]:
     try:
-        document = tomllib.loads(render(path, words))
+        return tomllib.loads(render(path, words))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} cannot be read as TOML: {error}.") from error
-    tables: list[dict[str, Any]] = document.get(key, [])
-    return tables
 
 
 def _record(path: Path, key: str, table: dict[str, Any], cls: Any) -> Any:

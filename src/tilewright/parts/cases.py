@@ -3,51 +3,198 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
-from tilewright.core.records import Argument, Check, Tolerance, Workload
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import PRECISIONS, Argument, Check, Tolerance, Workload
 from tilewright.parts import inputs
-from tilewright.parts.float_error import Bounded
+from tilewright.parts.arithmetic import Arithmetic, careless_ways
+from tilewright.parts.float_error import (
+    FACTOR,
+    Error,
+    HonestError,
+    HopelessError,
+    deviations,
+    error_between,
+    follow,
+    honest_errors,
+)
+from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import DrawsInputs, Expected, Problem
+from tilewright.parts.problem import DrawsInputs, Expected, FormulaProblem, Problem
+
+TIMED = 1000
+"""Number of the case of a task's timed run; further sessions have the next ones."""
+
+LARGE = 1 << 26
+"""Bytes of all arguments together, from which on fewer sets of inputs are compared: each one then
+takes seconds, and gigabytes for the arrays of its expected outputs."""
+OF_LARGE = ("small", "shifted mean", "outliers")
+"""Distributions that large tasks are compared on: between them they tell rounding of inputs,
+one-pass sums and terms that are left out. A task's own distributions are compared in any case."""
+_LEFT_OUT_OF_LARGE = frozenset(inputs.FLOAT_DISTRIBUTIONS) - set(OF_LARGE)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs. `initial` holds every argument as the kernel finds it."""
+    """One set of inputs. `initial` holds every argument as the kernel finds it.
 
+    `seed` is what its values, and whatever else varies with it, are drawn from; results are told
+    only `check`, from which there is no way back. `alike` is a case of the same distribution, whose
+    honest errors are taken for this one's.
+    """
+
+    seed: int
     check: Check
     workload: Workload
     initial: Mapping[str, Array]
     problem: Problem
+    alike: Case | None = None
+    _errors: dict[str, tuple[bytes, Error]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the task itself gives no tolerance: whole numbers are then exact."""
+        return self.workload.tolerance == Tolerance()
+
+    @property
+    def given(self) -> dict[str, Array]:
+        """A copy of the values that a kernel reads."""
+        return {a.name: self.initial[a.name].copy() for a in self.workload.arguments if a.is_given}
 
     @cached_property
     def expected(self) -> Mapping[str, Expected]:
         """The reference's outputs; computed on first use and kept."""
-        given = {a.name: self.initial[a.name] for a in self.workload.arguments if a.is_given}
-        return self.problem.reference({name: array.copy() for name, array in given.items()})
+        found = self.problem.reference(self.given)
+        shapes = {a.name: a.shape for a in self.workload.arguments}
+        return {name: expected.reshape(shapes[name]) for name, expected in found.items()}
+
+    @cached_property
+    def honest(self) -> Mapping[str, HonestError]:
+        """By output, what honest arithmetic is off by; empty where nothing is followed.
+
+        Raises `HopelessError` where that itself fails.
+        """
+        if self.alike is not None:
+            return self.alike.honest
+        problem = self.problem
+        if not isinstance(problem, FormulaProblem):
+            return {}
+        rng = np.random.default_rng(self.seed)
+        drawn = [self.given]
+
+        def draw() -> Mapping[str, Array]:
+            values = drawn.pop() if drawn else self._redrawn_values(rng)
+            return problem.sample(problem.operands(values), rng)
+
+        return honest_errors(problem.formula, draw, problem.numbers)
+
+    @cached_property
+    def careless(self) -> Mapping[str, float]:
+        """By name of a shortcut (`careless_ways`): its error over the one that is allowed.
+
+        On a sample of the outputs; shortcuts that change none of it are left out.
+        """
+        if not any(isinstance(expected, Followed) for expected in self.expected.values()):
+            return {}
+        problem = cast(FormulaProblem, self.problem)
+        sample = problem.sample(
+            problem.operands(self.given), np.random.default_rng(self.check.seed)
+        )
+        numbers = problem.numbers
+        shortcuts = careless_ways(numbers)
+        ways = (Arithmetic("plain", format=numbers), *shortcuts.values())
+        followed = follow(problem.formula, sample, ways, numbers)
+        plain = {name: found.results[0] for name, found in followed.items()}
+        return {
+            wrong: max(self._excess(n, f.results[i], f) for n, f in followed.items())
+            for i, wrong in enumerate(shortcuts, 1)
+            if not all(np.array_equal(f.results[i], plain[n]) for n, f in followed.items())
+        }
+
+    def redrawn(self, rng: np.random.Generator) -> Case:
+        """The case with values of its distribution newly drawn for every argument that is given."""
+        drawn = self._redrawn_values(rng)
+        return replace(self, initial={**self.initial, **drawn}, alike=self.alike or self)
+
+    def _redrawn_values(self, rng: np.random.Generator) -> dict[str, Array]:
+        given = [a for a in self.workload.arguments if a.is_given]
+        return {a.name: drawn(self.workload, self.problem, a, self.check, rng) for a in given}
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
         """What differs from the reference, as a sentence with the first mismatch, or None."""
-        for argument in self.workload.arguments:
-            if not argument.is_written:
-                continue
-            got = np.frombuffer(outputs[argument.name], argument.dtype).reshape(argument.shape)
-            text = _difference(argument, got, self.expected[argument.name], self.workload.tolerance)
+        for argument, got in self._written(outputs):
+            expected = self.expected[argument.name]
+            if isinstance(expected, Followed) and self.is_automatic:
+                error, honest = self._error(argument, got, expected), self.honest[argument.name]
+                text = _beyond_honest(argument, got, expected, error, honest)
+            else:
+                text = _difference(argument, got, expected, self.workload.tolerance)
             if text is not None:
                 # Not the seed: this text is shown to proposers.
                 return f"{text} ({self.check.distribution} inputs)"
         return None
 
+    def passed(self, outputs: Mapping[str, bytes]) -> Check:
+        """The record of a comparison that found no mismatch, with the precision of the outputs."""
+        found = {self._precision(argument, got) for argument, got in self._written(outputs)}
+        known = [name for name in PRECISIONS if name in found]
+        return replace(self.check, precision=known[-1] if known else "")
+
+    def excess(self, outputs: Mapping[str, bytes]) -> float:
+        """The largest error over what is allowed; over 1 is a mismatch."""
+        return max(
+            self._excess(a.name, got, self.expected[a.name]) for a, got in self._written(outputs)
+        )
+
+    def _written(self, outputs: Mapping[str, bytes]) -> list[tuple[Argument, Array]]:
+        return [
+            (a, np.frombuffer(outputs[a.name], a.dtype).reshape(a.shape))
+            for a in self.workload.arguments
+            if a.is_written
+        ]
+
+    def _precision(self, argument: Argument, got: Array) -> str:
+        expected = self.expected[argument.name]
+        if not isinstance(expected, Followed):
+            return "exact" if self.is_automatic else ""
+        try:
+            honest = self.honest[argument.name]
+        except HopelessError:
+            return ""
+        found = honest.precision(self._error(argument, got, expected))
+        exact = found and np.array_equal(got, expected.exact.astype(got.dtype))
+        return "exact" if exact else found
+
+    def _error(self, argument: Argument, got: Array, expected: Followed) -> Error:
+        """Counted once for outputs that are compared, then recorded."""
+        outputs, known = got.tobytes(), self._errors.get(argument.name)
+        if known is None or known[0] != outputs:
+            known = self._errors[argument.name] = outputs, error_between(got, expected)
+        return known[1]
+
+    def _excess(self, name: str, got: Array, expected: Expected) -> float:
+        if isinstance(expected, Followed) and self.is_automatic:
+            error = error_between(got, expected)
+            return error.over(self.honest[name].allowed)
+        values, allowed = _allowed(expected, self.workload.tolerance)
+        if allowed is None:
+            return 0.0 if np.array_equal(got, values) else np.inf
+        with np.errstate(all="ignore"):
+            ratio = np.abs(got.astype(np.float64) - values) / allowed
+        wrong = _beyond(got, values, allowed)
+        return float(np.max(np.where(wrong, np.fmax(ratio, 1.0), np.nan_to_num(ratio))))
+
 
 class Cases:
     """The cases of a run by number, made when first asked for and kept while the task lives.
 
-    Numbers 0 .. checks-1 are compared functionally; number `checks` is the timed run's, so that
-    its inputs are new too.
+    Each distribution has a number, then they come again with other values. Those on which float32
+    itself fails are never compared.
     """
 
     def __init__(self, workload: Workload, problem: Problem, input_seed: int) -> None:
@@ -55,41 +202,142 @@ class Cases:
         self._problem = problem
         self._input_seed = input_seed
         self._made: dict[int, Case] = {}
+        self._known = known_distributions(workload, problem)
+        self._bytes = inputs.bytes_of(workload.arguments)
 
-    def __getitem__(self, index: int) -> Case:
-        if index not in self._made:
-            known = self.distributions
-            self._made[index] = self.drawn(index, known[index % len(known)])
-        return self._made[index]
+    def __getitem__(self, number: int) -> Case:
+        if number not in self._made:
+            self._made[number] = self._drawn(number, self._known[number % len(self._known)])
+        return self._made[number]
+
+    @cached_property
+    def omissions(self) -> Mapping[str, str]:
+        """Distributions that are not compared, and why.
+
+        Raises `WorkloadError` where none is left.
+        """
+        found = {name: self._reason(number) for number, name in enumerate(self._known)}
+        failed = {name: reason for name, reason in found.items() if reason is not None}
+        if len(failed) == len(self._known):
+            raise self._nothing_to_compare(failed[self._known[0]])
+        return failed
+
+    @cached_property
+    def first(self) -> int:
+        """Number of the first case that is compared, found without looking at the others."""
+        reasons = []
+        for number in range(len(self._known)):
+            reasons.append(self._reason(number))
+            if reasons[-1] is None:
+                return number
+        raise self._nothing_to_compare(reasons[0] or "")
+
+    def compared(self, least: int) -> list[int]:
+        """Numbers of the cases that a right kernel passes: each distribution, and `least` cases.
+
+        Large tasks have each distribution once. Of further values of a distribution, those on which
+        float32 fails are left out, as it may where others of the same distribution are none such.
+        """
+        count = len(self._known)
+        used = [i for i, name in enumerate(self._known) if name not in self.omissions]
+        wanted = len(used) if self._is_large else max(least, len(used))
+        turns = -(-wanted // len(used))
+        numbers = [turn * count + i for turn in range(turns) for i in used]
+        return [n for n in numbers if n < count or self._reason(n) is None][:wanted]
+
+    def timed(self, session: int = 0) -> Case:
+        """The case of a timed run, of the first distribution that is compared.
+
+        Others would time the slow paths of a processor, such as those of subnormal numbers. Every
+        candidate is timed on that of session 0, which is kept.
+        """
+        number = TIMED + session
+        if number in self._made:
+            return self._made[number]
+        alike = self[self.first]
+        case = replace(self._drawn(number, alike.check.distribution), alike=alike)
+        if session == 0:
+            self._made[number] = case
+        return case
 
     @property
-    def distributions(self) -> tuple[str, ...]:
-        """Of values, taken in turn by the cases."""
-        problem = self._problem
-        return problem.distributions if isinstance(problem, DrawsInputs) else inputs.DISTRIBUTIONS
+    def _is_large(self) -> bool:
+        return self._bytes >= LARGE
 
-    def drawn(self, index: int, distribution: str) -> Case:
-        """Case number `index`, with values of another distribution than its turn's."""
-        seed = inputs.derived_seed(self._input_seed, index)
+    def _reason(self, number: int) -> str | None:
+        """Why a distribution is not compared, or None.
+
+        Float32 itself may fail on it, which does not matter where the task gives a tolerance.
+        """
+        name = self._known[number % len(self._known)]
+        if self._is_large and name in _LEFT_OUT_OF_LARGE and set(OF_LARGE) <= set(self._known):
+            megabytes = f"{self._bytes / 1e6:.0f} MB"
+            return f"a task whose arguments have {megabytes} is compared on {', '.join(OF_LARGE)}"
+        if self._workload.tolerance != Tolerance():
+            return None
+        try:
+            _ = self[number].honest
+        except HopelessError as error:
+            return str(error)
+        return None
+
+    def _nothing_to_compare(self, reason: str) -> WorkloadError:
+        return WorkloadError(
+            f"{self._workload.name}: no values are known on which float32 arithmetic gives a "
+            f"result to compare with ({reason}): say in workload.toml what the inputs look like."
+        )
+
+    def _drawn(self, number: int, distribution: str) -> Case:
+        seed = inputs.derived_seed(self._input_seed, number)
         rng = np.random.default_rng(seed)
-        initial = {a.name: self._initial(a, distribution, rng) for a in self._workload.arguments}
-        return Case(Check(seed, distribution), self._workload, initial, self._problem)
-
-    def redrawn(self, case: Case, rng: np.random.Generator) -> Case:
-        """The case with values of its distribution newly drawn for every argument that is given."""
-        drawn = {
-            a.name: self._initial(a, case.check.distribution, rng)
-            for a in self._workload.arguments
+        check = Check(inputs.shown_seed(seed), distribution)
+        initial = {
+            a.name: drawn(self._workload, self._problem, a, check, rng)
             if a.is_given
+            else inputs.poison(a, rng)
+            for a in self._workload.arguments
         }
-        return replace(case, initial={**case.initial, **drawn})
+        return Case(seed, check, self._workload, initial, self._problem)
 
-    def _initial(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        if not argument.is_given:
-            return inputs.poison(argument, rng)
-        if isinstance(self._problem, DrawsInputs):
-            return self._problem.draw(argument, distribution, rng)
-        return inputs.draw(argument, distribution, self._problem.reduction, rng)
+
+def known_distributions(workload: Workload, problem: Problem) -> tuple[str, ...]:
+    """Of a task's inputs, before those are left out on which float32 fails."""
+    if isinstance(problem, DrawsInputs):
+        return problem.distributions
+    return inputs.distributions(workload.arguments)
+
+
+def drawn(
+    workload: Workload,
+    problem: Problem,
+    argument: Argument,
+    check: Check,
+    rng: np.random.Generator,
+) -> Array:
+    """New values of an argument, of a check's distribution."""
+    if isinstance(problem, DrawsInputs):
+        return problem.draw(argument, check.distribution, rng)
+    leading = argument == next(a for a in workload.arguments if a.is_given)
+    return inputs.draw(argument, check.distribution, problem.reduction, rng, leading=leading)
+
+
+def _beyond_honest(
+    argument: Argument, got: Array, expected: Followed, error: Error, honest: HonestError
+) -> str | None:
+    """Why the error is none of honest arithmetic, or None."""
+    allowed = honest.allowed
+    if error.rms <= allowed.rms and error.largest <= allowed.largest:
+        return None
+    off = deviations(got, expected)
+    wrong = off > allowed.largest
+    if wrong.any():
+        return _text(argument, got, expected.exact, wrong, allowed.largest * expected.deviation)
+    worst = off == off.max()
+    return (
+        f"{argument.name} is off by {FACTOR * error.rms / allowed.rms:.3g} times the error of "
+        f"{honest.name} arithmetic (root mean square; {FACTOR:g} times is allowed): "
+        + _text(argument, got, expected.exact, worst, allowed.rms * expected.deviation)
+    )
 
 
 def _difference(
@@ -97,30 +345,33 @@ def _difference(
 ) -> str | None:
     values, allowed = _allowed(expected, tolerance)
     wrong = got != values if allowed is None else _beyond(got, values, allowed)
-    count = int(np.count_nonzero(wrong))
-    if count == 0:
-        return None
+    return _text(argument, got, values, wrong, allowed) if wrong.any() else None
+
+
+def _text(
+    argument: Argument, got: Array, values: Array, wrong: Array, allowed: Array | None
+) -> str:
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     index = "".join(f"[{i}]" for i in first)
     room = "" if allowed is None else f" within {allowed[first]:.3g}"
     return (
-        f"{count} of {wrong.size} elements of {argument.name} differ, first at "
-        f"{argument.name}{index}: got {got[first]}, expected {values[first]}{room}"
+        f"{int(np.count_nonzero(wrong))} of {wrong.size} elements of {argument.name} differ, first "
+        f"at {argument.name}{index}: got {got[first]}, expected {values[first]}{room}"
     )
 
 
 def _allowed(expected: Expected, tolerance: Tolerance) -> tuple[Array, Array | None]:
     """Expected values, and how far each may be off; None for not at all."""
-    if isinstance(expected, Bounded):
-        return expected.value, expected.error
+    values = expected.exact if isinstance(expected, Followed) else expected
     if tolerance == Tolerance():
-        return expected, None
-    exact = expected.astype(np.float64)
+        return values, None
+    exact = values.astype(np.float64)
     return exact, tolerance.absolute + tolerance.relative * np.abs(exact)
 
 
 def _beyond(got: Array, exact: Array, allowed: Array) -> Array:
-    """Where |got - exact| > allowed; not-a-number is always wrong."""
+    """Where |got - exact| > allowed; not-a-number is always wrong, and nothing is near infinity."""
     with np.errstate(invalid="ignore"):
-        close: Array = np.abs(got.astype(np.float64) - exact) <= allowed
-    return ~close
+        close = np.abs(got.astype(np.float64) - exact) <= allowed
+        right: Array = np.where(np.isfinite(exact), close, got == exact)
+    return ~right

@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 
+MAX_BYTES = 4 << 20
+"""Larger files have no lines: reading them would take long."""
 
-def source_line(elf: bytes, pc: int, file: str = "kernel.c") -> int | None:
+
+def source_line(elf: bytes, pc: int, file: str) -> int | None:
     """Line of `file` whose code holds address `pc`, or None (other file, no debug information)."""
     return source_lines(elf, [pc], file)[0]
 
 
-def source_lines(elf: bytes, pcs: Sequence[int], file: str = "kernel.c") -> list[int | None]:
+def source_lines(elf: bytes, pcs: Sequence[int], file: str) -> list[int | None]:
     """The line of each address, or None."""
-    found: dict[int, int | None] = {}
-    for start, end, name, line in _table(elf):
-        for pc in pcs:
-            if start <= pc < end:
-                found[pc] = line if PurePosixPath(name).name == file else None
-    return [found.get(pc) for pc in pcs]
+    table = _table(elf)
+    starts = [start for start, _, _, _ in table]
+    found: list[int | None] = []
+    for pc in pcs:
+        position = bisect_right(starts, pc) - 1
+        is_known = position >= 0 and pc < table[position][1]
+        is_own = is_known and table[position][2] == file
+        found.append(table[position][3] if is_own else None)
+    return found
 
 
 @lru_cache(maxsize=2)
 def _table(elf: bytes) -> tuple[tuple[int, int, str, int | None], ...]:
-    """All ranges; empty for a file whose table cannot be read. One run asks several times."""
+    """All ranges by address; empty for a file whose table cannot be read. Asked several times.
+
+    A kernel may write into its own debug information: where reading that fails, whatever it raises,
+    nothing is known.
+    """
     try:
-        return tuple(_ranges(elf))
-    except (ELFError, DWARFError):
+        if len(elf) > MAX_BYTES:
+            return ()
+        return tuple(sorted((r for r in _ranges(elf) if r[0] < r[1]), key=lambda r: r[0]))
+    except Exception:
         return ()
 
 
 def _ranges(elf: bytes) -> Iterator[tuple[int, int, str, int | None]]:
-    """First and next address, file and line of every row of every unit's line table."""
+    """First and next address, file's name and line of every row of every unit's line table."""
     image = ELFFile(io.BytesIO(elf))
     if not image.has_dwarf_info():
         return
@@ -50,7 +62,7 @@ def _ranges(elf: bytes) -> Iterator[tuple[int, int, str, int | None]]:
 def _rows(program) -> Iterator[tuple[int, int, str, int | None]]:  # type: ignore[no-untyped-def]
     # DWARF 5 counts files from 0, earlier versions from 1.
     base = 0 if program.header.version >= 5 else 1
-    names = [entry.name.decode() for entry in program.header.file_entry]
+    names = [PurePosixPath(entry.name.decode()).name for entry in program.header.file_entry]
     previous, line = None, None
     for entry in program.get_entries():
         state = entry.state

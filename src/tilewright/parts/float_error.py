@@ -1,128 +1,197 @@
-"""How far a correct float32 kernel may be from the exact result, element by element.
+"""How far off a float result may be: four times what honest arithmetic of its type is off by.
 
-The rule is the classical one for sums in any order, with or without fused multiply-adds: n
-products are summed with an error of at most gamma(n) * sum |a b|, where gamma(n) = n u / (1 - n u)
-and u is half the distance from 1 to the next float32 (Higham, Accuracy and Stability of Numerical
-Algorithms, section 3.1). A reference computes in float64 with `Bounded` values, which
-carry that bound through each operation, so that chains of products have the bound of the chain.
+Errors are counted in deviations (`parts.followed`), so that one number says it for elements of any
+size. Honest results are computed here, on the same inputs, with sums in several orders: the worst
+of them is the measure, for the root mean square over an output and for its maximum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from tilewright.core.errors import InternalError
+from tilewright.core.records import PRECISIONS
+from tilewright.parts.arithmetic import SINGLE, Array, Format, coarser_ways, honest_ways
+from tilewright.parts.element_types import is_float
+from tilewright.parts.followed import Followed
 
-UNIT_ROUNDOFF = 2.0**-24
-SMALLEST_NORMAL = 2.0**-126
-_SMALLEST = 2.0**-149  # a result below the normal range is off by less than this, each time
-FUNCTION_ROUNDINGS = 8
-"""Roundings that an elementary function may be off by: 4 units in the last place. Libraries have
-about one; a polynomial of the right degree, evaluated in float32, has two."""
-QUOTIENT_ROUNDINGS = 4
-"""Roundings of a quotient or of one over a root: a refined reciprocal, and a product with it."""
+FACTOR = 4.0
+"""A result may be off by so many times the honest error."""
+MARGIN = 2.0
+"""A wrong kernel must exceed what is allowed by this factor, or it is not told from an honest one:
+then it might pass on other inputs."""
+HOPELESS = 0.01
+"""An honest result that is off by this share of the output's size has no digits to compare."""
+
+_LEAST_RMS, _LEAST_LARGEST = 0.5, 1.0  # of one rounding
+_BLOCK = 1 << 17  # elements; float64 blocks of this size stay in a processor's cache
+_FEW = 256  # elements of an output, from which on one draw says how large honest errors are
+
+Formula = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Outputs = Mapping[str, Followed]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
-    """Float64 values, and how far float32 arithmetic may be from each; equal shapes."""
+class Error:
+    """Of one output, in deviations: root mean square and maximum."""
 
-    value: NDArray[np.float64]
-    error: NDArray[np.float64]
+    rms: float
+    largest: float
 
-    @staticmethod
-    def exact(values: ArrayLike) -> Bounded:
-        """Inputs: float32 numbers that a kernel reads as they are."""
-        value = np.asarray(values, np.float64)
-        return Bounded(value, np.zeros_like(value))
-
-    def __matmul__(self, other: Bounded) -> Bounded:
-        """Sums of products over the last axis of `self` and the first of `other`."""
-        terms = self.value.shape[-1]
-        left, right = np.abs(self.value), np.abs(other.value)
-        carried = left @ other.error + self.error @ right + self.error @ other.error
-        rounding = gamma(terms) * (left @ right + carried) + terms * _SMALLEST
-        return Bounded(self.value @ other.value, carried + rounding)
-
-    def __add__(self, other: Bounded) -> Bounded:
-        return self._rounded(self.value + other.value, self.error + other.error)
-
-    def __sub__(self, other: Bounded) -> Bounded:
-        return self._rounded(self.value - other.value, self.error + other.error)
-
-    def __mul__(self, other: Bounded) -> Bounded:
-        left, right = np.abs(self.value), np.abs(other.value)
-        carried = left * other.error + self.error * right + self.error * other.error
-        return self._rounded(self.value * other.value, carried)
-
-    def __truediv__(self, other: Bounded) -> Bounded:
-        value = self.value / other.value
-        least = np.abs(other.value) - other.error
-        with np.errstate(divide="ignore", invalid="ignore"):
-            carried = (self.error + np.abs(value) * other.error) / least
-        carried = np.where(least > 0, carried, np.inf)
-        return self._rounded(value, carried, QUOTIENT_ROUNDINGS)
-
-    def sum(self, axis: int = -1) -> Bounded:
-        """Sums along an axis that stays, with length 1; in any order."""
-        terms = self.value.shape[axis]
-        value = self.value.sum(axis, keepdims=True)
-        carried = self.error.sum(axis, keepdims=True)
-        rounding = gamma(terms) * (np.abs(self.value).sum(axis, keepdims=True) + carried)
-        return Bounded(value, carried + rounding)
-
-    def max(self, axis: int = -1) -> Bounded:
-        """Maxima along an axis that stays, with length 1; comparing rounds nothing."""
-        error = self.error.max(axis, keepdims=True)
-        return Bounded(self.value.max(axis, keepdims=True), error)
-
-    def exp(self) -> Bounded:
-        """e to the power of each value; results below the normal range may be taken for zero."""
-        value = np.exp(self.value)
-        with np.errstate(over="ignore", invalid="ignore"):
-            carried = np.where(value > 0, value * np.expm1(self.error), 0.0)
-        found = self._rounded(value, carried, FUNCTION_ROUNDINGS)
-        return Bounded(found.value, found.error + SMALLEST_NORMAL)
-
-    def sqrt(self) -> Bounded:
-        """Square roots."""
-        value = np.sqrt(self.value)
-        below = value - np.sqrt(np.maximum(self.value - self.error, 0.0))
-        return self._rounded(value, below, QUOTIENT_ROUNDINGS)
-
-    def at_most(self, error: float) -> Bounded:
-        """The same values, for which another argument shows a bound of the error."""
-        return Bounded(self.value, np.fmin(self.error, error))
-
-    def __neg__(self) -> Bounded:
-        return Bounded(-self.value, self.error)
-
-    def __getitem__(self, index: Any) -> Bounded:
-        return Bounded(self.value[index], self.error[index])
-
-    def reshape(self, *shape: int) -> Bounded:
-        """The same values in another shape."""
-        return Bounded(self.value.reshape(*shape), self.error.reshape(*shape))
-
-    @staticmethod
-    def stack(rows: list[Bounded]) -> Bounded:
-        """Several results of one shape along a new first axis."""
-        return Bounded(np.stack([r.value for r in rows]), np.stack([r.error for r in rows]))
-
-    @staticmethod
-    def _rounded(
-        value: NDArray[np.float64], error: NDArray[np.float64], roundings: int = 1
-    ) -> Bounded:
-        unit = UNIT_ROUNDOFF if roundings == 1 else gamma(roundings)
-        return Bounded(value, error + unit * (np.abs(value) + error) + roundings * _SMALLEST)
+    def over(self, other: Error) -> float:
+        """How many times the other error this one is, by whichever of the two is more."""
+        return max(self.rms / other.rms, self.largest / other.largest)
 
 
-def gamma(roundings: int) -> float:
-    """The relative error of `roundings` roundings one after the other, at most."""
-    if roundings * UNIT_ROUNDOFF >= 0.5:
-        raise InternalError(f"no bound is known for {roundings} float32 roundings in a row")
-    return roundings * UNIT_ROUNDOFF / (1 - roundings * UNIT_ROUNDOFF)
+@dataclass(frozen=True, slots=True)
+class HonestError:
+    """What honest results of one output are off by; `coarser` says it of lower classes.
+
+    `name` is what the output is held in.
+    """
+
+    error: Error
+    coarser: Mapping[str, Error] = field(default_factory=dict)
+    name: str = SINGLE.name
+
+    @property
+    def allowed(self) -> Error:
+        """The error that a kernel may have."""
+        return Error(FACTOR * self.error.rms, FACTOR * self.error.largest)
+
+    def precision(self, error: Error) -> str:
+        """The finest precision class that such an error belongs to.
+
+        Empty where a lower class has no larger error than the honest one, which tells nothing.
+        """
+        known = {self.name: self.error, **self.coarser}
+        finest = min(found.over(self.allowed) for found in self.coarser.values())
+        if finest < MARGIN:
+            return ""
+        return next((n for n, e in known.items() if error.rms <= FACTOR * e.rms), PRECISIONS[-1])
+
+
+class HopelessError(Exception):
+    """Honest arithmetic has no result to compare with on these inputs; says why."""
+
+
+def follow(
+    formula: Formula,
+    operands: Mapping[str, Array],
+    ways: Sequence[Any] = (),
+    numbers: Format = SINGLE,
+) -> Outputs:
+    """The outputs of a formula, followed; operands of floating point only are."""
+    with np.errstate(all="ignore"):
+        given = {
+            name: Followed.given(array, ways, numbers) if is_float(array.dtype.name) else array
+            for name, array in operands.items()
+        }
+        return formula(given)
+
+
+def deviations(got: Array, expected: Followed) -> Array:
+    """How far each element is off, in its own deviation; infinite where it is no number."""
+    with np.errstate(all="ignore"):
+        off: Array = np.abs(got.astype(expected.exact.dtype) - expected.exact) / expected.deviation
+    off[np.isnan(off)] = np.inf
+    return off
+
+
+def error_of(off: Array) -> Error:
+    """Root mean square and maximum of deviations."""
+    with np.errstate(over="ignore"):
+        return Error(float(np.sqrt(np.mean(np.square(off)))), float(off.max()))
+
+
+def error_between(got: Array, expected: Followed) -> Error:
+    """Error of an output, counted a block at a time so that large arrays are not copied.
+
+    Infinite where an element is no number.
+    """
+    flat, wanted = got.reshape(-1), expected.reshape(-1)
+    squares, largest = 0.0, 0.0
+    for first in range(0, flat.size, _BLOCK):
+        part = slice(first, first + _BLOCK)
+        off = deviations(flat[part], wanted[part])
+        with np.errstate(over="ignore"):
+            squares += float(np.square(off).sum())
+        largest = max(largest, float(off.max()))
+    return Error(float(np.sqrt(squares / flat.size)), largest)
+
+
+def honest_errors(
+    formula: Formula, draw: Callable[[], Mapping[str, Array]], numbers: Format = SINGLE
+) -> Mapping[str, HonestError]:
+    """By output: errors of honest arithmetics on operands that are drawn.
+
+    Outputs of few elements are drawn several times, as one draw may be off by nothing by chance.
+    Raises `HopelessError` where honest results overflow or have no digits left.
+    """
+    honest, coarser = honest_ways(numbers), coarser_ways(numbers)
+    ways = (*honest, *coarser)
+    draws = [follow(formula, draw(), ways, numbers)]
+    fewest = min(found.size for found in draws[0].values())
+    draws += [follow(formula, draw(), ways, numbers) for _ in range(min(15, (_FEW - 1) // fewest))]
+    found = {}
+    for name in draws[0]:
+        off = [
+            np.concatenate([deviations(d[name].results[i], d[name]).ravel() for d in draws])
+            for i in range(len(ways))
+        ]
+        outputs = [d[name] for d in draws]
+        _require_digits(name, outputs)
+        errors = {way.name: error_of(each) for way, each in zip(ways, off, strict=True)}
+        worst = Error(
+            max(_LEAST_RMS, *(errors[way.name].rms for way in honest)),
+            max(_LEAST_LARGEST, *(errors[way.name].largest for way in honest)),
+        )
+        _require_differences(name, outputs, FACTOR * worst.rms)
+        known = {way.name: errors[way.name] for way in coarser}
+        found[name] = HonestError(worst, known, numbers.name)
+    return found
+
+
+def _require_digits(name: str, draws: Sequence[Followed]) -> None:
+    """Honest results must be finite and, beside what they are off by, differ from one another."""
+    exact, deviation, size, spread = _sizes(draws)
+    of = draws[0].format
+    if not np.isfinite(exact).all():
+        raise HopelessError(f"{name} is no finite number")
+    if not np.isfinite(deviation).all():
+        raise HopelessError(f"rounding errors leave no digit of {name} in {of.name}")
+    for i, way in enumerate(honest_ways(of)):
+        got = np.concatenate([d.results[i].ravel() for d in draws]).astype(of.exact)
+        if not np.isfinite(got).all():
+            raise HopelessError(f"{of.name} itself overflows in {name}")
+        with np.errstate(over="ignore"):
+            off = float(np.sqrt(np.mean((got - exact) ** 2)))
+        if off > HOPELESS * size:
+            share = f"{off / size:.1%}" if size else "everything"
+            raise HopelessError(f"{of.name} itself is off by {share} in {name} ({way.name} sums)")
+        if off > spread / 2 > of.unit_roundoff * size:
+            raise HopelessError(
+                f"{of.name} itself is off by as much as elements of {name} differ from one another "
+                f"({way.name} sums)"
+            )
+
+
+def _require_differences(name: str, draws: Sequence[Followed], allowed: float) -> None:
+    """What is allowed must be less than elements differ from one another, or all are the same."""
+    _, deviation, size, spread = _sizes(draws)
+    of = draws[0].format
+    if allowed * float(np.median(deviation)) > spread / 2 > of.unit_roundoff * size:
+        raise HopelessError(
+            f"what {of.name} may be off by is as much as elements of {name} differ from one another"
+        )
+
+
+def _sizes(draws: Sequence[Followed]) -> tuple[Array, Array, float, float]:
+    """Exact elements and their deviations over all draws; root mean square and spread."""
+    exact = np.concatenate([d.exact.ravel() for d in draws])
+    deviation = np.concatenate([np.ravel(d.deviation) for d in draws])
+    with np.errstate(all="ignore"):
+        return exact, deviation, float(np.sqrt(np.mean(exact**2))), float(np.std(exact))

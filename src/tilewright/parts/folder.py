@@ -1,54 +1,37 @@
-"""A user's own kernel: a folder with `workload.toml`, `reference.py` and `kernel.c`."""
+"""A user's own kernel: a folder with `workload.toml`, `reference.py` and the kernel's file."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
-import tomllib
-from collections.abc import Callable, Mapping
+import inspect
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from signal import SIG_IGN
+from types import FrameType, ModuleType
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import WorkloadError
-from tilewright.core.records import Argument, Tolerance, Workload, content_id
-from tilewright.parts.inputs import Array, bytes_of
+from tilewright.core.files import MAX_TEXT_BYTES, MAX_TOML_BYTES, read_text
+from tilewright.core.records import Argument, KernelLanguage, Tolerance, Workload, content_id
+from tilewright.core.text import plain_text
+from tilewright.parts.arithmetic import DOUBLE, HAS_LONGER, SINGLE, Format
+from tilewright.parts.followed import Followed, stored
+from tilewright.parts.inputs import Array, bytes_of, distributions, draw
+from tilewright.parts.memory import memory_limit
+from tilewright.parts.problem import Expected, FormulaProblem
+from tilewright.parts.workload_file import Inputs, ToleranceTable, WorkloadFile, read_workload_file
 
-FILES = ("workload.toml", "reference.py", "kernel.c")
-MAX_ARGUMENTS = 8
-"""Arguments passed in registers; the calling convention has eight."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Argument(_Strict):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    shape: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
-    dtype: Literal["int8", "uint8", "int16", "int32", "float32"]
-    role: Literal["input", "output", "inout"]
-
-
-class _Tolerance(_Strict):
-    absolute: Annotated[float, Field(ge=0)] = 0.0
-    relative: Annotated[float, Field(ge=0)] = 0.0
-
-
-class _WorkloadFile(_Strict):
-    """The fields of `workload.toml`.
-
-    `operations`: useful multiply-accumulates, the basis of utilisation. `reduction`: how many
-    products each output sums; inputs are scaled so that outputs spread over their range.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] | None = None
-    target: str
-    operations: Annotated[int, Field(gt=0)]
-    reduction: Annotated[int, Field(gt=0)] = 64
-    tolerance: _Tolerance = _Tolerance()
-    argument: Annotated[tuple[_Argument, ...], Field(min_length=1, max_length=MAX_ARGUMENTS)]
+REFERENCE_TIMEOUT_S = 60
+"""For one call of the user's reference, which is called a dozen times before a search begins."""
 
 
 class FolderProblem:
@@ -58,129 +41,372 @@ class FolderProblem:
     a tuple of outputs in the order of `workload.toml`.
     """
 
-    def __init__(self, folder: Path, workload: Workload, reduction: int, fingerprint: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        workload: Workload,
+        reduction: int,
+        fingerprint: str,
+        values: Mapping[str, Inputs],
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
         self.reduction = reduction
         self.fingerprint = fingerprint
+        self.distributions = DECLARED if values else distributions(workload.arguments)
         self._path = folder / "reference.py"
         self._outputs = [a for a in workload.arguments if a.is_written]
-        self._function: Callable[..., Any] | None = None
+        self._leading = next((a for a in workload.arguments if a.is_given), None)
+        self._values = values
+        self._sound: set[str] = set()
+        self.constants = constants or {}
+        """What kernels take besides arrays; `reference` is given those that it takes."""
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Expected outputs; `WorkloadError` when the user's function fails or does not fit."""
-        if self._function is None:
-            self._function = _import_reference(self._path)
-        try:
-            returned = self._function(**inputs)
-        except (Exception, SystemExit) as error:
+    @cached_property
+    def _module(self) -> ModuleType:
+        return _import_reference(self._path)
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of one argument that is given, as `workload.toml` describes them."""
+        described = self._values.get(argument.name)
+        if described is None:
+            usual = "small" if distribution == DECLARED[0] else distribution
+            leading = argument == self._leading
+            return draw(argument, usual, self.reduction, rng, leading=leading)
+        if described.generator is not None:
+            return self._generated(argument, described.generator, rng)
+        # In rows of one value each, all of a row is drawn once.
+        one = distribution == DECLARED[1]
+        shape = (*argument.shape[:-1], 1) if one else argument.shape
+        if described.normal is not None:
+            values = rng.normal(*described.normal, shape)
+        elif distribution == DECLARED[2]:
+            values = rng.choice(np.array(described.range, np.float64), shape)
+        else:
+            low, high = described.range or (0.0, 1.0)
+            values = rng.uniform(low, high, shape)
+        if np.dtype(argument.dtype).kind in "iu":
+            bounds = np.iinfo(argument.dtype)
+            values = np.clip(np.rint(values), bounds.min, bounds.max)
+        return np.broadcast_to(values, argument.shape).astype(argument.dtype)
+
+    def _generated(self, argument: Argument, name: str, rng: np.random.Generator) -> Array:
+        function = getattr(self._module, name, None)
+        if not callable(function):
             raise WorkloadError(
-                f"{self._path}: reference({', '.join(inputs)}) raised "
-                f"{type(error).__name__}: {error}; it must compute the outputs from the inputs."
-            ) from error
-        values = returned if isinstance(returned, tuple) else (returned,)
+                f"{self._path} defines no function {name}(rng, shape), which workload.toml names "
+                f"for the values of {argument.name}."
+            )
+        remedy = f"it must return the values of {argument.name}"
+        with users_code(f"{self._path}: {name}(rng, {argument.shape})", remedy):
+            again = deepcopy(rng)
+            array = np.asarray(function(rng, argument.shape))
+            if name not in self._sound and not _equal(array, function(again, argument.shape)):
+                raise ValueError("other values for the same rng")
+            self._sound.add(name)
+            if array.dtype.kind in "iuf":
+                array = array.astype(argument.dtype)
+        return self._fitting(argument, array, name)
+
+    def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+        """Expected outputs; `WorkloadError` when the user's function fails or does not fit."""
+        values = self._called(inputs, np.asarray)
+        return {
+            a.name: self._fitting(a, value, "reference")
+            for a, value in zip(self._outputs, values, strict=True)
+        }
+
+    def _called(
+        self,
+        inputs: Mapping[str, Any],
+        converted: Callable[[Any], Any],
+        remedy: str = "it must compute the outputs from the inputs",
+    ) -> tuple[Any, ...]:
+        function = self._module.reference
+        inputs = {**inputs, **_taken(function, self.constants)}
+        with users_code(f"{self._path}: reference({', '.join(inputs)})", remedy):
+            returned = function(**inputs)
+            values = returned if isinstance(returned, tuple) else (returned,)
+            values = tuple(converted(value) for value in values)
         if len(values) != len(self._outputs):
             raise WorkloadError(
                 f"{self._path}: reference returned {len(values)} arrays, expected "
                 f"{len(self._outputs)}: {', '.join(a.name for a in self._outputs)}."
             )
-        return {
-            a.name: self._fitting(a, value) for a, value in zip(self._outputs, values, strict=True)
-        }
+        return values
 
-    def _fitting(self, argument: Argument, value: object) -> Array:
-        array = np.asarray(value)
+    def _fitting(self, argument: Argument, array: Array, function: str) -> Array:
         if array.shape != argument.shape or array.dtype != np.dtype(argument.dtype):
             raise WorkloadError(
-                f"{self._path}: reference returned {array.dtype}{list(array.shape)} for "
+                f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
                 f"{argument.name}, expected {argument.dtype}{list(argument.shape)}; convert the "
                 "result to the type and shape in workload.toml."
             )
         return array
 
 
+def _equal(one: Array, other: Any) -> bool:
+    """Whether arrays are the same to the last bit, not-a-numbers too."""
+    return one.tobytes() == np.asarray(other).tobytes()
+
+
+class FloatFolderProblem(FolderProblem, FormulaProblem):
+    """The same for floating point: the reference is followed, to see what its type is off by.
+
+    Outputs of types narrower than float32 are float32 results that are rounded once.
+
+    That decides what is right where the folder gives no tolerance; then a reference that cannot be
+    followed is an error. Where it gives one, it only says which precision a kernel has.
+    """
+
+    required: bool
+    """Whether the folder gives no tolerance."""
+
+    def formula(self, operands: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The user's reference, called with `Followed` arrays."""
+        remedy = (
+            "to say how far off results may be, it must use numpy operations on whole arrays only "
+            "(docs/tolerance.md), or workload.toml must give a [tolerance]"
+        )
+        values = self._called(operands, lambda value: value, remedy)
+        for argument, value in zip(self._outputs, values, strict=True):
+            if not isinstance(value, Followed) or value.shape != argument.shape:
+                raise WorkloadError(
+                    f"{self._path}: reference returned {type(value).__name__}"
+                    f"{list(np.shape(getattr(value, 'exact', value)))} for {argument.name}, "
+                    f"expected an array computed from the inputs{list(argument.shape)}: {remedy}."
+                )
+        return {
+            a.name: value if a.dtype == self.numbers.name else stored(value, a.dtype)
+            for a, value in zip(self._outputs, values, strict=True)
+        }
+
+    def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        """All outputs, exact and with their deviations."""
+        try:
+            return FormulaProblem.reference(self, inputs)
+        except WorkloadError:
+            if self.required:
+                raise
+            return FolderProblem.reference(self, inputs)
+
+
+FOLLOWED = {"float32": SINGLE, "float16": SINGLE, "bfloat16": SINGLE, "float64": DOUBLE}
+"""Types of outputs for which it is known what honest arithmetic is off by, and what that uses."""
+DECLARED = ("as described", "constant rows", "ends of the range")
+"""Distributions of a folder that says what its inputs look like; all values are as it says."""
+
+
 def read_folder(
-    folder: Path, target: str, max_bytes: int, memory: str
+    folder: Path,
+    target: str,
+    language: KernelLanguage,
+    max_bytes: int,
+    memory: str,
+    max_arguments: int | None = None,
+    *,
+    traced: bool = False,
 ) -> tuple[Workload, str, FolderProblem]:
-    """Workload on `target`, starting kernel and oracle of a folder.
+    """Workload on `target`, starting kernel in its language, and oracle of a folder.
 
-    `memory` is what holds at most `max_bytes` of arrays ("the simulated memory").
-
-    `WorkloadError` says what is wrong.
+    `memory` is what holds at most `max_bytes` of arrays ("the simulated memory"); without
+    `max_arguments`, a kernel may have any number of them. Only kernels that are `traced` take
+    constants and may compute nothing. `WorkloadError` says what is wrong.
     """
     folder = folder.resolve()
-    texts = {name: _read(folder, name) for name in FILES}
-    description = _parse(folder / "workload.toml", texts["workload.toml"])
-    workload = Workload(
-        name=f"{target}:{description.name or folder.name}",
-        target=target,
-        arguments=_arguments(folder / "workload.toml", description, max_bytes, memory),
-        operations=description.operations,
-        tolerance=Tolerance(description.tolerance.absolute, description.tolerance.relative),
-        source=str(folder),
-    )
-    fingerprint = content_id(texts["workload.toml"], texts["reference.py"])
-    problem = FolderProblem(folder, workload, description.reduction, fingerprint)
-    return workload, texts["kernel.c"], problem
-
-
-def _read(folder: Path, name: str) -> str:
-    try:
-        return (folder / name).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise WorkloadError(
-            f"{folder} has no {name}: a kernel folder needs {', '.join(FILES)}."
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{folder / name} cannot be read as UTF-8 text: {error}.") from error
-
-
-def _parse(path: Path, text: str) -> _WorkloadFile:
-    try:
-        return _WorkloadFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise WorkloadError(f"{path} is not valid TOML: {error}.") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise WorkloadError(
-            f"{path}: field {field!r}: {first['msg']} (see docs/targets.md for the format)."
-        ) from error
-
-
-def _arguments(
-    path: Path, description: _WorkloadFile, max_bytes: int, memory: str
-) -> tuple[Argument, ...]:
-    arguments = tuple(Argument(a.name, a.shape, a.dtype, a.role) for a in description.argument)
-    names = [a.name for a in arguments]
-    if len(set(names)) != len(names):
-        raise WorkloadError(f"{path}: two arguments have the same name; names must be distinct.")
-    if not any(a.is_written for a in arguments):
-        raise WorkloadError(
-            f"{path}: no argument has the role 'output' or 'inout'; add the kernel's result."
-        )
+    files = ("workload.toml", "reference.py", language.file)
+    texts = {name: _read(folder, name, files) for name in files}
+    path = folder / "workload.toml"
+    description = read_workload_file(path)
+    if not traced:
+        _check_compiled(path, target, description)
+    arguments = _arguments(path, description, language, max_arguments)
     size = bytes_of(arguments)
     if size > max_bytes:
         raise WorkloadError(
             f"{path}: the arrays take {size >> 20} MiB, and {memory} holds "
             f"{max_bytes >> 20} MiB; choose smaller shapes."
         )
+    tolerance = description.tolerance or ToleranceTable()
+    workload = Workload(
+        name=f"{target}:{description.name or folder.name}",
+        target=target,
+        arguments=arguments,
+        operations=description.operations,
+        tolerance=Tolerance(tolerance.absolute, tolerance.relative),
+        source=str(folder),
+    )
+    fingerprint = content_id(texts["workload.toml"], texts["reference.py"])
+    values = {a.name: a.inputs for a in description.argument if a.inputs is not None}
+    numbers = _numbers(workload.arguments)
+    exact = description.tolerance == ToleranceTable()
+    kind = FolderProblem if numbers is None or exact else FloatFolderProblem
+    constants = description.constants
+    problem = kind(folder, workload, description.reduction, fingerprint, values, constants)
+    if isinstance(problem, FloatFolderProblem) and numbers is not None:
+        problem.required, problem.numbers = description.tolerance is None, numbers
+    return workload, texts[language.file], problem
+
+
+def _numbers(arguments: Iterable[Argument]) -> Format | None:
+    """What honest kernels compute all outputs with, or None where that is not one known type."""
+    found = {FOLLOWED.get(a.dtype) for a in arguments if a.is_written}
+    numbers = found.pop() if len(found) == 1 else None
+    return None if numbers is DOUBLE and not HAS_LONGER else numbers
+
+
+def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
+    if description.constants:
+        raise WorkloadError(
+            f"{path}: kernels of {target} take arrays only: write the constants "
+            f"({', '.join(description.constants)}) into the kernel."
+        )
+    if description.operations == 0:
+        raise WorkloadError(
+            f"{path}: field 'operations': Input should be greater than 0, as utilisation on "
+            f"{target} is counted from it (see docs/targets.md for the format)."
+        )
+
+
+def _read(folder: Path, name: str, files: tuple[str, ...]) -> str:
+    try:
+        most = MAX_TOML_BYTES if name.endswith(".toml") else MAX_TEXT_BYTES
+        return read_text(folder / name, most)
+    except FileNotFoundError:
+        raise WorkloadError(
+            f"{folder} has no {name}: a kernel folder needs {', '.join(files)}."
+        ) from None
+    except OSError as error:
+        raise WorkloadError(f"{folder / name} cannot be read: {error.strerror}.") from error
+
+
+def _arguments(
+    path: Path, description: WorkloadFile, language: KernelLanguage, most: int | None
+) -> tuple[Argument, ...]:
+    arguments = tuple(Argument(a.name, a.shape, a.dtype, a.role) for a in description.argument)
+    names = [*(a.name for a in arguments), *description.constants]
+    if len(set(names)) != len(names):
+        raise WorkloadError(f"{path}: two arguments have the same name; names must be distinct.")
+    if not any(a.is_written for a in arguments):
+        raise WorkloadError(
+            f"{path}: no argument has the role 'output' or 'inout'; add the kernel's result."
+        )
+    if most is not None and len(arguments) > most:
+        raise WorkloadError(
+            f"{path}: {len(arguments)} arguments, and a kernel of this target has {most} at most: "
+            "put arrays together."
+        )
+    for name in names:
+        if name in language.keywords:
+            raise WorkloadError(
+                f"{path}: {name!r} is a keyword of {language.name}: give the argument another name."
+            )
     return arguments
 
 
-def _import_reference(path: Path) -> Callable[..., Any]:
+def _taken(function: Callable[..., Any], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """The constants that the user's reference has a parameter for."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    return {n: v for n, v in constants.items() if takes_all or n in parameters}
+
+
+def import_file(path: Path) -> ModuleType:
+    """The module in a user's file; `WorkloadError` when importing it fails."""
     spec = importlib.util.spec_from_file_location("tilewright_reference", path)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise WorkloadError(f"{path} is not a Python file: give it a name that ends in .py.")
     module = importlib.util.module_from_spec(spec)
-    try:
+    with users_code(f"{path}: importing it", "it must define functions and do nothing else"):
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise WorkloadError(
-            f"{path} cannot be imported: {type(error).__name__}: {error}."
-        ) from error
-    function = getattr(module, "reference", None)
-    if not callable(function):
+    return module
+
+
+def _import_reference(path: Path) -> ModuleType:
+    module = import_file(path)
+    if not callable(getattr(module, "reference", None)):
         raise WorkloadError(
             f"{path} defines no function reference(...): add one that takes the inputs by name "
             "and returns the output."
         )
-    return function  # type: ignore[no-any-return]
+    return module
+
+
+@contextmanager
+def users_code(what: str, remedy: str) -> Iterator[None]:
+    """Makes a `WorkloadError` of whatever the user's code raises, and of its never returning."""
+    # Anything: a class of its own may derive from BaseException, and may fail to print itself.
+    most = most_reference_bytes()
+    try:
+        with _time_limit(REFERENCE_TIMEOUT_S), memory_limit(most):
+            yield
+    except _TooLongError:
+        message = f"{what} took more than {REFERENCE_TIMEOUT_S} s; {remedy}, and faster."
+    except MemoryError:
+        message = (
+            f"{what} needs more than {most / 2**30:.3g} GiB of memory, half of what this machine "
+            f"has; {remedy} with less, or choose smaller shapes."
+        )
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != SIG_IGN:
+            raise  # Ctrl-C; where that is ignored, the user's code raised it
+        try:
+            said = plain_text(f"{type(error).__name__}: {error}"[:300])
+        except BaseException:
+            said = plain_text(type(error).__name__[:300])
+        message = f"{what} raised {' '.join(said.split())}; {remedy}."
+    else:
+        return
+    raise WorkloadError(message)
+
+
+def most_reference_bytes() -> int:
+    """Memory that the user's code may take beside what the process has already."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+class _TooLongError(BaseException):
+    """Raised in the user's code, where `except Exception` does not hold it."""
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raises `_TooLongError` in the code inside: between two steps of Python, not within numpy."""
+    if threading.current_thread() is not threading.main_thread():
+        with _time_limit_of_thread(seconds):
+            yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _time_limit_of_thread(seconds: float) -> Iterator[None]:
+    """The same in a thread, where no signal arrives (searches beside an event loop)."""
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    thread, inside = ctypes.c_ulong(threading.get_ident()), threading.Lock()
+    ended = False
+
+    def stop() -> None:
+        with inside:
+            if not ended:
+                raise_in(thread, ctypes.py_object(_TooLongError))
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with inside:
+            ended = True
+            raise_in(thread, None)  # one that has not arrived yet
+        timer.cancel()

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, content_id
+from tilewright.parts.element_types import is_float, limits
 
 Array = NDArray[Any]
 """An argument's values."""
 
-VERSION = "4"
+VERSION = "7"
 """To be raised whenever other values are drawn for the same seed; part of every cache key."""
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
@@ -28,16 +29,40 @@ DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
 are not zero. `extremes`: the type's bounds, zero and one; for floats rows of denormals, of large
 and of small values."""
 
+FLOAT_DISTRIBUTIONS = (
+    *DISTRIBUTIONS,
+    "shifted mean",
+    "constant rows",
+    "mixed scales",
+    "near overflow",
+    "denormals",
+    "outliers",
+)
+"""Those of tasks with arguments of floating point. `shifted mean`: 1000 with a deviation of 1.
+`constant rows`: one value for all of a row. `mixed scales`: twelve orders of magnitude in a row.
+`near overflow`: sums of products reach 1e36. `denormals`: the first argument has them only.
+`outliers`: `small` but for one value in about a thousand, which is a thousand times one more than
+its size, so that a part of the inputs does not tell what the others are. The numbers are those of
+float32; types of less range or fewer digits get what they can tell apart."""
+
 _OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few outputs of int8 saturate
 _LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing sums
 _SPARSE_PRODUCTS = 4
 _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
-_FLOAT_MAGNITUDES = np.array([1e-40, 1.0, 1.0, 1e6])  # the first makes denormals of float32
+_BELOW_OVERFLOW = 8  # exponents that a sum of products stays below the largest
+_OUTLIER_EVERY, _OUTLIER = 1000, 1e3
+_DENORMAL = 1e-39 / 2.0**-126  # of the least normal number
 
 
-def distribution(index: int) -> str:
-    """Distribution of check number `index`."""
-    return DISTRIBUTIONS[index % len(DISTRIBUTIONS)]
+def distributions(arguments: Iterable[Argument]) -> tuple[str, ...]:
+    """Of the inputs of a task with these arguments."""
+    floats = any(a.is_given and is_float(a.dtype) for a in arguments)
+    return FLOAT_DISTRIBUTIONS if floats else DISTRIBUTIONS
+
+
+def shown_seed(seed: int) -> int:
+    """What results say of a case's seed: equal for equal inputs, and no way back to them."""
+    return int(content_id("shown", str(seed)), 16) >> 1
 
 
 def derived_seed(input_seed: int, index: int) -> int:
@@ -50,9 +75,21 @@ def bytes_of(arguments: Iterable[Argument]) -> int:
     return sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments)
 
 
-def draw(argument: Argument, distribution: str, reduction: int, rng: np.random.Generator) -> Array:
-    """Values for one input; `reduction` is how many products each output sums."""
-    if argument.dtype.startswith("float"):
+def draw(
+    argument: Argument,
+    distribution: str,
+    reduction: int,
+    rng: np.random.Generator,
+    *,
+    leading: bool = False,
+) -> Array:
+    """Values for one input; `reduction` is how many products each output sums.
+
+    `leading` is the argument that has denormals where others would leave no digits of products.
+    """
+    if is_float(argument.dtype):
+        if distribution == "denormals" and not leading:
+            distribution = "small"
         return _draw_float(argument, distribution, reduction, rng)
     return _draw_integer(argument, distribution, reduction, rng)
 
@@ -102,17 +139,40 @@ def _thinned(values: Array, density: float, rng: np.random.Generator) -> Array:
 def _draw_float(
     argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
 ) -> Array:
-    shape = argument.shape
+    shape, of_type = argument.shape, limits(argument.dtype)
+    wide, denormal = of_type.maxexp >= 128, float(of_type.tiny) * _DENORMAL
     values: Array
     if distribution == "extremes":
         # One magnitude for all of a row, so that sums of tiny and of large values are seen alone.
         rows = (shape[0], *(1 for _ in shape[1:]))
-        values = rng.choice(_FLOAT_EXTREMES, shape) * rng.choice(_FLOAT_MAGNITUDES, rows)
+        magnitudes = np.array([denormal / 10, 1.0, 1.0, 1e6 if wide else 10.0])
+        values = rng.choice(_FLOAT_EXTREMES, shape) * rng.choice(magnitudes, rows)
+    elif distribution == "constant rows":
+        values = np.broadcast_to(rng.standard_normal((*shape[:-1], 1)), shape)
+    elif distribution == "mixed scales":
+        most = 6 if wide else 3
+        values = rng.standard_normal(shape)
+        values *= 10.0 ** rng.integers(-most, most, shape, endpoint=True)
+    elif distribution == "near overflow":
+        largest = 2.0 ** (int(of_type.maxexp) - _BELOW_OVERFLOW)
+        values = rng.uniform(-1, 1, shape) * (largest / reduction) ** 0.5
     else:
-        # Single precision is all that arguments hold, and is drawn in half the time.
-        values = rng.standard_normal(shape, np.float32)
+        # Single precision is all that most arguments hold, and is drawn in half the time.
+        double = argument.dtype == "float64"
+        values = rng.standard_normal(shape, np.float64 if double else np.float32)
         if distribution == "full-range":
             values *= 100.0
+        if distribution == "shifted mean":
+            values += 1000.0 if of_type.nmant >= 23 else 8.0
+        if distribution == "denormals":
+            return (values.astype(np.float64) * denormal).astype(argument.dtype)
+        if distribution == "outliers":
+            few = rng.integers(0, values.size, max(1, values.size // _OUTLIER_EVERY))
+            # None near the others: a softmax of a few such rows would lose digits that most keep,
+            # and what honest kernels are off by is counted on a part of the rows.
+            least = np.copysign(1.0, values.reshape(-1)[few])
+            values.reshape(-1)[few] += least
+            values.reshape(-1)[few] *= _OUTLIER if of_type.nmant >= 10 else 16.0
         if distribution == "sparse":
             values = _thinned(values, math.sqrt(_SPARSE_PRODUCTS / reduction), rng)
     return values.astype(argument.dtype)

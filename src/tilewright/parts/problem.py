@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from tilewright.core.records import Argument
-from tilewright.parts.float_error import Bounded
+from tilewright.parts.arithmetic import SINGLE, Format
+from tilewright.parts.float_error import follow
+from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 
-Expected: TypeAlias = Array | Bounded
+Expected: TypeAlias = Array | Followed
 
 
 class Problem(Protocol):
@@ -24,12 +27,42 @@ class Problem(Protocol):
     """Content hash of the reference's own code where a user wrote it, else its version."""
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-        """Expected outputs by argument name, with the arguments' shapes.
+        """Expected outputs by argument name, with as many elements as the arguments.
 
-        An array has the argument's dtype, and the workload's tolerance holds for it; float32
-        outputs may be given as `Bounded`, which says how far each element may be off.
+        An array has the argument's dtype, and the workload's tolerance holds for it. A `Followed`
+        one knows how large float32 errors are; only a `FormulaProblem` gives such outputs.
         """
         ...
+
+
+class FormulaProblem(ABC):
+    """A problem whose outputs are floating point results of a formula, written for numpy arrays.
+
+    How far a kernel may be off follows from the formula (`parts.float_error`). `numbers` are what
+    an honest kernel computes with.
+    """
+
+    reduction: int
+    fingerprint: str
+    numbers: Format = SINGLE
+
+    @abstractmethod
+    def formula(self, operands: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Outputs by name; operands are numpy arrays or `Followed` ones."""
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """What the formula takes; by default the inputs."""
+        return inputs
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Operands of a part of the outputs, on which honest errors are counted."""
+        return operands
+
+    def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Followed]:
+        """All outputs, exact and with their deviations."""
+        return follow(self.formula, self.operands(inputs), (), self.numbers)
 
 
 @runtime_checkable
@@ -37,8 +70,37 @@ class DrawsInputs(Protocol):
     """A problem whose inputs must fit one another, which independent arrays would not."""
 
     distributions: tuple[str, ...]
-    """Names, taken in turn by the checks."""
+    """Names, one for each comparison in turn; the first is that of timed calls."""
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of one argument that is given."""
         ...
+
+
+MOST_SAMPLED = 1 << 19
+"""Products, or elements, of a sample: what is computed in several orders of sums."""
+
+
+def sampled_product(left: Array, right: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Some rows of one matrix and columns of another, for a sample of their product."""
+    side = int(np.clip((MOST_SAMPLED // left.shape[1]) ** 0.5, 4, 64))
+    return left[chosen(len(left), side, rng)], right[:, chosen(right.shape[1], side, rng)]
+
+
+def sampled_rows(rows: Array, rng: np.random.Generator) -> Array:
+    """Some rows of a matrix, of which each row of an output follows from one.
+
+    The rows of the least and of the largest values are among them: where float32 fails on some
+    rows, it does on these, whatever else is drawn.
+    """
+    most = int(np.clip(MOST_SAMPLED // (8 * rows.shape[1]), 8, 64))
+    sizes = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    ends = [int(sizes.argmin()), int(sizes.argmax())]
+    return rows[np.union1d(chosen(len(rows), most, rng), ends)]
+
+
+def chosen(count: int, most: int, rng: np.random.Generator) -> Array:
+    """Indices of at most so many of `count` elements, in order."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(rng.choice(count, most, replace=False))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tilewright.core.records import Failed
+from tilewright.core.records import Failed, KernelLanguage
 
 MAX_SOURCE_BYTES = 1 << 20
 """Far over any kernel a person or model writes; keeps a flood of text away from the compiler."""
@@ -19,63 +19,78 @@ _DIRECTIVES = {
     "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include", "pragma",
 }  # fmt: skip
 _ASSEMBLER = re.compile(r"\b(asm|__asm|__asm__|_Pragma|__has_include\w*|__has_embed)\b")
+_RESERVED = re.compile(r"\b__\w+")
+_COMPILERS_OWN = re.compile(
+    r"__(?:attribute__|builtin_\w+|sync_\w+|atomic_\w+|restrict(?:__)?|inline(?:__)?|const(?:__)?|"
+    r"volatile__|extension__|typeof(?:__)?|alignof__|auto_type|func__|m(?:64|128|256|512)[a-z]*|"
+    r"u?int128(?:_t)?|float128|bf16|fp16|vector|riscv|[A-Z0-9][A-Z0-9_]*__|x86_64__|aarch64__)",
+    re.ASCII,
+)
+"""Names of the compiler's. Headers of the C library define others under which tokens are pasted or
+become text: `__CONCAT`, `__STRING`, `__REDIRECT`."""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
+_PLAIN_TEXT = re.compile(r'"[\w.,=+/ -]*"', re.ASCII)
+"""Attributes hand their text to the assembler as it is: a quote, a line end or a semicolon in the
+name of a section begins another line there."""
 _UNROLL = re.compile(r"\s*(GCC\s+)?unroll\b.*")
 _TOKENS = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<open>["'])(?:\\[^\n]|(?!(?P=open))[^\\\n])*(?P<end>(?P=open))?""",
+    re.DOTALL,
 )
+"""Comments, strings and characters. What is not closed ends with its line, so that every character
+is read once; `end` is then missing."""
 
 
 def check_source(
     source: str,
+    language: KernelLanguage,
     headers: Sequence[str],
     instead_of_assembler: str,
     pragmas: Sequence[str] = (),
 ) -> Failed | None:
     """A `compile_error` that names the line of the first forbidden construct, or None.
 
-    Only `headers` may be included; beside unrolling, `pragmas` are those allowed, as they are
-    written ("omp ..." for any that begin so). `instead_of_assembler` tells the author what to do
+    `language` is C, or one that has its preprocessor. Only `headers` may be included; beside
+    unrolling, `pragmas` are those allowed, as they are written ("omp ..." for any that begin so).
+    `instead_of_assembler` tells the author what to do
     ("use the command macros").
     """
     if len(source.encode()) > MAX_SOURCE_BYTES:
-        return _refused(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB", None)
+        return _refused(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB", language, None)
     if "\0" in source:
         line = source[: source.index("\0")].count("\n") + 1
-        return _refused("the source contains a zero byte", line)
+        return _refused("the source contains a zero byte", language, line)
     unix = source.replace("\r\n", "\n")
     if "\r" in unix:  # compilers disagree on whether it ends a line
         line = unix[: unix.index("\r")].count("\n") + 1
-        return _refused("the source contains a carriage return without a line feed", line)
+        return _refused("the source contains a carriage return without a line feed", language, line)
     lines = _joined_lines(unix)
     text = "\n".join(line for _, line in lines)
     code = _TOKENS.sub(_without_comments, text).split("\n")
-    bare = _TOKENS.sub(_line_ends, text).split("\n")
+    bare = _TOKENS.sub(_without_texts, text).split("\n")
     for (number, _), code_line, bare_line in zip(lines, code, bare, strict=True):
         reason = _forbidden(code_line, headers, instead_of_assembler, pragmas)
-        reason = reason or _ambiguous(bare_line)
+        reason = reason or _ambiguous(bare_line) or _made_text(code_line, bare_line)
         if reason:
-            return _refused(reason, number)
+            return _refused(reason, language, number)
     return None
 
 
 def _joined_lines(source: str) -> list[tuple[int, str]]:
     """Logical lines with the number of the physical line each begins on."""
     joined: list[tuple[int, str]] = []
-    start, text = 1, ""
-    physical = source.split("\n")
-    for number, line in enumerate(physical, 1):
-        text += line
-        stripped = text.rstrip(" \t\f\v")
+    start, parts = 1, list[str]()
+    for number, line in enumerate(source.split("\n"), 1):
+        stripped = line.rstrip(" \t\f\v")
         if stripped.endswith("\\"):
-            text = stripped[:-1]
+            parts.append(stripped[:-1])
             continue
-        joined.append((start, text))
-        start, text = number + 1, ""
-    if start <= len(physical):  # the last line ends in a backslash
-        joined.append((start, text))
+        joined.append((start, "".join([*parts, line])))
+        start, parts = number + 1, []
+    if parts:  # the last line ends in a backslash
+        joined.append((start, "".join(parts)))
     return joined
 
 
@@ -89,14 +104,40 @@ def _line_ends(match: re.Match[str]) -> str:
     return "\n" * match.group().count("\n")
 
 
+def _without_texts(match: re.Match[str]) -> str:
+    """Neither comments nor strings, but the quote of one that is not closed."""
+    opened = match.group("open")
+    return opened if opened and not match.group("end") else _line_ends(match)
+
+
 def _ambiguous(line: str) -> str | None:
     """Text that a compiler may read as the beginning of something else than was read here.
 
-    `line` has neither comments nor strings left. Behind an unclosed quote or in a raw string, what
+    `line` has neither comments nor strings left. After an unclosed quote or in a raw string, what
     looks like a comment here may be code to the compiler.
     """
     if re.search(r"['\"\\]", line):
         return "a quote is not closed, or a backslash stands outside a string"
+    return None
+
+
+def _made_text(code: str, bare: str) -> str | None:
+    """Text that may become more than a name where an attribute takes it.
+
+    `code` has no comments left, `bare` no strings either.
+    """
+    directive = _DIRECTIVE.match(bare)
+    if directive is not None and directive.group(1) == "include":
+        return None  # the headers that may be included are listed
+    rest = bare if directive is None else "".join(directive.groups())
+    if "#" in rest or "%:" in rest:
+        return "# that joins tokens, or makes text of them, is not allowed in a kernel"
+    for token in _TOKENS.finditer(code):
+        if token.group().startswith('"') and not _PLAIN_TEXT.fullmatch(token.group()):
+            return (
+                f"the string {token.group()[:40]} is not allowed in a kernel: strings may hold "
+                "letters, digits, spaces and _.,=+/- alone"
+            )
     return None
 
 
@@ -106,10 +147,14 @@ def _forbidden(
     assembler = _ASSEMBLER.search(line)
     if assembler:
         return f"{assembler.group(1)} is not allowed in a kernel: {instead_of_assembler}"
+    for name in _RESERVED.findall(_TOKENS.sub("", line)):
+        if not _COMPILERS_OWN.fullmatch(name):
+            return (
+                f"{name} is not allowed in a kernel: of the names that begin with two underscores, "
+                "only the compiler's own are"
+            )
     if _RAW_STRING.search(line):
         return "raw strings are not allowed in a kernel"
-    if "##" in line or "%:%:" in line:
-        return "pasting tokens with ## is not allowed in a kernel"
     directive = _DIRECTIVE.match(line)
     if directive is None:
         return None
@@ -133,6 +178,5 @@ def _is_allowed(pragma: str, pragmas: Sequence[str]) -> bool:
     return text in pragmas or text.startswith(beginnings)
 
 
-def _refused(reason: str, line: int | None) -> Failed:
-    where = f"kernel.c:{line}: " if line else ""
-    return Failed("build", "compile_error", f"{where}{reason}.", line)
+def _refused(reason: str, language: KernelLanguage, line: int | None) -> Failed:
+    return Failed("build", "compile_error", language.located(f"{reason}.", line), line)

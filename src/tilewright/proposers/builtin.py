@@ -1,7 +1,8 @@
 """The built-in proposer: rewriting, by what the target's kernels are made of.
 
-Kernels that command local memories go to the rewriter of commands, other C goes to the one of loop
-nests. A target says which by declaring the macros of such memories (unit `space`), or none.
+Kernels in Python go to the rewriter of NKI. C that commands local memories goes to the rewriter
+of commands, other C to the one of loop nests. A target says which by its language, and by declaring
+the macros of such memories (unit `space`), or none.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
-from tilewright.proposers.normal_form import normal_form
 
 if TYPE_CHECKING:
     from tilewright.proposers.loops.proposer import LoopProposer
+    from tilewright.proposers.nki.proposer import NkiProposer
     from tilewright.proposers.rewriter.proposer import RewriterProposer
 
 NAME = "builtin"
@@ -32,9 +33,7 @@ class BuiltinProposer:
 
     name = NAME
     parallel = True
-
-    def __init__(self) -> None:
-        self._asked: RewriterProposer | LoopProposer | None = None
+    languages = ("C", "Python")
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -52,13 +51,14 @@ class BuiltinProposer:
         """The code it will not change, and why."""
         return self._for(target).left_alone(target, source)
 
-    def normalize(self, source: str) -> str:
-        """The form of the rewriter that was asked last."""
-        return self._asked.normalize(source) if self._asked is not None else normal_form(source)
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The form of the target's rewriter."""
+        return self._for(target).normalize(source, target)
 
-    def _for(self, target: TargetBrief) -> RewriterProposer | LoopProposer:
-        self._asked = self._of_commands if has_local_memories(target) else self._of_loops
-        return self._asked
+    def _for(self, target: TargetBrief) -> RewriterProposer | LoopProposer | NkiProposer:
+        if is_nki(target):
+            return self._of_nki
+        return self._of_commands if has_local_memories(target) else self._of_loops
 
     @cached_property
     def _of_commands(self) -> RewriterProposer:
@@ -67,10 +67,21 @@ class BuiltinProposer:
         return create_proposer()
 
     @cached_property
+    def _of_nki(self) -> NkiProposer:
+        from tilewright.proposers.nki.proposer import NkiProposer
+
+        return NkiProposer(NAME)
+
+    @cached_property
     def _of_loops(self) -> LoopProposer:
         from tilewright.proposers.loops.proposer import LoopProposer
 
         return LoopProposer(NAME)
+
+
+def is_nki(target: TargetBrief) -> bool:
+    """Whether kernels of a target are written in NKI."""
+    return target.language.name == "Python"
 
 
 def has_local_memories(target: TargetBrief) -> bool:

@@ -8,10 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 
-from tilewright.core.records import Brief, Candidate, History, Plan, Trial
-from tilewright.core.roles import Proposer, Repairer, StreamingPlanner
+from tilewright.core.records import Brief, Candidate, History, Plan, TargetBrief, Trial
+from tilewright.core.roles import Proposer, Responder, StreamingPlanner
 from tilewright.proposers.dealing import plan_slots
-from tilewright.proposers.normal_form import normal_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Member:
 
 
 class MixedProposer:
-    """Deals plans over its members; each one implements and repairs its own.
+    """Deals plans over its members; each one implements its own and goes on from their outcomes.
 
     May be called from several threads at once: members that do not wait for others take turns.
     """
@@ -77,17 +76,19 @@ class MixedProposer:
                     return member.proposer.implement(brief, parent, plan, count, seed)
         return []
 
-    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
-        """Corrections by the member that wrote the candidate, if it can correct."""
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        """What the member that wrote the candidates makes of their outcomes, if it can go on."""
         for member in self._members:
-            author = failed.candidate.proposer in member.names
-            if author and isinstance(member.proposer, Repairer):
-                return member.proposer.repair(brief, parent, failed, seed)
+            author = trials[0].candidate.proposer in member.names
+            if author and isinstance(member.proposer, Responder):
+                return member.proposer.respond(brief, parent, trials, history, seed)
         return []
 
-    def normalize(self, source: str) -> str:
-        """Comments and white space removed: the one form all members share."""
-        return normal_form(source)
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The normal form of the target's language: the one form all members share."""
+        return target.language.normal_form(source)
 
     def _alone(self, member: Member) -> AbstractContextManager[object]:
         return nullcontext() if getattr(member.proposer, "waits", False) else self._turn

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from tilewright.core.records import CallRecord
 from tilewright.report.text import number, ratio
 
+TURN = "turn "
+
 PHASES = ("plan", "implement", "repair")
+"""Of calls, in the order in which they are listed; behind them the turns, as they were made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,11 @@ class Cost:
 def costs(calls: Sequence[CallRecord]) -> list[Cost]:
     """One row per model and phase, in the order in which models were first asked."""
     models = list(dict.fromkeys(call.model for call in calls))
+    turns = sorted({c.phase for c in calls if c.phase.startswith(TURN)}, key=lambda p: (len(p), p))
     rows = [
         total([c for c in calls if c.model == model and c.phase == phase], model, phase)
         for model in models
-        for phase in PHASES
+        for phase in (*PHASES, *turns)
     ]
     return [row for row in rows if row.calls or row.failed or row.under_way]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import (
     Baseline,
@@ -17,11 +17,16 @@ from tilewright.core.records import (
 from tilewright.report.costs import cost_rows, cost_sentence, total
 from tilewright.report.diffs import cut, unified_diff
 from tilewright.report.views import BaselineView, ReportView, TrialState, TrialView
+from tilewright.search.summary import unconfirmed
 
 _DIFF_BUDGET = 2_000_000
 """Characters all diffs of one report may take together (a 1000-trial report stays below 5 MB)."""
 _LOG_BUDGET = 1_000_000
 _FEEDBACK_BUDGET = 1_000_000
+_STATES: Mapping[str, TrialState] = {
+    "slower_than_limit": "stopped",
+    "unconfirmed": "unconfirmed",
+}
 _LARGEST_DIFF = 60_000
 _SMALLEST_SHARE = 800
 
@@ -58,6 +63,7 @@ def report_view(
         best_source=best.candidate.source if best else "",
         compared=tuple(_baseline_view(b, best) for b in baselines),
         left_alone=tuple(left_alone),
+        unconfirmed=tuple(trials[t.index] for t in unconfirmed(history)),
         costs=cost_rows(calls),
         cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
         settings=run.settings,
@@ -92,6 +98,7 @@ def _trial_view(trial: Trial, history: History, winning: bool) -> TrialView:
         option=plan.option if plan else "",
         proposer=trial.candidate.proposer,
         plan=plan.text if plan else "",
+        turn=plan.turn if plan else None,
         expected=plan.expected if plan else "",
         expected_gain=plan.expected_gain if plan else None,
         latency=trial.latency,
@@ -116,7 +123,7 @@ def _trial_view(trial: Trial, history: History, winning: bool) -> TrialView:
 
 def _state(trial: Trial, parent: Trial | None) -> TrialState:
     if isinstance(trial.outcome, Failed):
-        return "stopped" if trial.outcome.kind == "slower_than_limit" else "failed"
+        return _STATES.get(trial.outcome.kind, "failed")
     if parent is None:
         return "start"
     gain = _ratio(parent, trial)
@@ -141,7 +148,9 @@ def _checks(measured: Measured | None) -> str:
         return ""
     checks = measured.verdict.checks
     names = ", ".join(dict.fromkeys(check.distribution for check in checks))
-    return f"{len(checks)} private inputs ({names})"
+    precision = measured.verdict.precision
+    told = f", with the precision {precision} as measured" if precision else ""
+    return f"{len(checks)} private inputs ({names}){told}"
 
 
 def _share(budget: int, trials: int) -> int:

@@ -13,17 +13,25 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from tilewright.core.records import Baseline, CallRecord, History, LeftAlone, RunRecord
+from tilewright.core.records import (
+    Baseline,
+    CallRecord,
+    History,
+    KernelLanguage,
+    LeftAlone,
+    RunRecord,
+)
 from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
 from tilewright.report.costs import usd_text
+from tilewright.report.markdown import as_html, first_sentence
 from tilewright.report.queries import report_view
 from tilewright.report.tree import beam_tree
 from tilewright.report.views import ReportView, TrialState, TrialView
 
 _HIGHLIGHT_LIMIT = 400_000
-"""Characters of C above which colouring would take seconds; such a kernel is shown plain."""
+"""Characters of a kernel above which colouring would take seconds; such a kernel is shown plain."""
 
 _LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
     ("start", False, "starting kernel"),
@@ -31,6 +39,7 @@ _LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
     ("kept", False, "faster than its parent"),
     ("rejected", False, "correct, not faster"),
     ("stopped", False, "stopped early: slower than its parent"),
+    ("unconfirmed", False, "looked faster, not confirmed"),
     ("failed", False, "failed to build or check"),
 )
 
@@ -42,14 +51,16 @@ def render_report(
     baselines: Sequence[Baseline] = (),
     left_alone: Sequence[LeftAlone] = (),
     calls: Sequence[CallRecord] = (),
+    language: KernelLanguage | None = None,
 ) -> str:
     """The whole HTML document.
 
     `command` is what a reader types to get the same run, `baselines` what it is compared with,
     `left_alone` the code of the starting kernel that was not worked on,
-    `calls` what models were asked.
+    `calls` what models were asked. Without its `language` the best kernel is shown uncoloured.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("tilewright.report", "web"),
@@ -66,8 +77,9 @@ def render_report(
         duration=text.duration,
         moment=text.moment,
         words=text.words,
-        outcome=text.outcome,
         diff_class=text.diff_class,
+        markdown=lambda plan: Markup(as_html(plan)),
+        first_sentence=first_sentence,
     )
     view = report_view(run, history, baselines, left_alone, calls)
     style = _web_file("report.css") + _code_styles()
@@ -80,7 +92,7 @@ def render_report(
         legend_entries=_LEGEND,
         bars=cycle_bars(view.baseline, view.best),
         trial_data=[trial_data(trial, view) for trial in view.trials],
-        best_html=_highlighted(view.best_source),
+        best_html=_highlighted(view.best_source, language),
         settings=json.dumps(dict(view.settings), indent=1, sort_keys=True, default=str),
         style=style,
         script=script,
@@ -91,7 +103,9 @@ def render_report(
 
 def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
     """What the page shows when a trial is selected; all values are text or lists of text."""
-    facts = [("outcome", text.outcome(trial))]
+    facts = [("outcome", trial.outcome)]
+    if trial.turn is not None:
+        facts.append(("made in turn", text.number(trial.turn)))
     if trial.latency is not None:
         facts.append((view.metric, text.number(trial.latency)))
     if trial.speedup is not None and trial.parent is not None:
@@ -110,6 +124,7 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
         "state": trial.state,
         "by": trial.proposer,
         "plan": trial.plan,
+        "summary": first_sentence(trial.plan),
         "expected": trial.expected,
         "facts": facts,
         "breakdown": [
@@ -128,16 +143,17 @@ def _web_file(name: str) -> str:
     return resources.files("tilewright.report").joinpath("web", name).read_text(encoding="utf-8")
 
 
-def _highlighted(source: str) -> str:
-    """C as HTML spans; Pygments escapes the text."""
+def _highlighted(source: str, language: KernelLanguage | None) -> str:
+    """A kernel as HTML spans; Pygments escapes the text."""
     from markupsafe import Markup, escape
     from pygments import highlight  # type: ignore[import-untyped]
     from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
-    from pygments.lexers import CLexer  # type: ignore[import-untyped]
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-    if len(source) > _HIGHLIGHT_LIMIT:
+    if language is None or len(source) > _HIGHLIGHT_LIMIT:
         return escape(source)
-    return Markup(highlight(source, CLexer(), HtmlFormatter(nowrap=True)))
+    lexer = get_lexer_by_name(language.lexer)
+    return Markup(highlight(source, lexer, HtmlFormatter(nowrap=True)))
 
 
 def _code_styles() -> str:

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.report.views import TrialView
-
-_OUTCOMES = {
-    "start": "the starting kernel",
-    "kept": "correct and faster than its parent",
-    "rejected": "correct, but not faster than its parent",
-    "stopped": "stopped: slower than its parent",
-}
-
 
 def number(value: float | None) -> str:
     """Digits in groups of three; decimals only where the value is small."""
@@ -22,8 +13,11 @@ def number(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A speedup, for instance "2.91x"."""
-    return "-" if value is None else f"{value:.2f}x"
+    """A speedup, for instance "2.91x"; with a third digit where two would hide that it is not 1."""
+    if value is None:
+        return "-"
+    hidden = f"{value:.2f}" == "1.00" and f"{value:.3f}" != "1.000"
+    return f"{value:.3f}x" if hidden else f"{value:.2f}x"
 
 
 def percent(fraction: float | None) -> str:
@@ -56,11 +50,6 @@ def moment(timestamp: str) -> str:
 def words(name: str) -> str:
     """An identifier as words."""
     return name.replace("_", " ").replace("-", " ")
-
-
-def outcome(trial: TrialView) -> str:
-    """What became of a trial, in a few words."""
-    return _OUTCOMES.get(trial.state, trial.failure)
 
 
 def diff_class(line: str) -> str:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from tilewright.report.costs import Cost
+from typing import Literal
 
 from tilewright.core.records import LeftAlone
+from tilewright.report.costs import Cost
 
-TrialState = Literal["start", "kept", "rejected", "stopped", "failed"]
+TrialState = Literal["start", "kept", "rejected", "stopped", "unconfirmed", "failed"]
 """start: the starting kernel; kept: faster than its parent; rejected: correct, not faster;
-stopped: simulation ended early because it could no longer be kept; failed: build or check."""
+stopped: measurement ended early because it could no longer be kept; unconfirmed: looked faster and
+did not hold when it was evaluated again; failed: build or check."""
+
+_OUTCOMES = {
+    "start": "the starting kernel",
+    "kept": "correct and faster than its parent",
+    "rejected": "correct, but not faster than its parent",
+    "stopped": "stopped: slower than its parent",
+    "unconfirmed": "looked faster, and did not hold when evaluated again",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TrialView:
     """One trial. Latencies are in the report's unit; `speedup` is over the starting kernel.
 
-    `gain` is the speedup over the parent, `expected_gain` what the plan foresaw of it.
+    `gain` is the speedup over the parent, `expected_gain` what the plan foresaw of it. `turn` is
+    the one of its proposal in which a model made it, None where there is one only.
     """
 
     index: int
@@ -31,6 +39,7 @@ class TrialView:
     option: str
     proposer: str
     plan: str
+    turn: int | None
     expected: str
     expected_gain: float | None
     latency: float | None
@@ -46,6 +55,11 @@ class TrialView:
     wall_s: float
     cached: bool
     diff: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in a few words."""
+        return _OUTCOMES.get(self.state, self.failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,7 @@ class ReportView:
     """A whole run. `baseline` and `best` are None when no kernel was measured.
 
     `costs` has a row per model and phase, and one for all of them if there are several.
+    `unconfirmed` are the trials that looked faster and did not hold when they were evaluated again.
     """
 
     task: str
@@ -87,6 +102,7 @@ class ReportView:
     settings: Mapping[str, object]
     versions: Mapping[str, str]
     costs: tuple[Cost, ...] = ()
+    unconfirmed: tuple[TrialView, ...] = ()
     cost_words: str = ""
 
     @property

@@ -23,14 +23,16 @@ class Limits:
     """Bounds on one command and all it starts.
 
     `memory_bytes` of address space and `file_bytes` per file hold for each process,
-    `total_memory_bytes` for the resident memory of all together; `processes` counts processes and
-    threads alive at once; `output_bytes` of what is printed are kept.
+    `total_memory_bytes` for the resident memory of all together, `total_file_bytes` for what lies
+    in the work folder; `processes` counts processes and threads alive at once;
+    `output_bytes` of what is printed are kept.
     """
 
     wall_s: float
     memory_bytes: int = 4 << 30
     total_memory_bytes: int = 4 << 30
     file_bytes: int = 64 << 20
+    total_file_bytes: int = 1 << 30
     processes: int = 64
     open_files: int = 256
     output_bytes: int = 1 << 20

@@ -18,6 +18,7 @@ from typing import IO
 
 from tilewright.sandbox import confine, limits
 from tilewright.sandbox.confine import Level
+from tilewright.sandbox.control_group import ControlGroup, control_group
 from tilewright.sandbox.limits import Limits
 from tilewright.sandbox.watch import EVERY_S, Watch
 
@@ -60,11 +61,14 @@ class Sandbox:
         Its environment is `environment` alone; it sees no descriptor, terminal or input of this
         process. Nothing of its process group is left when this returns.
         """
-        watch = Watch(bounds)
+        watch = Watch(bounds, folder)
         started = time.monotonic()
-        with tempfile.TemporaryFile() as output:
-            with self.started(command, folder, bounds, environment, output=output) as process:
+        with tempfile.TemporaryFile() as output, control_group(bounds) as group:
+            with self.started(
+                command, folder, bounds, environment, output=output, group=group
+            ) as process:
                 ended, excess = _wait(process, started + bounds.wall_s, watch)
+            excess = excess or (group.excess() if group else None)
             wall_s = time.monotonic() - started
             output.seek(0)
             printed = output.read(bounds.output_bytes)
@@ -82,16 +86,23 @@ class Sandbox:
         *,
         output: IO[bytes] | None = None,
         pass_on: Sequence[int] = (),
+        group: ControlGroup | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """The command of `run` while it works, for callers that talk to it.
 
         `pass_on` are descriptors that it keeps under their numbers. What it prints goes to
-        `output`, or nowhere. The caller keeps `bounds.wall_s`. With the block, the process group
-        ends.
+        `output`, or nowhere. The caller keeps `bounds.wall_s`. It joins `group` before anything
+        else. With the block, the process group ends.
         """
         self._hand_over(folder)
         start = confine.prepare(self.level, command, folder, self.readable, bounds)
         sink = output if output is not None else subprocess.DEVNULL
+
+        def before() -> None:
+            if group is not None:
+                group.join()
+            start.before()
+
         with contextlib.ExitStack() as stack:
             for descriptor in start.close:
                 stack.callback(os.close, descriptor)
@@ -104,7 +115,7 @@ class Sandbox:
                 stderr=sink,
                 pass_fds=(*start.pass_on, *pass_on),
                 start_new_session=True,
-                preexec_fn=start.before,
+                preexec_fn=before,
             )
         try:
             yield process

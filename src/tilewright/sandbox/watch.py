@@ -14,10 +14,11 @@ EVERY_S = 0.1
 
 _PROC = Path("/proc")
 _SESSION, _THREADS, _RESIDENT_PAGES = 3, 17, 21
-"""Fields of /proc/PID/stat behind the name, see proc(5)."""
+"""Fields of /proc/PID/stat after the name, see proc(5)."""
 
 _SLACK = 3  # the command's parents inside bubblewrap
 _PAGE = resource.getpagesize()
+_BLOCK = 4096
 
 
 class Watch:
@@ -26,8 +27,9 @@ class Watch:
     Contained processes cannot leave their session. Shared pages count for each of the processes.
     """
 
-    def __init__(self, bounds: Limits) -> None:
+    def __init__(self, bounds: Limits, folder: Path) -> None:
         self._bounds = bounds
+        self._folder = folder
         self._others = _processes()
 
     def excess(self, leader: int) -> str | None:
@@ -43,6 +45,9 @@ class Watch:
             return f"killed: its processes took more than {allowed} MiB of memory together."
         if threads > self._bounds.processes + _SLACK:
             return f"killed: it started more than {self._bounds.processes} processes."
+        if _disk_bytes(self._folder, self._bounds.total_file_bytes) > self._bounds.total_file_bytes:
+            allowed = self._bounds.total_file_bytes >> 20
+            return f"killed: it wrote more than {allowed} MiB to files together."
         return None
 
 
@@ -53,8 +58,25 @@ def _processes() -> set[str]:
     return {name for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208 (thrice as fast)
 
 
+def _disk_bytes(folder: Path, enough: int) -> int:
+    """What lies below a folder, links not followed; no further than until it is more than enough.
+
+    Each file counts a block at least, so that many empty ones are bounded too.
+    """
+    total = 0
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            try:
+                total += max(_BLOCK, 512 * (Path(where) / name).lstat().st_blocks)
+            except OSError:
+                continue  # gone meanwhile
+            if total > enough:
+                return total
+    return total
+
+
 def _fields(process: str) -> list[str]:
-    """The fields behind the name, which may hold anything; none when the process has ended."""
+    """The fields after the name, which may hold anything; none when the process has ended."""
     try:
         return (_PROC / process / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

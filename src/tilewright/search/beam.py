@@ -1,14 +1,18 @@
-"""Beam search: the B best kernels that each improved on their parent."""
+"""Beam search: the B best kernels that each improved on their parent.
+
+Kernels that begin anew, without the start's schedule, and what descends from them have half of the
+places until one of them is the best of all: a schedule that somebody tuned is ahead of any new one
+at first, and may still lead nowhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from tilewright.core.records import History, Measured, Trial
-
-SAME_FAMILY = 0.005
-"""A difference in latency, as a share, below which relatives count as variations of one kernel."""
+from tilewright.core.config import Settings
+from tilewright.core.records import History, Trial
+from tilewright.search.ranking import Ranking, begins_anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +31,18 @@ class BeamSearch:
     iterations: int = 15
     patience: int = 4
 
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The strategy as the settings want it."""
+        return cls(settings.beam, settings.iterations, settings.patience)
+
     def select(self, history: History) -> list[Trial]:
         """The beam, best first: measured kernels that improved on their parent.
 
-        Earlier members compete again, so the best kernel never leaves the beam. Kernels with
-        the same binary are the same kernel: the first one stands for all. A kernel and the
-        children that are barely faster are one family, and so are equally fast kernels of one
-        plan: the fastest stands for all, so that variations of one idea do not fill the beam.
+        Earlier members compete again, so the best kernel never leaves the beam. Variations of one
+        kernel count once (`Ranking`), so that they do not fill the beam.
         """
-        improved = _improved(history)
-        families = _families(improved, history)
-        kept: list[Trial] = []
-        seen: set[str] = set()
-        for trial in sorted(improved, key=lambda t: (t.latency, t.index)):
-            marks = {_binary(trial), families[trial.candidate.id]}
-            if not marks & seen:
-                kept.append(trial)
-            seen |= marks
-        return kept[: self.width]
+        return history.indexed(_Lines).best(self.width)
 
     def limit_latency(self, parent: Trial) -> float | None:
         """The parent's latency: a child that does not beat it is not kept."""
@@ -54,52 +52,40 @@ class BeamSearch:
         """Why the search is over before `iteration` starts, or None."""
         if iteration > self.iterations:
             return f"all {self.iterations} iterations done"
-        best = history.best
-        since = {t.iteration for t in history if best and t.iteration > best.iteration}
-        if len(since) >= self.patience:
+        found = [best.iteration for best in history.indexed(_Lines).bests()]
+        if found and history.iterations_after(max(found)) >= self.patience:
             return f"no better kernel for {self.patience} iterations"
-        idle = iteration - 1 - max((t.iteration for t in history), default=0)
+        idle = iteration - 1 - (history[-1].iteration if history else 0)
         if idle >= 2 * self.patience:
             return f"nothing new was proposed for {idle} iterations"
         return None
 
 
-def _improved(history: History) -> list[Trial]:
-    """First trials of measured kernels that are a start or faster than their parent."""
-    found: list[Trial] = []
-    for trial in history:
-        if trial.latency is None or history.get(trial.candidate.id) is not trial:
-            continue
-        parent_id = trial.candidate.parent_id
-        parent = history.get(parent_id) if parent_id else None
-        limit = parent.latency if parent else None
-        if limit is None or trial.latency < limit:
-            found.append(trial)
-    return found
+class _Lines:
+    """Two rankings: of what descends from the start's schedule, and of what was begun anew."""
 
+    def __init__(self) -> None:
+        self._all, self._given, self._new = Ranking(), Ranking(), Ranking()
+        self._anew: set[str] = set()  # candidates
 
-def _families(improved: Sequence[Trial], history: History) -> dict[str, str]:
-    """The candidate that begins each kernel's family, by candidate; parents come first."""
-    begins: dict[str, str] = {}
-    of_plan: dict[tuple[str, str], Trial] = {}
-    for trial in improved:
+    def add(self, trial: Trial, history: History) -> None:
+        """Take in the last trial of a history."""
         candidate = trial.candidate
-        relatives = [history.get(candidate.parent_id or "")]
-        if candidate.plan is not None:
-            plan = candidate.plan.parent_id, candidate.plan.text
-            relatives.append(of_plan.setdefault(plan, trial))
-        near = [r for r in relatives if r is not None and _alike(trial, r)]
-        own = candidate.id
-        begins[own] = next((begins[r.candidate.id] for r in near if r.candidate.id in begins), own)
-    return begins
+        is_new = begins_anew(candidate) or candidate.parent_id in self._anew
+        if is_new:
+            self._anew.add(candidate.id)
+        for ranking in (self._all, self._new if is_new else self._given):
+            ranking.add(trial, history)
 
+    def bests(self) -> list[Trial]:
+        """The best kernel of each line that has one."""
+        return [*self._given.best(1), *self._new.best(1)]
 
-def _alike(left: Trial, right: Trial) -> bool:
-    faster, slower = sorted((left.latency or 0.0, right.latency or 0.0))
-    return slower - faster < SAME_FAMILY * slower
-
-
-def _binary(trial: Trial) -> str:
-    """What makes two kernels the same: the binary, or the source where none is known."""
-    digest = trial.outcome.artifact_digest if isinstance(trial.outcome, Measured) else ""
-    return digest or trial.candidate.id
+    def best(self, count: int) -> list[Trial]:
+        """The `count` best, half of them begun anew while another kernel is ahead of those."""
+        overall, new = self._all.best(count), self._new.best(count)
+        if not new or overall[0].candidate.id in self._anew:
+            return overall
+        given = self._given.best(count - min(count // 2, len(new)))
+        chosen = (*given, *new[: count - len(given)])
+        return sorted(chosen, key=lambda t: (t.latency or 0.0, t.index))

@@ -1,9 +1,21 @@
-"""What a search reports while it runs, one small record per step."""
+"""What a search reports while it runs, one small record per step.
+
+>>> import tilewright as tw
+>>> latencies = []
+>>> def hear(event):
+...     if isinstance(event, tw.events.Evaluated):
+...         latencies.append(event.trial.latency)
+>>> run = tw.optimize("gemmini:gemm-16x16x16", budget="2 evaluations", on_event=hear)
+>>> len(latencies)
+2
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import get_ident
 from typing import TypeAlias
 
 from tilewright.core.records import CallRecord, History, RunRecord, Trial
@@ -83,7 +95,7 @@ class IterationFinished:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A model answered (or its reply was known already). Heard from any thread, at any time."""
+    """A model answered (or its reply was known already); told between other events."""
 
     call: CallRecord
 
@@ -121,3 +133,23 @@ Event: TypeAlias = (
     | Stopped
 )
 OnEvent: TypeAlias = Callable[[Event], None]
+
+
+class Relay:
+    """Tells a listener of events in the thread that made the relay, whichever thread has them."""
+
+    def __init__(self, listener: OnEvent) -> None:
+        self._listener = listener
+        self._thread = get_ident()
+        self._untold: SimpleQueue[Event] = SimpleQueue()
+
+    def __call__(self, event: Event) -> None:
+        """Tell of an event: at once in the relay's own thread, else with the next `deliver`."""
+        self._untold.put(event)
+        if get_ident() == self._thread:
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Tell what other threads had; to be called in the relay's own thread."""
+        while not self._untold.empty():
+            self._listener(self._untold.get())

@@ -7,7 +7,7 @@ which evaluations finish. Outcomes that finish earlier wait in the executor's ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 
 from tilewright.core.budget import Budget, Spent
 from tilewright.core.records import Candidate, EvaluationRequest, History, Outcome, Trial
@@ -20,11 +20,12 @@ from tilewright.search.events import (
     OnEvent,
     Stopped,
 )
+from tilewright.search.near_bound import near_bound
 from tilewright.search.proposing import Batches
 
 
 class BudgetSpentError(Exception):
-    """Ends a batch while it is proposed or evaluated; never leaves this module."""
+    """Ends a batch while it is proposed or evaluated; never leaves the search."""
 
     def __init__(self, history: History | None = None) -> None:
         self.history = history
@@ -42,8 +43,11 @@ class Search:
         budget: evaluations and wall seconds, over all sessions of the run.
         wall_s: wall seconds spent so far, over all sessions of the run.
         on_event: hears of every step.
-        repairs: rounds in which failed candidates of an iteration go back to their author.
+        rounds: how often authors go on, within an iteration, from what became of their candidates.
         models_stop: why models are asked no more (their budget is spent), or None.
+        deliver: called often, so that listeners hear in this thread of what others have to tell.
+        stop_within: the search is over once its best kernel is at most this share above its bound.
+        closed: ids of the kernels that nobody expands any more from an iteration on.
     """
 
     def __init__(
@@ -57,8 +61,11 @@ class Search:
         budget: Budget,
         wall_s: Callable[[], float],
         on_event: OnEvent,
-        repairs: int = 0,
+        rounds: int = 0,
         models_stop: Callable[[], str | None] = lambda: None,
+        deliver: Callable[[], None] = lambda: None,
+        stop_within: float = 0.0,
+        closed: Callable[[int], Collection[str]] = lambda iteration: (),
     ) -> None:
         self._strategy = strategy
         self._batches = batches
@@ -68,8 +75,11 @@ class Search:
         self._budget = budget
         self._wall_s = wall_s
         self._on_event = on_event
-        self._repairs = repairs
+        self._rounds = rounds
         self._models_stop = models_stop
+        self._deliver = deliver
+        self._stop_within = stop_within
+        self._closed = closed
 
     def evaluate_start(self, start: Candidate) -> History:
         """Evaluate the starting kernel as trial 0. The budget always affords it."""
@@ -86,54 +96,79 @@ class Search:
         """
         iteration = max(1, history[-1].iteration)
         while True:
-            before = History([t for t in history if t.iteration < iteration])
-            reason = self._strategy.should_stop(before, iteration)
-            reason = reason or self._exhausted(history)
-            if reason is None:
-                history, reason = self._iterate(iteration, before, history)
+            history, reason = self.step(iteration, history)
             if reason is not None:
                 self._on_event(Stopped(reason))
                 return history, reason
             iteration += 1
 
-    def _iterate(
-        self, iteration: int, before: History, history: History
-    ) -> tuple[History, str | None]:
-        """One iteration on top of `before`; `history` may already hold some of its trials."""
-        parents = self._strategy.select(before)
+    def step(self, iteration: int, history: History) -> tuple[History, str | None]:
+        """One iteration, or why there is none; `history` may already hold some of its trials."""
+        before = history.before(iteration)
+        reason = self.done(iteration, before) or self.exhausted(history)
+        if reason is not None:
+            return history, reason
+        parents = self._parents(iteration, before)
+        if not parents:
+            return history, "no model sees anything worthwhile to change in the kernels kept"
         self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
-        proposed: list[str] = []
         parts = self._batches.stream(
             iteration, parents, before, lambda: self._require_budget(history)
         )
         try:
-            history = self._extend(iteration, _noted(parts, proposed), history, self._repairs > 0)
-            for left in reversed(range(self._repairs)):
-                failed = [t for t in map(history.get, proposed) if t and t.latency is None]
-                part = self._batches.repair(iteration, failed, history)
-                proposed = [request.candidate.id for request in part]
+            history = self._extend(iteration, parts, history, self._rounds > 0)
+            for left in reversed(range(self._rounds)):
+                part = self._batches.answers(history)
                 history = self._extend(iteration, iter([part]), history, left > 0)
         except BudgetSpentError as stop:
-            return stop.history or history, self._exhausted(stop.history or history)
+            return stop.history or history, self.exhausted(stop.history or history)
         finally:
             parts.close()
             self._batches.end()
         best = history.best
         self._on_event(IterationFinished(iteration, len(history) - len(before), best))
-        return history, self._exhausted(history)
+        return history, self.exhausted(history)
+
+    def propose(self, iteration: int, history: History) -> Generator[EvaluationRequest, None, None]:
+        """New candidates of one iteration, one by one, for a caller who evaluates them himself.
+
+        `BudgetSpentError` when the budget is spent meanwhile.
+        """
+        parents = self._parents(iteration, history)
+        self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
+        parts = self._batches.stream(
+            iteration, parents, history, lambda: self._require_budget(history)
+        )
+        try:
+            for part in parts:
+                yield from part
+        finally:
+            parts.close()
+            self._batches.end()
+
+    def evaluate(self, iteration: int, candidate: Candidate, history: History) -> History:
+        """The history with one more trial, or the same one where the wall time ran out."""
+        parts = iter([[EvaluationRequest(candidate)]])
+        trials, _ = self._evaluate(iteration, parts, history, self._budget)
+        return history.extended(trials)
+
+    def _parents(self, iteration: int, before: History) -> list[Trial]:
+        """The kernels to expand: the strategy's, without those that nobody expands any more."""
+        closed = self._closed(iteration)
+        return [p for p in self._strategy.select(before) if p.candidate.id not in closed]
 
     def _extend(
         self,
         iteration: int,
         parts: Iterator[Sequence[EvaluationRequest]],
         history: History,
-        repaired: bool,
+        answered: bool,
     ) -> History:
         """Evaluate what is not yet recorded and still afforded; BudgetSpentError ends it early.
 
-        `repaired` says that failures go back to their author, who then hears of them at once.
+        `answered` says that authors go on from the outcomes, of which they then hear at once.
         """
-        left = self._budget.evaluations_left(self._spent(history))
+        left = self.evaluations_left(history)
 
         def new_parts() -> Iterator[list[EvaluationRequest]]:
             nonlocal left
@@ -146,7 +181,7 @@ class Search:
                 if left == 0:
                     return
 
-        trials, reason = self._evaluate(iteration, new_parts(), history, self._budget, repaired)
+        trials, reason = self._evaluate(iteration, new_parts(), history, self._budget, answered)
         history = history.extended(trials)
         if left == 0 or reason is not None:
             raise BudgetSpentError(history)
@@ -158,7 +193,7 @@ class Search:
         parts: Iterator[Sequence[EvaluationRequest]],
         history: History,
         budget: Budget,
-        repaired: bool = False,
+        answered: bool = False,
     ) -> tuple[list[Trial], str | None]:
         """Evaluate and record a batch; with a reason when the wall time ran out inside it.
 
@@ -185,17 +220,22 @@ class Search:
             trial = Trial(index, iteration, candidate, outcome, wall_s, cached)
             done[position] = trial
             self._on_event(Evaluated(trial))
-            if repaired and trial.latency is None:
-                self._batches.foresee_repair(iteration, trial, history)
+            if answered:
+                self._batches.hear(trial)
             while (following := done.get(len(appended))) is not None:
                 self._append(following)
                 appended.append(following)
             over = ended and len(done) == len(requests)
-            if not over and budget.exhausted(self._spent(history)):
+            if not over:
+                checkpoint()
+
+        def checkpoint() -> None:
+            self._deliver()
+            if budget.exhausted(self._spent(history)):
                 raise BudgetSpentError  # what is under way is stopped
 
         try:
-            self._executor.evaluate([], on_outcome, more)
+            self._executor.evaluate([], on_outcome, more, checkpoint)
         except BudgetSpentError:
             self._close_gaps(appended, done, len(history))
             return appended, budget.exhausted(self._spent(history))
@@ -213,21 +253,23 @@ class Search:
             appended.append(moved)
 
     def _require_budget(self, history: History) -> None:
+        self._deliver()
         if self._budget.exhausted(self._spent(history)):
             raise BudgetSpentError
 
-    def _exhausted(self, history: History) -> str | None:
+    def done(self, iteration: int, before: History) -> str | None:
+        """Why the search has no such iteration, whatever budget is left, or None."""
+        return self._strategy.should_stop(before, iteration) or near_bound(
+            before, self._stop_within
+        )
+
+    def exhausted(self, history: History) -> str | None:
         """Why nothing more may be spent, or None."""
         return self._budget.exhausted(self._spent(history)) or self._models_stop()
 
+    def evaluations_left(self, history: History) -> int | None:
+        """How many evaluations the budget still affords; None for any number."""
+        return self._budget.evaluations_left(self._spent(history))
+
     def _spent(self, history: History) -> Spent:
         return Spent(len(history), self._wall_s())
-
-
-def _noted(
-    parts: Iterator[list[EvaluationRequest]], proposed: list[str]
-) -> Iterator[list[EvaluationRequest]]:
-    """The parts; ids of their candidates are added to `proposed` as they are handed on."""
-    for part in parts:
-        proposed += [request.candidate.id for request in part]
-        yield part

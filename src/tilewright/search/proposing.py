@@ -1,133 +1,79 @@
-"""From parents to one batch of new candidates: menu dropout, plans, implementations, duplicates.
+"""Makes one batch of new candidates per iteration: an ordered merge of what the parents give.
 
-All randomness is derived by hashing (seed, iteration, parent, purpose), so that a batch depends
-on nothing but the history before it: a resumed run proposes the same batch again.
+Where and when a proposer works is its `Way` (`ways.py`, `processes.py`): step by step, on a thread,
+on many threads or in processes. What is handed on is always in the order of the parents and their
+plans, whoever is done first, so the same history gives the same batch on every way.
 """
 
 from __future__ import annotations
 
-import random
-import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from queue import Empty
+from typing import Protocol, TypeAlias
 
-from tilewright.core.config import Settings
-from tilewright.core.errors import TilewrightError
-from tilewright.core.records import (
-    Brief,
-    Candidate,
-    EvaluationRequest,
-    History,
-    MenuOption,
-    Plan,
-    Schedule,
-    TargetBrief,
-    Trial,
-    Workload,
-    content_id,
-)
-from tilewright.core.roles import Proposer, Repairer, SearchStrategy
-from tilewright.search.events import Implemented, OnEvent, Planned, ProposalFailed
+from tilewright.core.records import Candidate, EvaluationRequest, History, Trial
+from tilewright.core.roles import SearchStrategy
+from tilewright.search.events import Implemented, OnEvent
+from tilewright.search.ranking import begins_anew
+from tilewright.search.steps import Children, Expansion, Message, SearchTask, Steps
 
-Proposal = TypeVar("Proposal", Plan, Candidate)
-T = TypeVar("T")
 Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
-
-CHECK_EVERY_S = 0.5
-"""How long the wall-time budget may be overdrawn while nothing happens."""
 
 SOON_S = 0.02
 """How long a part of a batch is waited for before an empty one is handed on."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTask:
-    """What a proposer is asked for in a whole search; `schedule` is that of an earlier run."""
-
-    workload: Workload
-    target: TargetBrief
-    proposer: Proposer
-    settings: Settings
-    schedule: Schedule | None = None
+MEASURED_BEYOND = 1.5
+"""How far over its limit a candidate is measured for a proposer that waits for others: by how much
+an attempt is slower, and where it lost the time, is worth more to it than a shorter evaluation."""
 
 
-class Steps:
-    """Asks a proposer: what a parent of an iteration gives depends on nothing but the history."""
+class Stream(Protocol):
+    """What one parent gives, in order."""
 
-    def __init__(self, task: SearchTask, on_event: OnEvent) -> None:
-        self._task = task
-        self._on_event = on_event
+    def get(self, *, timeout: float) -> Message | BaseException | None:
+        """The next message, None at the end, or what was raised instead (or raises it).
 
-    def brief(self, iteration: int, rank: int, parent: Trial) -> Brief:
-        """What the proposer is given for a parent: the menu after dropout, and its place."""
-        settings = self._task.settings
-        seed = self.seed(iteration, parent, "dropout")
-        menu = dropped(self._task.target.menu_for(self._task.workload), settings.menu_dropout, seed)
-        return Brief(
-            self._task.workload,
-            self._task.target,
-            menu,
-            iteration,
-            settings.iterations,
-            rank,
-            self._task.schedule,
-        )
+        `queue.Empty` where there is none yet after `timeout` seconds.
+        """
+        ...
 
-    def plans(self, brief: Brief, parent: Trial, history: History) -> list[Plan]:
-        """The proposer's plans for a parent."""
-        seed = self.seed(brief.iteration, parent, "plan")
-        return self.or_nothing(
-            brief.iteration,
-            parent.candidate.id,
-            lambda: self._task.proposer.plan(
-                brief, parent, history, self._task.settings.plans, seed
-            ),
-        )
 
-    def implementations(self, brief: Brief, parent: Trial, plan: Plan) -> list[Candidate]:
-        """What the proposer makes of a plan."""
-        count = self._task.settings.implementations
-        seed = self.seed(brief.iteration, parent, f"implement {plan.id}")
-        return self.or_nothing(
-            brief.iteration,
-            parent.candidate.id,
-            lambda: self._task.proposer.implement(brief, parent, plan, count, seed),
-        )
+class Way(Protocol):
+    """Where the steps of a proposer are made, and how many at a time."""
 
-    def form(self, candidate: Candidate) -> str:
-        """Hash of a candidate's normal form."""
-        return content_id(self._task.proposer.normalize(candidate.source))
+    def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
+        """Propose for all of these parents."""
+        ...
 
-    def seed(self, iteration: int, parent: Trial, purpose: str) -> int:
-        """For one of the proposer's steps."""
-        return derived_seed(self._task.settings.seed, iteration, parent.candidate.id, purpose)
+    def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
+        """Have outcomes answered by their author; only between `begin` and `end`."""
+        ...
 
-    def or_nothing(
-        self, iteration: int, parent_id: str, propose: Callable[[], list[Proposal]]
-    ) -> list[Proposal]:
-        """What `propose` returns; a defect in a proposer costs that step, not the run."""
-        try:
-            return propose()
-        except TilewrightError:
-            raise
-        except Exception:
-            self._on_event(ProposalFailed(iteration, parent_id, traceback.format_exc()))
-            return []
+    def end(self) -> None:
+        """The iteration is over: give up what is still made. Idempotent."""
+        ...
 
 
 class Batches:
-    """Proposes one batch per iteration."""
+    """Proposes one batch per iteration. Listeners hear of it in the thread that asks for it."""
 
-    def __init__(self, task: SearchTask, strategy: SearchStrategy, on_event: OnEvent) -> None:
-        self._proposer = task.proposer
+    def __init__(
+        self, task: SearchTask, strategy: SearchStrategy, way: Way, on_event: OnEvent
+    ) -> None:
         self._strategy = strategy
-        self._settings = task.settings
+        self._way = way
         self._on_event = on_event
-        self._steps = Steps(task, lambda event: self._on_event(event))
-        self._forms: dict[str, str] = {}  # candidate id -> hash of its normal form
-        self._seen: set[str] = set()  # forms of the iteration's candidates and all before it
+        self._steps = Steps(task)
+        self._beyond = MEASURED_BEYOND if getattr(task.proposer, "waits", False) else 1.0
+        self._hashes: dict[str, int] = {}  # of candidates that are not in `_known` yet
+        self._known = History()
+        self._old: dict[int, str] = {}  # hashes of the trials in `_known`, and whose they are
+        self._new: dict[int, str] = {}  # the same of the iteration's candidates
+        self._part: list[EvaluationRequest] = []  # made since the last part was handed on
+        self._groups: list[_Group] = []  # handed on, and not answered yet
+        self._outcomes: dict[str, Trial] = {}  # of the iteration's candidates
 
     def stream(
         self,
@@ -136,126 +82,145 @@ class Batches:
         history: History,
         checkpoint: Callable[[], None] = lambda: None,
     ) -> Parts:
-        """The batch in parts, each to be evaluated while further ones are still made.
-
-        A part is empty where nothing further is made within `SOON_S`.
-        """
-        yield self.propose(iteration, parents, history, checkpoint)
-
-    def propose(
-        self,
-        iteration: int,
-        parents: Sequence[Trial],
-        history: History,
-        checkpoint: Callable[[], None] = lambda: None,
-    ) -> list[EvaluationRequest]:
         """New candidates of all parents, none equal in normal form to another or to a past one.
 
-        `checkpoint` is called between the proposer's steps and may raise to end them all.
+        In parts, each to be evaluated while further ones are still made; a part is empty where
+        nothing is made within `SOON_S`. `checkpoint` is called often and may raise to end it all.
         """
-        plans = self.plan_by_plan(iteration, parents, history, checkpoint)
-        return [request for fresh in plans for request in fresh]
+        self._take_in(history)
+        self._checkpoint = checkpoint
+        expansions = [Expansion(iteration, n, p.candidate.id) for n, p in enumerate(parents)]
+        complete = False
+        try:
+            streams = self._way.begin(expansions, history)
+            for expansion, parent, stream in zip(expansions, parents, streams, strict=True):
+                made = kept = 0
+                for message in self._heard(stream):
+                    if message is None:
+                        yield self._part
+                        self._part = []
+                    elif isinstance(message, Children):
+                        fresh = self._fresh(expansion, parent, message)
+                        made, kept = made + len(message.made), kept + len(fresh)
+                        self._part += fresh
+                    else:
+                        self._on_event(message)
+                self._on_event(Implemented(iteration, parent.candidate.id, kept, made - kept))
+            complete = True
+            if self._part:
+                yield self._part
+                self._part = []
+        finally:
+            if not complete:
+                self._way.end()
 
-    def plan_by_plan(
-        self,
-        iteration: int,
-        parents: Sequence[Trial],
-        history: History,
-        checkpoint: Callable[[], None],
-    ) -> Iterator[list[EvaluationRequest]]:
-        """What `propose` gives, plan by plan; each is implemented when it is asked for."""
-        begun = False
-        for rank, parent in enumerate(parents):
-            brief = self._steps.brief(iteration, rank, parent)
-            checkpoint()
-            plans = self._steps.plans(brief, parent, history)
-            self._on_event(Planned(iteration, parent.candidate.id, len(plans)))
-            # Only now: a proposer that reads the target's language from its briefs must know it
-            # by the first normal form, also in the first iteration after a resume.
-            if not begun:
-                self._begin(history)
-            begun = True
-            made = kept = 0
-            for plan in plans:
-                checkpoint()
-                children = self._steps.implementations(brief, parent, plan)
-                fresh = self._fresh(parent, children)
-                made, kept = made + len(children), kept + len(fresh)
-                yield fresh
-            self._on_event(Implemented(iteration, parent.candidate.id, kept, made - kept))
+    def answers(self, history: History) -> list[EvaluationRequest]:
+        """What their authors make of the outcomes of the candidates that were handed on last.
 
-    def repair(
-        self, iteration: int, failed: Sequence[Trial], history: History
-    ) -> list[EvaluationRequest]:
-        """Corrections of this iteration's failed candidates by a proposer that can correct.
-
-        To be asked after `stream` or `propose`, and in the order in which those gave them.
+        To be asked after `stream`, and again after each answer; in the order of the candidates.
         """
+        groups, self._groups = self._groups, []
+        for trial in history[len(self._known) :]:
+            self._outcomes.setdefault(trial.candidate.id, trial)
+        for group in groups:
+            self._begin_answer(group)
         requests: list[EvaluationRequest] = []
-        for trial in failed:
-            parent = history.get(trial.candidate.parent_id or "")
-            if parent is not None:
-                requests += self._fresh(parent, self._corrections(iteration, trial, parent))
+        for group in groups:
+            if group.answer is None:
+                continue
+            for message in self._heard(group.answer):
+                if isinstance(message, Children):
+                    requests += self._fresh(group.expansion, group.parent, message)
+                elif message is not None:
+                    self._on_event(message)
         return requests
 
-    def foresee_repair(self, iteration: int, failed: Trial, history: History) -> None:
-        """Told of a candidate that failed while others are still proposed or evaluated."""
+    def hear(self, trial: Trial) -> None:
+        """Told of an outcome while others are still proposed or evaluated."""
+        self._outcomes[trial.candidate.id] = trial
+        for group in self._groups:
+            if any(known == trial.candidate.id for _, known in group.members):
+                self._begin_answer(group)
+
+    def _begin_answer(self, group: _Group) -> None:
+        """Have a group's outcomes answered once they are all known; a failure, or a turn's."""
+        found = [self._outcomes.get(known) or self._known.get(known) for _, known in group.members]
+        trials = [
+            replace(trial, candidate=child)
+            for trial, (child, _) in zip(found, group.members, strict=True)
+            if trial is not None
+        ]
+        if group.answer is not None or len(trials) < len(group.members):
+            return
+        if group.in_turns or trials[0].latency is None:
+            expansion, known = group.expansion, self._known
+            group.answer = self._way.begin_answer(
+                lambda: self._steps.answered(expansion, trials, known)
+            )
 
     def end(self) -> None:
         """The iteration is over, or given up."""
+        self._groups = []
+        self._way.end()
 
-    def _corrections(self, iteration: int, failed: Trial, parent: Trial) -> list[Candidate]:
-        proposer = self._proposer
-        if not isinstance(proposer, Repairer):
-            return []
-        brief = self._steps.brief(iteration, 0, parent)
-        seed = self._steps.seed(iteration, parent, f"repair {failed.candidate.id}")
-        return self._steps.or_nothing(
-            iteration,
-            parent.candidate.id,
-            lambda: proposer.repair(brief, parent, failed, seed),
-        )
+    def _heard(self, stream: Stream) -> Iterator[Message | None]:
+        """A stream's messages; None where there is none yet. The checkpoint may end it."""
+        while True:
+            self._checkpoint()
+            try:
+                message = stream.get(timeout=0.0 if self._part else SOON_S)
+            except Empty:
+                yield None
+                continue
+            if isinstance(message, BaseException):
+                raise message
+            if message is None:
+                return
+            yield message
 
-    def _begin(self, history: History) -> None:
+    def _take_in(self, history: History) -> None:
         """Forget the iteration before: what counts as new is decided by the history."""
-        self._seen = {self._form(t.candidate) for t in history}
+        new = history.since(self._known)
+        if new is None:
+            self._old = {}
+        for trial in history if new is None else new:
+            known = self._hashes.get(trial.candidate.id)
+            normal_hash = self._steps.normal_hash(trial.candidate) if known is None else known
+            self._old.setdefault(normal_hash, trial.candidate.id)
+        self._known, self._hashes, self._new, self._part = history, {}, {}, []
+        self._groups, self._outcomes = [], {}
 
-    def _fresh(self, parent: Trial, children: Sequence[Candidate]) -> list[EvaluationRequest]:
+    def _fresh(
+        self, expansion: Expansion, parent: Trial, children: Children
+    ) -> list[EvaluationRequest]:
         """Requests for the children that are not yet seen; they are from now on."""
         limit = self._strategy.limit_latency(parent)
+        if limit is not None:
+            limit *= self._beyond
         requests = []
-        for child in children:
-            form = self._form(child)
-            if form not in self._seen:
-                self._seen.add(form)
-                requests.append(EvaluationRequest(child, limit))
+        turns: dict[str, _Group] = {}
+        for child, normal_hash in children.made:
+            self._hashes[child.id] = normal_hash
+            known = self._old.get(normal_hash) or self._new.get(normal_hash)
+            if known is None:
+                self._new[normal_hash] = child.id
+                requests.append(EvaluationRequest(child, None if begins_anew(child) else limit))
+            if child.plan is not None and child.plan.turn is not None:
+                # Its author waits for the outcome of an equal kernel, too.
+                group = turns.setdefault(child.plan.id, _Group(expansion, parent, in_turns=True))
+                group.members.append((child, known or child.id))
+            elif known is None:
+                self._groups.append(_Group(expansion, parent, [(child, child.id)]))
+        self._groups += turns.values()
         return requests
 
-    def _form(self, candidate: Candidate) -> str:
-        form = self._forms.get(candidate.id)
-        if form is None:
-            form = self._steps.form(candidate)
-            self._forms[candidate.id] = form
-        return form
 
+@dataclass(eq=False, slots=True)
+class _Group:
+    """Candidates whose outcomes their author is told together, each with the kernel it equals."""
 
-def derived_seed(seed: int, iteration: int, parent_id: str, purpose: str) -> int:
-    """A 64-bit seed that depends on all four."""
-    return int(content_id(str(seed), str(iteration), parent_id, purpose), 16)
-
-
-def dropped(menu: Sequence[MenuOption], dropout: float, seed: int) -> tuple[MenuOption, ...]:
-    """The menu with each option left out with probability `dropout`, but never all of them."""
-    rng = random.Random(seed)
-    kept = tuple(option for option in menu if rng.random() >= dropout)
-    return kept or tuple(rng.sample(tuple(menu), min(1, len(menu))))
-
-
-def awaited(queue: SimpleQueue[T], checkpoint: Callable[[], None]) -> T:
-    """What comes next; the checkpoint may end the waiting for it."""
-    while True:
-        checkpoint()
-        try:
-            return queue.get(timeout=CHECK_EVERY_S)
-        except Empty:
-            continue
+    expansion: Expansion
+    parent: Trial
+    members: list[tuple[Candidate, str]] = field(default_factory=list)
+    in_turns: bool = False
+    answer: Stream | None = None

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.core.records import Baseline, Failed, History, LeftAlone, Measured, RunRecord
+from tilewright.core.records import (
+    Baseline,
+    Failed,
+    History,
+    LeftAlone,
+    Measured,
+    RunRecord,
+    Trial,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +25,15 @@ class Summary:
     says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
     `evaluations` took their outcome from the cache. `warnings` are the best kernel's. `confirmed`:
     the best kernel was rebuilt in a clean process and was right on fresh private inputs too.
+    `unconfirmed` are trials that looked faster and were not borne out that way; their logs say why.
+    `best_precision` is the best kernel's class of precision, empty where it cannot be told.
+    `noise` is that of both measurements, as a share; 0 where latencies repeat.
     `left_alone` is code of the starting kernel that the built-in rewriter does not understand.
+
+    >>> import tilewright as tw
+    >>> summary = tw.open_run("latest").summary
+    >>> summary.verdict, summary.status, summary.quantity
+    ('correct', 'finished', 'simulated')
     """
 
     run_id: str
@@ -43,6 +59,14 @@ class Summary:
     confirmed: bool = False
     warnings: tuple[str, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()
+    unconfirmed: tuple[Trial, ...] = ()
+    best_precision: str = ""
+    noise: float = 0.0
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the best kernel is faster than the starting one by more than the noise."""
+        return self.speedup is not None and self.speedup > 1 + self.noise
 
 
 def summarize(
@@ -87,4 +111,12 @@ def summarize(
         confirmed=bool(best_trial and best_trial.candidate.id == confirmed),
         warnings=winner.warnings if winner else (),
         left_alone=tuple(left_alone),
+        unconfirmed=unconfirmed(history),
+        best_precision=winner.verdict.precision if winner else "",
+        noise=baseline.noise + winner.noise if baseline and winner else 0.0,
     )
+
+
+def unconfirmed(history: History) -> tuple[Trial, ...]:
+    """Trials that were measured as faster, and wrong or slower when they were evaluated again."""
+    return tuple(t for t in history if getattr(t.outcome, "kind", "") == "unconfirmed")

@@ -20,16 +20,21 @@ FORMAT = 1
 _MAGIC = b"TWBUNDLE"
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_BYTES = 32
-_MAX_BYTES = 256 << 20
-"""Of the unpacked document: no evidence is larger, and a packed flood must not fill memory."""
+MAX_BYTES = 64 << 20
+"""Of the document: no evidence is larger, and a packed flood must not fill memory."""
 
 _AGAIN = "get it again from whoever made it"
 
 
 def pack(document: Mapping[str, object]) -> bytes:
-    """The file of a document; equal documents give equal files."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    packed = zlib.compress(text.encode(), 9)
+    """The file of a document; equal documents give equal files. `InputError` if it is too large."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    if len(text) > MAX_BYTES:
+        raise InputError(
+            f"the evidence takes {len(text) >> 20} MiB, and a bundle holds {MAX_BYTES >> 20}: "
+            "bundle a run with fewer steps or a smaller kernel."
+        )
+    packed = zlib.compress(text, 9)
     head = _HEAD.pack(_MAGIC, FORMAT, len(packed))
     return head + _digest(head, packed) + packed
 
@@ -58,9 +63,9 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
         raise InputError(f"{name} was changed after it was written (its digest differs): {_AGAIN}.")
     try:
         unpacker = zlib.decompressobj()
-        text = unpacker.decompress(packed, _MAX_BYTES)
+        text = unpacker.decompress(packed, MAX_BYTES)
         document = json.loads(text) if unpacker.eof else None
-    except (zlib.error, ValueError):
+    except (zlib.error, ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise InputError(f"{name} holds no evidence that can be read: {_AGAIN}.")

@@ -6,7 +6,6 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 
 from tilewright.core.errors import StorageError
 
@@ -42,12 +41,7 @@ class RunLock:
         self._file = file
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The file stays: removing it would let a third process lock a new file of the same name.
         if self._file is not None:
             os.close(self._file)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.files import read_toml
 
 CONFIGURATION = "tilewright.toml"
 VARIABLE = "TILEWRIGHT_DATABASE"
@@ -42,15 +42,11 @@ def server_of(project: Path) -> URL | None:
 
 def _configured(file: Path) -> str:
     try:
-        text = file.read_text(encoding="utf-8")
+        settings = read_toml(file)
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be read ({error}): expected TOML.") from error
-    try:
-        settings = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{file} is not valid TOML ({error}): correct it.") from error
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from error
     for name in settings:
         if name != _SETTING:
             raise UnknownNameError(f"setting of {file}", name, [_SETTING])

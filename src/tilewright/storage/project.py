@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 FOLDER = ".tilewright"
 DATABASE = "tilewright.db"
 _PREFLIGHT = "preflight"
+_SECRETS = "secrets"
 
 
 def open_project(project: Path, *, create: bool = True) -> SqlStorage:
@@ -101,6 +104,40 @@ def run_lock(project: Path, identity: str) -> RunLock | ServerRunLock:
 
         return ServerRunLock(server, identity)
     return RunLock(project / FOLDER / "locks", identity)
+
+
+def secret_of(project: Path, owner: str) -> int:
+    """The seed of the private inputs of a run: from the operating system, drawn when first asked.
+
+    Kept in a file of its own that only the user may read, beside the database and not in it: no
+    record, report or bundle is made from there. Where the file is gone, another secret is drawn;
+    outcomes under the old one are then not found in the cache any more.
+    """
+    folder = project / FOLDER / _SECRETS
+    file = folder / owner
+    with suppress(OSError, UnicodeDecodeError):
+        text = file.read_text()
+        if text.isdecimal():
+            return int(text)
+        file.unlink()  # half of one, of a disk that was full
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = folder / f".{owner}.{os.getpid()}"
+        with open(draft, "w", opener=_only_mine) as stream:
+            stream.write(str(secrets.randbits(62)))
+        with suppress(FileExistsError):  # another process drew one at the same time
+            file.hardlink_to(draft)
+        draft.unlink()
+        return int(file.read_text())
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"the secret of the private inputs cannot be kept in {file} ({error}): make the folder "
+            "writable or choose another --project folder."
+        ) from error
+
+
+def _only_mine(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def passed_preflight(project: Path, key: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 
 from sqlalchemy import URL, Connection, text
 from sqlalchemy.exc import DBAPIError
@@ -43,12 +42,7 @@ class ServerRunLock:
             self._held = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._held.close()
 
     def is_held(self) -> bool:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, StorageError, UnknownNameError
 from tilewright.core.records import Candidate, Failed, History, Measured, Outcome, RunRecord, Trial
+from tilewright.core.run_notes import Note, RunNote
 from tilewright.storage.database import Database
-from tilewright.storage.schema import artifacts, events, outcomes, runs, trials
+from tilewright.storage.schema import artifacts, calls, events, outcomes, runs, trials
 from tilewright.storage.upserts import ARTIFACT, OUTCOME
 
 # What every evaluation does. Built once: making a statement takes longer than running it.
-_FOLLOWING = select(func.count()).select_from(trials).where(trials.c.run_id == bindparam("of_run"))
+_LAST = select(func.max(trials.c.index)).where(trials.c.run_id == bindparam("of_run"))
 _CACHED = select(outcomes.c.outcome).where(outcomes.c.key == bindparam("wanted"))
 _ADD_TRIAL = insert(trials)
 _UPDATE_RUN = (
@@ -87,6 +89,23 @@ class SqlStorage:
             rows = connection.execute(select(runs).order_by(runs.c.number.desc())).all()
         return [_run(row) for row in rows]
 
+    def delete_run(self, run_id: str) -> None:
+        """Remove a run, its trials, events, calls and the sources that no other run has.
+
+        Cached outcomes stay.
+        """
+        of_run = select(trials.c.source_digest).where(trials.c.run_id == run_id)
+        of_others = select(trials.c.source_digest).where(trials.c.run_id != run_id)
+        with self._database.write() as connection:
+            own = select(of_run.except_(of_others).subquery())
+            digests = connection.execute(own).scalars().all()
+            for table in (calls, events, trials):
+                connection.execute(delete(table).where(table.c.run_id == run_id))
+            connection.execute(delete(runs).where(runs.c.id == run_id))
+            if digests:
+                unused = delete(artifacts).where(artifacts.c.digest == bindparam("unused"))
+                connection.execute(unused, [{"unused": digest} for digest in digests])
+
     def unfinished(self, identity: str) -> RunRecord | None:
         """The newest run with this identity that is not finished."""
         wanted = (
@@ -103,7 +122,8 @@ class SqlStorage:
         """Append one trial; `InternalError` unless its index is the next one."""
         candidate = trial.candidate
         with self._database.write() as connection:
-            following = connection.execute(_FOLLOWING, {"of_run": run_id}).scalar_one()
+            last = connection.execute(_LAST, {"of_run": run_id}).scalar_one()
+            following = 0 if last is None else last + 1
             if trial.index != following:
                 raise InternalError(
                     f"trial {trial.index} of run {run_id} was appended where {following} is next."
@@ -176,6 +196,21 @@ class SqlStorage:
         if found is None:
             raise UnknownNameError("artifact", digest, [])
         return _unpacked(found)
+
+    def keep(self, run_id: str, note: RunNote) -> None:
+        """Keep a note of a run, after earlier ones of the same class: a line of the event log."""
+        data = {field.name: getattr(note, field.name) for field in fields(note)}
+        self.append_event(run_id, type(note).__name__, data)
+
+    def kept(self, run_id: str, kind: type[Note]) -> list[Note]:
+        """A run's notes of this class, oldest first."""
+        wanted = (
+            select(events.c.data)
+            .where(events.c.run_id == run_id, events.c.kind == kind.__name__)
+            .order_by(events.c.number)
+        )
+        with self._database.read() as connection:
+            return [_note(kind, data) for data in connection.execute(wanted).scalars()]
 
     def append_event(self, run_id: str, kind: str, data: Mapping[str, object]) -> None:
         """Append one line to a run's event log, with the current time."""
@@ -251,11 +286,23 @@ def _dump(value: object) -> str:
     return json.dumps(to_json(value), separators=(",", ":"), sort_keys=True)
 
 
+def _note(kind: type[Note], text: str) -> Note:
+    data = _load(text)
+    try:
+        return kind(**data)
+    except TypeError as error:
+        raise _unreadable(error) from error
+
+
 def _load(text: str) -> Any:
     try:
         return from_json(json.loads(text))
     except (ValueError, TypeError) as error:
-        raise StorageError(
-            f"a stored record cannot be read ({error}): it is damaged or was written by another "
-            "version of tilewright; restore the database from a copy or upgrade."
-        ) from error
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> StorageError:
+    return StorageError(
+        f"a stored record cannot be read ({error}): it is damaged or was written by another "
+        "version of tilewright; restore the database from a copy or upgrade."
+    )

@@ -29,7 +29,7 @@ def synthetic_clock(ratio: float, noise: Noise, seed: int) -> TimeCall:
     draw = np.random.default_rng(seed)
     level, calls = 0.0, 0
 
-    def time_call(variant: Variant, check: bool) -> float:
+    def time_call(variant: Variant, checked: float) -> float:
         nonlocal level, calls
         calls += 1
         level += draw.normal(0, noise.wander)

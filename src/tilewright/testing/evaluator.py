@@ -1,7 +1,8 @@
 """Contract suites of the `Builder`, `Checker` and `Runner` roles, over a task whose start is right.
 
-Subclass `EvaluatorContract` in a test module and give the fixtures `open_task` (opens a small task
-with the given settings) and `wrong` (a source that builds and runs but computes something else).
+Subclass `EvaluatorContract` in a test module (`CheckerContract` where nothing can be measured) and
+give the fixtures `open_task` (opens a small task with the given settings) and `wrong` (a source
+that builds and runs but computes something else).
 """
 
 from __future__ import annotations
@@ -11,12 +12,22 @@ from typing import TypeAlias
 
 import pytest
 
-from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict
+from tilewright.core.plugins import load_target
+from tilewright.core.records import (
+    Artifact,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Verdict,
+)
 from tilewright.core.roles import Builder, Checker, Runner, Task
+from tilewright.evaluation.pipeline import evaluate
 
 OpenTask: TypeAlias = Callable[[Mapping[str, object]], Task]
 MEASURED_NOISE = 3.0
 """So many times may a measured latency differ from the next one on a busy machine."""
+NO_KERNELS = ("", "this is not a kernel {", "\x00", "#include <stdio.h>")
 Evaluator: TypeAlias = tuple[Builder, Checker, Runner]
 
 
@@ -27,8 +38,8 @@ def built(builder: Builder, source: str) -> Artifact:
     return artifact
 
 
-class EvaluatorContract:
-    """What the three roles of every target must do."""
+class CheckerContract:
+    """What builder and checker of every target must do, also where nothing can be measured."""
 
     @pytest.fixture
     def open_task(self) -> OpenTask:
@@ -75,13 +86,22 @@ class EvaluatorContract:
         assert artifact.candidate_id == Candidate(task.start).id
         assert artifact.toolchain
 
-    @pytest.mark.parametrize("source", ["", "this is not a kernel {", "\x00", "#include <stdio.h>"])
+    @pytest.mark.parametrize("source", NO_KERNELS)
     def test_what_is_no_kernel_is_a_failed_build(self, evaluator: Evaluator, source: str) -> None:
         """A record with a log, never an exception."""
         failed = evaluator[0].build(Candidate(source))
         assert isinstance(failed, Failed)
         assert failed.stage == "build"
         assert failed.log.strip()
+
+    def test_failures_are_of_a_declared_kind(
+        self, task: Task, evaluator: Evaluator, wrong: str
+    ) -> None:
+        """The general ones and those of the target's brief; `UndeclaredFailureError` for others."""
+        kinds = load_target(task.workload.target).brief().failure_kinds
+        for source in (*NO_KERNELS, wrong):
+            outcome = evaluate(evaluator, EvaluationRequest(Candidate(source)), kinds=kinds)
+            assert isinstance(outcome, Failed)
 
     def test_checks_use_several_seeds_and_distributions(self, verdict: Verdict) -> None:
         """At least three of each."""
@@ -103,6 +123,10 @@ class EvaluatorContract:
         assert (failed.stage, failed.kind) == ("check", "wrong_result")
         assert "got" in failed.log
         assert "expected" in failed.log
+
+
+class EvaluatorContract(CheckerContract):
+    """What the three roles of every target must do."""
 
     def test_a_wrong_result_is_also_noticed_while_measuring(
         self, evaluator: Evaluator, verdict: Verdict, wrong: str

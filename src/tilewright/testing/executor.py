@@ -98,6 +98,20 @@ class ExecutorContract:
         assert [latency(o) for o in outcomes] == [3, 1, 2, 1]
         assert sorted(heard) == [0, 1, 2, 3]
 
+    def test_a_checkpoint_ends_a_batch_whose_evaluations_go_on(self, executor: Executor) -> None:
+        """It is called though nothing finishes; the executor stays usable."""
+        calls = 0
+
+        def checkpoint() -> None:
+            nonlocal calls
+            calls += 1
+            if calls > 3:
+                raise InterruptedError
+
+        with pytest.raises(InterruptedError):
+            executor.evaluate([request("sleep 600"), request("sleep 600")], checkpoint=checkpoint)
+        assert latency(executor.evaluate([request("latency 1")])[0]) == 1
+
     def test_no_requests_no_outcomes(self, executor: Executor) -> None:
         """An empty batch."""
         assert executor.evaluate([]) == []

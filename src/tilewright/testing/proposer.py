@@ -1,17 +1,20 @@
-"""Contract suite of the `Proposer` role.
+"""Contract suites of the `Proposer` role, and of what a proposer may be beside it.
 
-Subclass `ProposerContract` in a test module and give the fixtures `proposer`, `brief` and `parent`
-(a measured trial that the proposer can improve); pytest collects the inherited tests.
+Subclass one of them in a test module (`StreamingPlannerContract`, `ResponderContract` and
+`SurveyorContract` hold a proposer to the contract of all proposers, too) and give the fixtures
+`proposer`, `brief` and `parent` (a measured trial that the proposer can improve); pytest collects
+the inherited tests.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
-from tilewright.core.records import Brief, Candidate, History, Trial
-from tilewright.core.roles import Proposer
+from tilewright.core.records import Brief, Candidate, Failed, History, Trial
+from tilewright.core.roles import Proposer, Responder, StreamingPlanner, Surveyor
 
 
 class ProposerContract:
@@ -76,8 +79,8 @@ class ProposerContract:
                 assert candidate.plan is not None
                 # The parameters may say how a variant of the plan was made.
                 assert replace(candidate.plan, parameters=plan.parameters) == plan
-                normal = proposer.normalize(candidate.source)
-                assert normal != proposer.normalize(parent.candidate.source)
+                normal = proposer.normalize(candidate.source, brief.target)
+                assert normal != proposer.normalize(parent.candidate.source, brief.target)
             found += candidates
         assert found, "no plan could be carried out"
 
@@ -91,7 +94,98 @@ class ProposerContract:
             candidates = proposer.implement(brief, parent, plan, 2, seed=3)
             assert proposer.implement(brief, parent, plan, 2, seed=3) == candidates
 
-    def test_normal_forms_are_stable(self, proposer: Proposer, parent: Trial) -> None:
+    def test_normal_forms_are_stable(self, proposer: Proposer, brief: Brief, parent: Trial) -> None:
         """The same text has the same form, however often it is asked for."""
         source = parent.candidate.source
-        assert proposer.normalize(source) == proposer.normalize(source)
+        first = proposer.normalize(source, brief.target)
+        assert proposer.normalize(source, brief.target) == first
+
+
+class StreamingPlannerContract(ProposerContract):
+    """What a proposer must do whose plans become known one by one."""
+
+    def test_plans_that_come_one_by_one_are_the_same(
+        self, proposer: Proposer, brief: Brief, parent: Trial, history: History
+    ) -> None:
+        """In the same order."""
+        assert isinstance(proposer, StreamingPlanner)
+        whole = proposer.plan(brief, parent, history, 4, seed=2)
+        assert list(proposer.each_plan(brief, parent, history, 4, seed=2)) == whole
+
+    def test_whoever_stops_listening_gets_the_first_ones(
+        self, proposer: Proposer, brief: Brief, parent: Trial, history: History
+    ) -> None:
+        """And may ask again."""
+        assert isinstance(proposer, StreamingPlanner)
+        whole = proposer.plan(brief, parent, history, 4, seed=2)
+        for count in range(len(whole) + 1):
+            some = list(islice(proposer.each_plan(brief, parent, history, 4, seed=2), count))
+            assert some == whole[:count]
+
+
+class ResponderContract(ProposerContract):
+    """What a proposer must do that can correct its own candidates."""
+
+    FAILURE = Failed("check", "wrong_result", "C[0][0]: got 1, expected 2", line=1)
+
+    @pytest.fixture
+    def failed(self, proposer: Proposer, brief: Brief, parent: Trial, history: History) -> Trial:
+        """A candidate of the proposer that did not pass."""
+        for plan in proposer.plan(brief, parent, history, 4, seed=1):
+            for candidate in proposer.implement(brief, parent, plan, 1, seed=1):
+                return Trial(1, 1, candidate, self.FAILURE)
+        raise AssertionError("no plan could be carried out")
+
+    def test_corrections_are_children_of_the_same_parent(
+        self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
+    ) -> None:
+        """Not the failed kernel again."""
+        assert isinstance(proposer, Responder)
+        for corrected in proposer.respond(brief, parent, [failed], history, seed=1):
+            assert corrected.parent_id == parent.candidate.id
+            assert corrected.source != failed.candidate.source
+            assert corrected.proposer == failed.candidate.proposer
+
+    def test_the_same_seed_corrects_the_same(
+        self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
+    ) -> None:
+        """Asked again, it answers the same."""
+        assert isinstance(proposer, Responder)
+        first = proposer.respond(brief, parent, [failed], history, seed=1)
+        assert proposer.respond(brief, parent, [failed], history, seed=1) == first
+
+    def test_what_others_wrote_is_left_to_them(
+        self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
+    ) -> None:
+        """No correction of another proposer's candidate."""
+        assert isinstance(proposer, Responder)
+        other = replace(failed.candidate, proposer="somebody else")
+        trials = [replace(failed, candidate=other)]
+        assert proposer.respond(brief, parent, trials, history, seed=1) == []
+
+
+class SurveyorContract(ProposerContract):
+    """What a proposer must do that names the code it will not change."""
+
+    def test_what_is_left_alone_is_a_line_of_the_kernel(
+        self, proposer: Proposer, brief: Brief, parent: Trial
+    ) -> None:
+        """With the reason, in textual order, and always the same."""
+        assert isinstance(proposer, Surveyor)
+        source = parent.candidate.source
+        found = proposer.left_alone(brief.target, source)
+        assert proposer.left_alone(brief.target, source) == found
+        assert [part.line for part in found] == sorted(part.line for part in found)
+        for part in found:
+            assert 1 <= part.line <= len(source.splitlines())
+            assert part.text.strip()
+            assert part.reason.strip()
+
+    @pytest.mark.parametrize("source", ["", "this is not a kernel {", "\n\n"])
+    def test_where_it_understands_nothing_it_says_so(
+        self, proposer: Proposer, brief: Brief, source: str
+    ) -> None:
+        """Whatever the text is: never an exception."""
+        assert isinstance(proposer, Surveyor)
+        for part in proposer.left_alone(brief.target, source):
+            assert part.reason.strip()

@@ -17,7 +17,7 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.builtin import BuiltinProposer
 
-_CODE = re.compile(r"# The kernel [\w ]+\n\n```c\n(.*?)\n```", re.DOTALL)
+_CODE = re.compile(r"# The kernel [\w ]+\n\n```\w+\n(.*?)\n```", re.DOTALL)
 _STEPS = re.compile(r"^STEPS: (.*)$", re.MULTILINE)
 _OPTION = re.compile(r"^\d+\. `([\w-]+)`: ", re.MULTILINE)
 _ITERATION = re.compile(r"iteration (\d+) of (\d+)")
@@ -43,18 +43,18 @@ class RewriterModel:
     def _answer(self, prompt: str, key: str) -> str:
         source = _CODE.findall(prompt)[0] + "\n"
         parent = Trial(0, 0, Candidate(source), Failed("measure", "timeout", "not known here"))
-        seed = int(key or "0", 16)
+        seed, fence = int(key or "0", 16), self._target.language.fence
         if "# Optimisations to choose from" in prompt:
             return self._plan(prompt, parent, seed)
         steps = _STEPS.search(prompt)
         if steps is None or "# What is wrong with it" in prompt:
-            return f"```c\n{source}```"
+            return f"```{fence}\n{source}```"
         plan = Plan(parent.candidate.id, "", "", "builtin", {"steps": steps[1]})
         brief = self._brief((), 1, 1)
         found = BuiltinProposer().implement(brief, parent, plan, 2, seed)
         if not found:
             return "That cannot be done here."
-        return f"Done:\n\n```c\n{found[seed % len(found)].source}```"
+        return f"Done:\n\n```{fence}\n{found[seed % len(found)].source}```"
 
     def _plan(self, prompt: str, parent: Trial, seed: int) -> str:
         iteration = _ITERATION.search(prompt)

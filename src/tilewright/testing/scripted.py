@@ -3,7 +3,7 @@
 A scripted kernel is lines of `word value`: `latency 120` measures 120 cycles (the default is 100);
 `fail STAGE KIND` fails in that stage; `sleep SECONDS`, `exit STATUS`, `signal NUMBER`, `raise TEXT`
 and `user-error TEXT` happen in the check stage, before anything is measured. Sources of a folder
-task are `kernel.c`, and its reference is not looked at.
+task are `kernel.script`, and its reference is not looked at.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from tilewright.core.records import (
     Candidate,
     Check,
     Failed,
+    KernelLanguage,
     Measured,
     TargetBrief,
     Verdict,
     Workload,
     content_id,
 )
-from tilewright.core.roles import Builder, Checker, Runner
+from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
 
 NAME = "scripted"
+LANGUAGE = KernelLanguage("script", "kernel.script", "text", "#", "text", str.strip)
 
 
 def create_target() -> ScriptedTarget:
@@ -61,8 +63,14 @@ class ScriptedEvaluator:
         artifact = Artifact(candidate.id, candidate.source.encode(), "script 1")
         return self._failure(artifact, "build") or artifact
 
-    def check(self, artifact: Artifact) -> Verdict | Failed:
-        """Carries out what happens in this stage."""
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """All there is."""
+        return self.check(artifact)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Carries out what happens in this stage, once."""
+        if passed.checks:
+            return passed
         for word, value in _script(artifact):
             if word == "sleep":
                 time.sleep(float(value))
@@ -123,7 +131,7 @@ class ScriptedTarget:
 
     def brief(self) -> TargetBrief:
         """Nothing to know."""
-        return TargetBrief(NAME, "", "", (), (), {}, {})
+        return TargetBrief(NAME, "", "", (), (), {}, {}, LANGUAGE)
 
     def workloads(self) -> Mapping[str, str]:
         """One name."""

@@ -65,12 +65,6 @@ class SearchStrategyContract:
         assert strategy.select(History()) == []
         assert strategy.select(failed) == []
 
-    def test_parents_come_best_first(self, strategy: SearchStrategy) -> None:
-        """By latency."""
-        for history in histories():
-            latencies = [p.latency or 0.0 for p in strategy.select(history)]
-            assert latencies == sorted(latencies)
-
     def test_the_history_alone_decides(self, strategy: SearchStrategy) -> None:
         """Asked again, in another order of calls, it answers the same."""
         first = [strategy.select(h) for h in histories()]
@@ -78,6 +72,27 @@ class SearchStrategyContract:
         assert first == again[::-1]
         stops = [strategy.should_stop(h, 3) for h in histories()]
         assert stops == [strategy.should_stop(h, 3) for h in histories()]
+
+    def test_how_the_history_came_about_does_not_matter(self, strategy: SearchStrategy) -> None:
+        """Asked after every trial, as a search asks, it answers as if it had never been asked."""
+        for seed in range(5):
+            whole = toy_history(seed, 60)
+            grown = History()
+            for trial in whole:
+                grown = grown.extended([trial])
+                fresh = History(grown)
+                assert strategy.select(grown) == strategy.select(fresh)
+                following = trial.iteration + 1
+                stops = [strategy.should_stop(h, following) for h in (grown, fresh)]
+                assert stops[0] == stops[1]
+
+    def test_an_earlier_history_gives_what_it_gave(self, strategy: SearchStrategy) -> None:
+        """Also once a later one was asked."""
+        history = toy_history(2, 60)
+        cuts = [history.before(iteration) for iteration in range(1, 8)]
+        first = [strategy.select(cut) for cut in cuts]
+        strategy.select(history)
+        assert [strategy.select(cut) for cut in cuts] == first
 
     def test_a_child_at_its_limit_is_not_kept(self, strategy: SearchStrategy) -> None:
         """What the limit cuts off would not have been selected anyway."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from hashlib import sha256
 from typing import TypeAlias
 
 import pytest
 
 from tilewright.core.errors import InternalError, UnknownNameError
 from tilewright.core.records import (
+    Baseline,
     Candidate,
     Check,
     Failed,
@@ -26,6 +28,7 @@ from tilewright.core.records import (
     Verdict,
 )
 from tilewright.core.roles import Storage
+from tilewright.core.run_notes import Baselines, Label, Prices, Rechecked, Shares
 
 OpenStorage: TypeAlias = Callable[[], Storage]
 
@@ -201,6 +204,46 @@ class StorageContract:
         assert log == [("started", {"process": 1}), ("stopped", {"reason": "done"})]
         times = [at for at, _, _ in storage.events("a")]
         assert times == sorted(times)
+
+    def test_notes_come_back_equal_by_their_class(self, storage: Storage) -> None:
+        """Oldest first, each run's own, with the records they hold."""
+        storage.create_run(run_record("a"))
+        storage.create_run(run_record("b"))
+        baselines = Baselines((Baseline("naive", "id", MEASURED), Baseline("library", "x", FAILED)))
+        first = Rechecked("one", confirmed=False, refuted=MEASURED)
+        second = Rechecked("two", confirmed=True)
+        for note in (baselines, first, second, Shares(3, (0.25, 0.75))):
+            storage.keep("a", note)
+        storage.keep("b", Prices("table 1", {"openai/m": {"input": 1.5}, "command:x": None}))
+        assert storage.kept("a", Baselines) == [baselines]
+        assert storage.kept("a", Rechecked) == [first, second]
+        assert storage.kept("a", Shares) == [Shares(3, (0.25, 0.75))]
+        assert storage.kept("a", Prices) == []
+        (prices,) = storage.kept("b", Prices)
+        assert prices.usd_per_mtok == {"openai/m": {"input": 1.5}, "command:x": None}
+
+    def test_a_deleted_run_is_gone_and_others_stay(self, storage: Storage) -> None:
+        """With its trials, events, notes and sources; cached outcomes belong to all runs."""
+        for name in ("run-1", "run-2"):
+            storage.create_run(run_record(name))
+            storage.append_trial(name, trial(0))
+            storage.append_event(name, "started", {})
+            storage.keep(name, Label(("tag",)))
+        storage.append_trial("run-1", trial(1))
+        own, shared = (sha256(trial(n).candidate.source.encode()).hexdigest() for n in (1, 0))
+        storage.artifact(own)
+        storage.store_outcome("key", FAILED)
+        storage.delete_run("run-1")
+        with pytest.raises(UnknownNameError):
+            storage.artifact(own)
+        storage.artifact(shared)
+        assert [run.id for run in storage.runs()] == ["run-2"]
+        assert len(storage.history("run-1")) == 0
+        assert storage.events("run-1") == []
+        assert storage.kept("run-1", Label) == []
+        assert len(storage.history("run-2")) == 1
+        assert storage.kept("run-2", Label) == [Label(("tag",))]
+        assert storage.cached_outcome("key") == FAILED
 
     def test_everything_is_there_for_another_process(
         self, storage: Storage, open_storage: OpenStorage

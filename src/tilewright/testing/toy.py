@@ -22,6 +22,7 @@ from tilewright.core.records import (
     EvaluationRequest,
     Failed,
     History,
+    KernelLanguage,
     Measured,
     MenuOption,
     Outcome,
@@ -32,7 +33,7 @@ from tilewright.core.records import (
     Workload,
     content_id,
 )
-from tilewright.core.roles import Builder, Checker, More, OnOutcome, Runner
+from tilewright.core.roles import Builder, Checker, Checkpoint, More, OnOutcome, Runner
 
 DIGITS = 5
 START = "toy " + " ".join("9" * DIGITS)
@@ -41,6 +42,14 @@ START = "toy " + " ".join("9" * DIGITS)
 def digits_of(source: str) -> list[int]:
     """The digits of a toy kernel, without its `#` comments."""
     return [int(d) for d in re.findall(r"-?\d+", re.sub(r"#.*", "", source))]
+
+
+def normal_form(source: str) -> str:
+    """The digits alone."""
+    return repr(digits_of(source))
+
+
+LANGUAGE = KernelLanguage("toy", "kernel.toy", "toy", "#", "text", normal_form)
 
 
 def toy_outcome(source: str, limit_latency: float | None = None) -> Outcome:
@@ -83,7 +92,7 @@ class ToyTarget:
     def brief(self) -> TargetBrief:
         """One menu option per digit."""
         menu = tuple(MenuOption(f"lower-{i}", f"lower digit {i}") for i in range(DIGITS))
-        return TargetBrief("toy", "", "", menu, (), {}, {})
+        return TargetBrief("toy", "", "", menu, (), {}, {}, LANGUAGE)
 
     def workloads(self) -> Mapping[str, str]:
         """The workload's name."""
@@ -115,7 +124,8 @@ class ToyProposer:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
         """One plan per option drawn."""
-        options = random.Random(seed).sample(brief.menu, min(count, len(brief.menu)))
+        offered = brief.offered()
+        options = random.Random(seed).sample(offered, min(count, len(offered)))
         return [Plan(parent.candidate.id, o.id, o.text, self.name) for o in options]
 
     def implement(
@@ -132,9 +142,9 @@ class ToyProposer:
             found.append(Candidate(source, parent.candidate.id, plan, self.name))
         return found
 
-    def normalize(self, source: str) -> str:
+    def normalize(self, source: str, target: TargetBrief) -> str:
         """The digits alone."""
-        return repr(digits_of(source))
+        return target.language.normal_form(source)
 
 
 def whole_batch(
@@ -173,6 +183,7 @@ class ToyExecutor:
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         """Outcomes in the order of the requests, then of those that `more` adds."""
         outcomes: dict[int, Outcome] = {}
@@ -181,6 +192,8 @@ class ToyExecutor:
         pool = ThreadPoolExecutor(self._workers)
         try:
             while part is not None or len(outcomes) < len(futures):
+                if checkpoint is not None:
+                    checkpoint()
                 for request in part or ():
                     futures[pool.submit(self._one, request)] = len(futures)
                 unheard = [future for future, i in futures.items() if i not in outcomes]

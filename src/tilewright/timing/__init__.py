@@ -15,9 +15,17 @@ from __future__ import annotations
 from tilewright.timing.comparison import Comparison, Confirmation, Decision, compare, confirm
 from tilewright.timing.lock import exclusive
 from tilewright.timing.plan import TimingPlan
-from tilewright.timing.sessions import Session, TimeCall, Variant, measure_pairs
+from tilewright.timing.sessions import (
+    CHECKED,
+    Session,
+    TimeCall,
+    Variant,
+    measure_pairs,
+    share_checked,
+)
 
 __all__ = [
+    "CHECKED",
     "Comparison",
     "Confirmation",
     "Decision",
@@ -29,4 +37,5 @@ __all__ = [
     "confirm",
     "exclusive",
     "measure_pairs",
+    "share_checked",
 ]

@@ -7,11 +7,11 @@ records from the machine at hand.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.files import read_toml
 
 _FOLDER = Path(__file__).parent / "devices"
 
@@ -88,9 +88,9 @@ def read_device(file: Path) -> DeviceModel:
     `ConfigurationError` names the file and the field.
     """
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"device file {file} cannot be read: {error}.") from error
+        table = read_toml(file)
+    except OSError as error:
+        raise ConfigurationError(f"device file {file} cannot be read: {error.strerror}.") from error
     kind = table.pop("kind", None)
     if kind not in ("gpu", "cpu"):
         raise ConfigurationError(f'device file {file} needs kind = "gpu" or kind = "cpu".')

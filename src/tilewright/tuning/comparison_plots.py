@@ -102,7 +102,7 @@ def _chart(title: str, runs: Sequence[Mapping[str, Any]], colours: Mapping[str, 
 
 
 def _band(curves: list[list[float]], colour: str, x: Any, y: Any) -> str:
-    """A line through the medians and, behind it, the range over seeds."""
+    """A line through the medians and, after it, the range over seeds."""
     length = min(len(curve) for curve in curves)
     columns = [[curve[n] for curve in curves] for n in range(length)]
     steps = [n for n in range(length) if n in (0, length - 1) or columns[n] != columns[n - 1]]

@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,6 @@ def new_record(
     starts: Sequence[Mapping[str, object]],
 ) -> TuningRecord:
     """The record of a run that starts now."""
-    from tilewright import __version__
-
     space = TileSpace(search.anatomy.workload, search.structure)
     return TuningRecord(
         id=uuid.uuid4().hex[:16],
@@ -87,7 +86,7 @@ def new_record(
         extents=search.anatomy.workload.extents,
         target=target.text,
         settings={**asdict(settings.method), "seed": settings.seed, "threads": target.threads},
-        versions={"tilewright": __version__, "tvm": tvm_version()},
+        versions={"tilewright": version("tilewright"), "tvm": tvm_version()},
         starts=starts,
     )
 

@@ -128,7 +128,7 @@ def finish(
 
 def paired(baseline: tuple[float, ...], candidate: tuple[float, ...]) -> Comparison:
     """Candidate against baseline, from samples of the same rounds."""
-    session = Session(baseline, candidate, (), (), "warm")
+    session = Session(baseline, candidate, (), "warm")
     return compare(session, TimingPlan(pairs=max(len(baseline), 10)), seed=0)
 
 

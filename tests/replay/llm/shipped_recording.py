@@ -32,6 +32,7 @@ COMMAND = "python tests/replay/llm/shipped_recording.py"
 SETTINGS = Settings(
     proposers=(f"openai/rewriter@http://127.0.0.1:{PORT}/v1?price=1:2",),
     seed=3,
+    input_seed=1728949373,
     beam=1,
     plans=3,
     implementations=1,

@@ -21,9 +21,9 @@ SCRIPT = Path(__file__).with_name("toy_models.py")
 KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "8"))
 
 
-def start(project: Path, model: str) -> subprocess.Popen[str]:
+def start(project: Path, model: str, turns: int) -> subprocess.Popen[str]:
     project.mkdir(exist_ok=True)
-    command = [sys.executable, str(SCRIPT), str(project), model, "0.01"]
+    command = [sys.executable, str(SCRIPT), str(project), model, "0.01", str(turns)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -42,10 +42,10 @@ def finished(process: subprocess.Popen[str]) -> None:
     assert output.startswith("finished")
 
 
-def killed_often(project: Path, model: str, rng: random.Random, kills: int) -> int:
+def killed_often(project: Path, model: str, turns: int, rng: random.Random, kills: int) -> int:
     """Run to the end in spite of up to `kills` kills; returns how many there were."""
     for count in range(kills):
-        process = start(project, model)
+        process = start(project, model, turns)
         try:
             process.wait(rng.uniform(0.3, 4.0))
         except subprocess.TimeoutExpired:
@@ -54,24 +54,25 @@ def killed_often(project: Path, model: str, rng: random.Random, kills: int) -> i
         else:
             finished(process)
             return count
-    finished(start(project, model))
+    finished(start(project, model, turns))
     return kills
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 5 * KILLS)
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("turns", "least"), [(1, 300), (4, 100)])
+def test_killed_at_random_moments(tmp_path: Path, turns: int, least: int) -> None:
     rng = random.Random(5)
     kills = 0
     with ModelServer(Behaviour(delay_s=0.05), answer=answer) as server:
         model = f"openai/scripted@{server.url}?price=1:2&concurrency=4"
-        finished(start(tmp_path / "undisturbed", model))
+        finished(start(tmp_path / "undisturbed", model, turns))
         calls = len(server.headers)
-        assert calls >= 300
+        assert calls >= least
         while kills < KILLS:
             server.headers.clear()
             project = tmp_path / f"killed after {kills}"
-            kills += killed_often(project, model, rng, KILLS - kills)
+            kills += killed_often(project, model, turns, rng, KILLS - kills)
             asked = Counter(h["idempotency-key"] for h in server.headers)
             assert max(asked.values()) == 1, "a call was paid twice"
             assert len(asked) == calls

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import get_ident
 
 import pytest
 from toy_models import answer, enter_toy_world
@@ -116,9 +117,16 @@ def test_the_forecast_comes_first_and_holds(tmp_path: Path, server: ModelServer)
     events: list[Event] = []
     name = f"openai/a@{server.url}?price=1:2&max_tokens=200"
     settings = Settings(proposers=(name,), **SMALL)  # type: ignore[arg-type]
-    run.optimize("toy:digits", settings, project=tmp_path, on_event=events.append)
+    heard_in: set[int] = set()
+
+    def hear(event: Event) -> None:
+        events.append(event)
+        heard_in.add(get_ident())
+
+    run.optimize("toy:digits", settings, project=tmp_path, on_event=hear)
     kinds = [type(event) for event in events]
     assert kinds.index(ModelsForecast) < kinds.index(Called)
+    assert heard_in == {get_ident()}  # though the calls were made by other threads
     told = next(event for event in events if isinstance(event, ModelsForecast))
     calls = calls_of(tmp_path)
     assert told.usd is not None
@@ -250,7 +258,7 @@ def test_adaptive_shares_follow_gain_per_dollar(tmp_path: Path) -> None:
     def useless(prompt: str, key: str) -> str:
         if "# Optimisations to choose from" in prompt:
             return "I would lower a digit."
-        return f"```\ntoy 9 9 9 9 {10 + int(key, 16) % 90}  # kernel()\n```"
+        return f"```\ntoy 9 9 9 9 {10 + int(key, 16) % 90}  kernel()\n```"
 
     def search(project: Path, **settings: object) -> list[tuple[str, str]]:
         optimize(project, *names, **{**wide, **settings})
@@ -298,6 +306,9 @@ def test_recorded_and_replayed(tmp_path: Path, server: ModelServer) -> None:
     assert len(server.requests) == asked
     with pytest.raises(ModelError, match="holds no reply"):
         optimize(tmp_path / "c", name, iterations=4, seed=7, replay=file)
+    other = name.replace("openai/a", "openai/b")
+    with pytest.raises(InputError, match=r"holds no replies of openai/b.*, but of openai/a"):
+        optimize(tmp_path / "e", other, replay=file)
     file.write_text("{}")
     with pytest.raises(InputError, match="not a usable recording"):
         optimize(tmp_path / "d", name, replay=file)
@@ -319,7 +330,7 @@ def test_a_recording_outlives_other_prompts_and_says_so(
         counts = replayed(storage, storage.run("latest").id)
         storage.close()
         assert counts is not None
-        return counts
+        return counts.calls, counts.differing
 
     calls, differing = replayed_in(tmp_path / "same")
     assert (calls, differing) == (len(calls_of(tmp_path / "a")), 0)
@@ -366,7 +377,12 @@ def test_a_scripted_model_makes_a_real_kernel_faster(tmp_path: Path) -> None:
     with ModelServer(answer=model.answer) as server:
         name = f"openai/rewriter@{server.url}?price=1:2"
         settings = Settings(
-            proposers=(name, "builtin"), beam=2, plans=4, implementations=1, iterations=3
+            proposers=(name, "builtin"),
+            beam=2,
+            plans=4,
+            implementations=1,
+            iterations=3,
+            input_seed=1,
         )
         task_name = "gemmini:gemm-64x64x128"
         project = tmp_path / "a"
@@ -387,3 +403,54 @@ def test_a_scripted_model_makes_a_real_kernel_faster(tmp_path: Path) -> None:
     again.mkdir()
     run.optimize(task_name, settings, project=again, replay=file)
     assert trajectory(again) == trajectory(project)
+
+
+@pytest.mark.usefixtures("toy")
+def test_proposals_in_turns_are_trials_like_all_others(tmp_path: Path, server: ModelServer) -> None:
+    """Each with the turn that made it; what is proposed does not depend on who is first."""
+    name = f"openai/a@{server.url}?price=1:2"
+    summary = optimize(tmp_path / "a", name, turns=4, iterations=3)
+    assert summary.speedup is not None
+    assert summary.speedup > 1
+    history = history_of(tmp_path / "a")
+    turns = Counter(t.candidate.plan.turn for t in history if t.candidate.plan is not None)
+    assert set(turns) == {1, 2, 3, 4}
+    assert len({t.candidate.id for t in history}) == len(history)  # none is evaluated twice
+    phases = Counter(call.phase for call in calls_of(tmp_path / "a"))
+    assert set(phases) == {"turn 1", "turn 2", "turn 3", "turn 4"}
+    assert phases["turn 1"] == 2 + 2 * 2 * 2  # plans of one parent, then of two
+    optimize(tmp_path / "b", name, turns=4, iterations=3)
+    assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
+
+
+@pytest.mark.usefixtures("toy")
+def test_recorded_turns_are_replayed(tmp_path: Path, server: ModelServer) -> None:
+    name = f"openai/a@{server.url}?price=1:2"
+    optimize(tmp_path / "a", name, turns=3)
+    file = tmp_path / "turns.jsonl"
+    file.write_text(recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
+    asked = len(server.headers)
+    optimize(tmp_path / "b", name, turns=3, replay=file)
+    assert len(server.headers) == asked
+    assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
+
+
+@pytest.mark.usefixtures("toy")
+def test_turns_stay_within_the_evaluations(tmp_path: Path, server: ModelServer) -> None:
+    name = f"openai/a@{server.url}?price=1:2"
+    summary = optimize(tmp_path, name, turns=4, iterations=3, max_evaluations=7)
+    assert summary.evaluations == 7
+    assert summary.stop_reason == "budget of 7 evaluations spent"
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_forecast_of_turns_holds(tmp_path: Path, server: ModelServer) -> None:
+    events: list[Event] = []
+    name = f"openai/a@{server.url}?price=1:2&max_tokens=200"
+    settings = Settings(proposers=(name,), turns=4, **SMALL)  # type: ignore[arg-type]
+    run.optimize("toy:digits", settings, project=tmp_path, on_event=events.append)
+    (told,) = (event for event in events if isinstance(event, ModelsForecast))
+    calls = calls_of(tmp_path)
+    assert told.calls == (1 + 2) * 2 * 4 >= len(calls)
+    assert told.usd is not None
+    assert told.usd >= sum(call.usd or 0.0 for call in calls)

@@ -24,7 +24,7 @@ def test_it_repeats_the_recorded_trajectory(tmp_path: Path) -> None:
     history, counts = storage.history(summary.run_id), replayed(storage, summary.run_id)
     storage.close()
     assert counts is not None
-    calls, differing = counts
+    calls, differing = counts.calls, counts.differing
     told = f"{differing} of {calls} prompts differ; if that was intended, record anew: {COMMAND}"
     assert trajectory(history) == json.loads(TRAJECTORY.read_text()), told
     assert all(trial.cached is False for trial in history), "every kernel is evaluated for real"

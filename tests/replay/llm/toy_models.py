@@ -1,6 +1,6 @@
 """A scripted model for the toy world, and a search that asks it, in a process of its own.
 
-toy_models.py PROJECT MODEL DELAY_S
+toy_models.py PROJECT MODEL DELAY_S TURNS
 """
 
 from __future__ import annotations
@@ -16,10 +16,18 @@ from tilewright.core.config import Settings
 from tilewright.core.records import MenuOption, TargetBrief
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.tasks import OpenTask
-from tilewright.testing.toy import DIGITS, START, ToyExecutor, ToyTarget, ToyTask, digits_of
+from tilewright.testing.toy import (
+    DIGITS,
+    LANGUAGE,
+    START,
+    ToyExecutor,
+    ToyTarget,
+    ToyTask,
+    digits_of,
+)
 
 SETTINGS = {"beam": 3, "plans": 3, "implementations": 2, "iterations": 13, "patience": 13}
-_CODE = re.compile(r"```c\n(.*?)\n```", re.DOTALL)
+_CODE = re.compile(r"```toy\n(.*?)\n```", re.DOTALL)
 
 
 def answer(prompt: str, key: str) -> str:
@@ -28,6 +36,8 @@ def answer(prompt: str, key: str) -> str:
     Now and then it answers in prose, cuts a kernel short or lowers a digit too far.
     """
     rng = random.Random(key)
+    if "# The tools" in prompt:
+        return answer_in_turns(prompt, rng)
     if "# Optimisations to choose from" in prompt:
         return (
             f"OPTION: {rng.choice(re.findall(r'`(lower-[0-9]+)`', prompt))}\n\nBy {rng.random()}."
@@ -39,7 +49,30 @@ def answer(prompt: str, key: str) -> str:
         digits = [max(0, d) for d in digits]
     else:
         digits[rng.randrange(DIGITS)] -= rng.choice((1, 2, 3, 10))
-    return f"```\ntoy {' '.join(map(str, digits))}  # kernel() variant {rng.randint(0, 9)}\n```"
+    return f"```\ntoy {' '.join(map(str, digits))}  kernel()  # variant {rng.randint(0, 9)}\n```"
+
+
+def answer_in_turns(prompt: str, rng: random.Random) -> str:
+    """Tries two kernels, or asks what was tried; now and then it writes calls that cannot be read.
+
+    Two proposals may well try the same kernel.
+    """
+    digits = digits_of(_CODE.findall(prompt)[0])
+    blocks, said = "", "OPTION: lower-1\nCHANGE: two digits\n\n"
+    for _ in range(2):
+        changed = list(digits)
+        changed[rng.randrange(DIGITS)] -= rng.choice((1, 2, 3, 10))
+        blocks += f"```\ntoy {' '.join(map(str, changed))}  kernel()\n```\n"
+    call = rng.choice(
+        (
+            '[{"tool": "try", "kernels": ["A", "B"], "note": "two ways"}]',
+            '[{"tool": "evaluate", "kernel": "A"}, {"tool": "profile", "kernel": "best"}]',
+            '[{"tool": "tried"}]',
+            '[{"tool": "try", "kernels": ["A", "B"]',
+            '[{"tool": "submit", "kernel": "B"}]',
+        )
+    )
+    return f"{said}{blocks}```json\n{call}\n```"
 
 
 class ModelToyTarget(ToyTarget):
@@ -47,18 +80,20 @@ class ModelToyTarget(ToyTarget):
 
     def brief(self) -> TargetBrief:
         menu = tuple(MenuOption(f"lower-{i}", f"Lower digit {i}.") for i in range(DIGITS))
-        return TargetBrief("toy", "Five digits.", "- No digit below zero.", menu, (), {}, {})
+        return TargetBrief(
+            "toy", "Five digits.", "- No digit below zero.", menu, (), {}, {}, LANGUAGE
+        )
 
 
 class ModelToyTask(ToyTask):
-    start = START + "  # kernel()"
+    start = START + " kernel()"
 
 
 def enter_toy_world(delay_s: float = 0.0) -> None:
     """Make a run open the toy target and evaluate without any worker processes."""
 
     def create_executor(
-        opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
+        opened: OpenTask, settings: object, workers: int | None, storage: Storage | None
     ) -> Executor:
         assert storage is not None
         return ToyExecutor(
@@ -69,9 +104,10 @@ def enter_toy_world(delay_s: float = 0.0) -> None:
     session.create_executor = create_executor
 
 
-def main(project: str, model: str, delay_s: str) -> None:
+def main(project: str, model: str, delay_s: str, turns: str) -> None:
     enter_toy_world(float(delay_s))
-    settings = Settings(proposers=(model,), **SETTINGS)
+    sizes = SETTINGS if turns == "1" else {**SETTINGS, "iterations": 6, "implementations": 1}
+    settings = Settings(proposers=(model,), turns=int(turns), **sizes)
     summary = run.optimize("toy:digits", settings, project=Path(project))
     print(summary.status, summary.best_latency)
 

@@ -76,7 +76,7 @@ def test_the_first_plan_shares_every_tile_that_is_loaded(
 def test_the_first_plan_is_the_best_of_an_iteration_by_counted_work(
     trapped,
 ) -> None:  # type: ignore[no-untyped-def]
-    """Cycles of the multiplier and of the ports that load and store, one behind the other."""
+    """Cycles of the multiplier and of the ports that load and store, one after the other."""
     name, target = "gemm-128x128x256-packed", create_int8_target()
     brief, task = caches(target.brief()), target.open(name, {})
 

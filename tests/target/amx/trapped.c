@@ -1,10 +1,9 @@
 /* Runs a kernel of real tile instructions on a CPU without them: each raises SIGILL, is decoded from
    its bytes and carried out by the emulation of tiles.h.
 
-   usage: trapped KERNEL { r|w FILE }...    each file is an array; those with w are written back
+   usage: trapped { r|w FILE }...    each file is an array; those with w are written back
    prints how many of each instruction ran, as `name count` lines. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -77,19 +76,18 @@ static void on_illegal(int signal, siginfo_t *info, void *context) {
   g[REG_RIP] = (greg_t)next;
 }
 
+void kernel(void *, void *, void *, void *);
+
 int main(int argc, char **argv) {
   void *arrays[MOST] = {0};
-  for (int i = 0; 2 * i + 3 < argc; i++) {
-    int file = open(argv[2 * i + 3], O_RDWR);
+  for (int i = 0; 2 * i + 2 < argc; i++) {
+    int file = open(argv[2 * i + 2], O_RDWR);
     struct stat known;
     if (file < 0 || fstat(file, &known)) return 1;
-    int how = argv[2 * i + 2][0] == 'w' ? MAP_SHARED : MAP_PRIVATE;
+    int how = argv[2 * i + 1][0] == 'w' ? MAP_SHARED : MAP_PRIVATE;
     arrays[i] = mmap(0, known.st_size, PROT_READ | PROT_WRITE, how, file, 0);
     if (arrays[i] == MAP_FAILED) return 1;
   }
-  void *library = dlopen(argv[1], RTLD_NOW);
-  void (*kernel)(void *, void *, void *, void *) = library ? dlsym(library, "kernel") : 0;
-  if (!kernel) return 2;
   struct sigaction action = {.sa_sigaction = on_illegal, .sa_flags = SA_SIGINFO};
   sigaction(SIGILL, &action, 0);
   kernel(arrays[0], arrays[1], arrays[2], arrays[3]);

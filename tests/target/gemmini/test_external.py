@@ -85,7 +85,7 @@ def test_spike_checks_function(spike: Path) -> None:
     stand_in(spike, HONEST + "assert sys.argv[1] == '--extension=gemmini'; print(line)")
     result = run()
     assert isinstance(result, ExternalResult), result
-    assert (result.simulator, result.cycles) == ("spike", None)
+    assert (result.simulator, result.latency) == ("spike", None)
     assert result.instructions > 0
 
 
@@ -166,9 +166,9 @@ def test_verilator_and_firesim_come_from_chipyard(
     for name in ("verilator", "firesim"):
         result = task.external(name)(task.start, 60)
         assert isinstance(result, ExternalResult), result
-        assert result.cycles is not None
+        assert result.latency is not None
         # The same model, but the harness leaves the instruction cache in another state.
-        assert abs(result.cycles - embedded.latency) < 0.3 * embedded.latency
+        assert abs(result.latency - embedded.latency) < 0.3 * embedded.latency
 
 
 FLOATS = """
@@ -261,7 +261,9 @@ def test_evaluate_reports_the_difference(tmp_path: Path, monkeypatch: pytest.Mon
     assert ended.exit_code == 0, ended.output
     written = json.loads((tmp_path / "result.json").read_text())
     external = written["external"]
-    assert (external["simulator"], external["cycles"]) == ("verilator", 1000)
-    assert external["difference"] == pytest.approx(written["cycles"] / 1000 - 1)
+    assert (external["simulator"], external["latency"], external["unit"]) == (
+        "verilator", 1000, "cycles",
+    )  # fmt: skip
+    assert external["difference"] == pytest.approx(written["latency"] / 1000 - 1)
     assert "verilator: correct" in ended.output
     assert "the embedded model is" in ended.output

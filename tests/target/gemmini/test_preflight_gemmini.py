@@ -32,6 +32,8 @@ def _shipped() -> list[str]:
     """Every registered workload that its target opens (patterns have letters for sizes)."""
     found = []
     for target in target_names():
+        if target.startswith("trainium"):
+            continue  # minutes at full size; see tests/unit/trainium/test_preflight.py
         for name in load_target(target).workloads():
             spec = name.removeprefix(f"{target}:")
             try:
@@ -47,7 +49,7 @@ SHIPPED = _shipped()
 
 def require_sound(name: str) -> None:
     opened = open_task(name, {"input_seed": 11})
-    results = examine(opened.task)
+    results = examine(opened.task, opened.target.brief().failure_kinds)
     assert refusal(name, results) is None
     assert len(results) >= 18
 
@@ -92,7 +94,7 @@ BAD = {
         "kernel and the reference disagree"),
     "random": ("    return np.random.randint(-9, 9, A.shape).astype('int8')", "", "int8",
                "deterministic"),
-    "not a number": ("    return np.log(A)", "", "float32", "NaN or infinity"),
+    "not a number": ("    return np.log(-np.abs(A))", "", "float32", "no finite number"),
 }  # fmt: skip
 
 
@@ -131,7 +133,7 @@ def test_a_good_folder_is_examined_once_per_project(
     command = ["optimize", str(task), "--project", str(tmp_path / "p"), "--iterations", "0"]
     for seed in ("1", "1", "2"):
         assert CliRunner().invoke(app, [*command, "--seed", seed]).exit_code == 0
-    assert len(calls) == 2  # new private inputs are examined again
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -50,8 +50,7 @@ def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
         ("illegal_instruction", "__builtin_trap();", "instruction"),
         ("illegal_address", "Y[16][0] = 1;", "Y"),
         ("illegal_address", "((volatile float *)Y)[-1] = 1;", "before Y"),
-        ("illegal_address", "Y[0][0] = ((volatile float *)X)[1024];", "behind the end of X"),
-        ("illegal_address", "for (int i = 0; i < 9999; i++) (&Y[0][0])[i] = 1;", "behind the end"),
+        ("illegal_address", "for (int i = 0; i < 9999; i++) (&Y[0][0])[i] = 1;", "after the end"),
         ("illegal_address", "*(volatile float *)8 = 1;", "not its own"),
         ("illegal_address", "*(volatile float *)(1ul << 63) = 1;", "cannot exist"),
         (
@@ -77,6 +76,21 @@ def test_a_failure_is_typed(evaluator: Evaluator, kind: str, body: str, says: st
     assert says in outcome.log
 
 
+@pytest.mark.parametrize(
+    ("place", "says"), [("X)[1024]", "after the end of X"), ("X)[-1]", "before X")]
+)
+def test_a_right_kernel_that_reads_beside_an_input_fails(
+    evaluator: Evaluator, place: str, says: str
+) -> None:
+    start = create_target().open("softmax-16x64", {}).start
+    read = f"right(X, Y); (void)((volatile float *){place};"
+    source = f"#define kernel right\n{start}\n#undef kernel\n{KERNEL.format(read)}"
+    outcome = outcome_of(evaluator, source)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "illegal_address", outcome
+    assert says in outcome.log
+
+
 def test_a_fault_names_its_line(evaluator: Evaluator) -> None:
     outcome = outcome_of(evaluator, KERNEL.format("\n\n  __builtin_trap();\n"))
     assert isinstance(outcome, Failed)
@@ -91,6 +105,23 @@ def test_nothing_may_run_before_the_kernel_is_called(evaluator: Evaluator) -> No
     assert isinstance(outcome, Failed)
     assert (outcome.stage, outcome.kind) == ("build", "link_error")
     assert "before it is called" in outcome.log
+
+
+def test_code_that_would_run_when_the_kernel_is_unloaded_is_refused(evaluator: Evaluator) -> None:
+    late = "static volatile int ran;\n__attribute__((destructor)) "
+    late += "static void late(void) { ran = 1; }\n"
+    outcome = outcome_of(evaluator, late + KERNEL.format(""))
+    assert isinstance(outcome, Failed)
+    assert outcome.stage == "build"
+
+
+def test_a_right_kernel_that_reads_just_before_an_array_is_refused(evaluator: Evaluator) -> None:
+    start = create_target().open("softmax-16x64", {}).start
+    body = start.index("{", start.index("void kernel(")) + 1
+    read = "\n  volatile float before = ((volatile const float *)X)[-1]; (void)before;"
+    outcome = outcome_of(evaluator, start[:body] + read + start[body:])
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "illegal_address"
 
 
 def test_without_its_baseline_nothing_is_measured(evaluator: Evaluator) -> None:
@@ -157,7 +188,7 @@ def test_more_workers_than_can_measure_are_not_started(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(local, "LocalExecutor", noticed)
     for name in ("host-c:softmax-16x64", "gemmini:gemm-16x16x16"):
-        create_executor(open_task(name, {}), Settings(), 64, None).close()
+        create_executor(open_task(name, {}), Settings().evaluated_with(3), 64, None).close()
     assert asked == [4, 64]
 
 

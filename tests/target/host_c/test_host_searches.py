@@ -10,6 +10,7 @@ import pytest
 from tilewright.core.config import Settings
 from tilewright.core.plugins import load_target
 from tilewright.core.records import Measured
+from tilewright.core.run_notes import Rechecked
 from tilewright.run import Summary, optimize
 from tilewright.storage.project import open_project
 from tilewright.targets.host_c import create_target
@@ -35,14 +36,14 @@ def test_a_search_without_a_key_is_faster_and_its_winner_measured_anew(tmp_path:
     assert summary.left_alone == ()
     storage = open_project(tmp_path)
     best = storage.history(summary.run_id).best
-    events = [data for _, kind, data in storage.events(summary.run_id) if kind == "Rechecked"]
+    notes = storage.kept(summary.run_id, Rechecked)
     storage.close()
     assert best is not None
     if best.index == 0:
         pytest.skip("the machine is so busy that no winner was confirmed")
     assert isinstance(best.outcome, Measured)
     assert best.outcome.noise > 0
-    confirmed = [e for e in events if e["candidate"] == best.candidate.id and e["confirmed"]]
+    confirmed = [n for n in notes if n.candidate == best.candidate.id and n.confirmed]
     assert confirmed, "the number that is reported is not the one that made it the winner"
     assert best.candidate.plan is not None
     # Which of the first plans wins depends on the machine; that it rewrites the kernel does not.

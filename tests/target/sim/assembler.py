@@ -86,7 +86,7 @@ def link(
 ) -> bytes:
     """An ELF file with one segment at `CODE` and one symbol at its start.
 
-    The segment has at least `reserved` bytes, zeros behind the code.
+    The segment has at least `reserved` bytes, zeros after the code.
     """
     code = code_bytes(instructions)
     code += bytes(-len(code) % 8)

@@ -134,7 +134,7 @@ def moves_out(draw: st.DrawFn, shape: Shape, _: int) -> Commands:
 
 
 @pytest.mark.parametrize("shape", [INT8, INT8_SMALL, FP32], ids=["int8-16", "int8-8", "fp32-4"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_random_command_sequences_equal_numpy(shape: Shape, draw: st.DataObject, seed: int) -> None:
     sequence = draw.draw(commands(shape))
@@ -152,7 +152,7 @@ def test_random_command_sequences_equal_numpy(shape: Shape, draw: st.DataObject,
 
 
 @pytest.mark.parametrize("shape", [INT8, INT8_SMALL, FP32], ids=["int8-16", "int8-8", "fp32-4"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_skipped_cycles_change_nothing(shape: Shape, draw: st.DataObject, seed: int) -> None:
     """On random commands of both dataflows: the same cycles, causes and results."""

@@ -69,7 +69,7 @@ def numbers(form: Format) -> st.SearchStrategy[float]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), mode=MODES, operation=st.integers(0, 3))
 def test_arithmetic(config: SimConfig, name: str, data: st.DataObject, mode: int, operation: int):
     form, fmt = FORMATS[name]
@@ -90,7 +90,7 @@ def test_arithmetic(config: SimConfig, name: str, data: st.DataObject, mode: int
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), mode=MODES, kind=st.integers(0, 3))
 def test_fused_multiply_add_rounds_once(
     config: SimConfig, name: str, data: st.DataObject, mode: int, kind: int
@@ -107,7 +107,7 @@ def test_fused_multiply_add_rounds_once(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), mode=MODES)
 def test_square_root(config: SimConfig, name: str, data: st.DataObject, mode: int) -> None:
     form, fmt = FORMATS[name]
@@ -121,7 +121,7 @@ INTEGERS = [(32, True), (32, False), (64, True), (64, False)]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), mode=st.integers(0, 4), kind=st.integers(0, 3))
 def test_conversion_to_integer(
     config: SimConfig, name: str, data: st.DataObject, mode: int, kind: int
@@ -143,7 +143,7 @@ def test_conversion_to_integer(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=st.integers(0, 2**64 - 1), mode=MODES, kind=st.integers(0, 3))
 def test_conversion_from_integer(
     config: SimConfig, name: str, value: int, mode: int, kind: int
@@ -157,7 +157,7 @@ def test_conversion_from_integer(
     assert got == pack(form, round_to(Fraction(source), mode, form))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=numbers(DOUBLE), mode=MODES)
 def test_conversion_between_formats(config: SimConfig, value: float, mode: int) -> None:
     got, _ = operate(config, fp(0x08, 0, rs2=1), [pack(DOUBLE, value)], mode=mode)

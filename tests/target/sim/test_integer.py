@@ -95,7 +95,7 @@ REGISTER: dict[str, tuple[int, int, int, Callable[[int, int], int]]] = {
 
 
 @pytest.mark.parametrize("name", REGISTER)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(a=WORDS, b=WORDS)
 @example(a=1 << 63, b=MASK)  # division overflows
 @example(a=1 << 31, b=(1 << 32) - 1)
@@ -116,14 +116,14 @@ IMMEDIATE: dict[str, tuple[int, int, Callable[[int, int], int]]] = {
 
 
 @pytest.mark.parametrize("name", IMMEDIATE)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(a=WORDS, imm=st.integers(-2048, 2047))
 def test_immediate_instructions(config: SimConfig, name: str, a: int, imm: int) -> None:
     opcode, f3, expected = IMMEDIATE[name]
     assert binary(config, asm.i_type(opcode, f3, 7, 5, imm), a, 0) == expected(a, imm) & MASK
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(a=WORDS, shift=st.integers(0, 63))
 def test_shifts_by_an_immediate(config: SimConfig, a: int, shift: int) -> None:
     cases = [
@@ -141,7 +141,7 @@ def test_shifts_by_an_immediate(config: SimConfig, a: int, shift: int) -> None:
         assert binary(config, instruction, a, 0) == expected & MASK
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(imm=st.integers(-(1 << 19), (1 << 19) - 1))
 def test_upper_immediates(config: SimConfig, imm: int) -> None:
     assert binary(config, asm.u_type(0x37, 7, imm), 0, 0) == (imm << 12) & MASK
@@ -159,7 +159,7 @@ def test_upper_immediates(config: SimConfig, imm: int) -> None:
         (7, lambda a, b: a >= b),
     ],
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(a=WORDS, b=WORDS)
 def test_branches(
     config: SimConfig, f3: int, holds: Callable[[int, int], bool], a: int, b: int
@@ -239,7 +239,7 @@ COMPRESSED: dict[str, tuple[int, Callable[[int, int], int]]] = {
 
 
 @pytest.mark.parametrize("name", COMPRESSED)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(a=WORDS, b=WORDS)
 def test_compressed_arithmetic(config: SimConfig, name: str, a: int, b: int) -> None:
     encoding, expected = COMPRESSED[name]

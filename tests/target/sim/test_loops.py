@@ -119,7 +119,7 @@ def products(draw: st.DrawFn) -> Product:
     return Product(*sizes, *transposed, full_c=draw(st.booleans()), has_d=draw(st.booleans()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(products(), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_matrix_loops_equal_numpy(
     config: SimConfig, product: Product, loops: int, seed: int
@@ -166,7 +166,7 @@ def test_loops_keep_the_array_busy(config: SimConfig) -> None:
     assert single.cycles * loops > 1.2 * result.cycles
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(products(), st.integers(1, 3))
 def test_skipped_cycles_change_nothing(config: SimConfig, product: Product, loops: int) -> None:
     a, b, d = product.arrays(0)
@@ -259,7 +259,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions(), st.integers(0, 2**32 - 1))
 def test_convolution_loops_equal_numpy(
     config: SimConfig, convolution: Convolution, seed: int

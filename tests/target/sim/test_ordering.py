@@ -122,7 +122,7 @@ def test_a_local_dependency_orders_what_no_fence_does(config: SimConfig) -> None
 
 
 def overwritten(*between: Command) -> list[Command]:
-    """MIDDLE is moved in behind loads that take long, and stored over at once."""
+    """MIDDLE is moved in after loads that take long, and stored over at once."""
     return [
         m.mvin(0, SOURCE, 0, 16, ROWS),
         (FENCE, 0, 0),

@@ -8,7 +8,7 @@ import pytest
 
 from target.sim import numpy_model as m
 from target.sim.assembler import FENCE, command_loop
-from tilewright.targets.gemmini.sim import Region, SimConfig, SimResult, run_kernel
+from tilewright.targets.gemmini.sim import EXCLUSIVE, Region, SimConfig, SimResult, run_kernel
 
 INPUT, TABLE = 0x9000_0000, 0x9200_0000
 A, B = 0, 4096  # different banks
@@ -84,5 +84,9 @@ def test_a_new_configuration_waits_for_the_results(config: SimConfig) -> None:
 
 def test_every_cycle_is_accounted_for(config: SimConfig) -> None:
     result = run(config, [*product(m.NONE), *product(m.ACC, keep=True)], 20)
-    exclusive = list(result.breakdown.items())[:11]
-    assert sum(n for _, n in exclusive) == result.cycles
+    assert sum(result.breakdown[cause] for cause in EXCLUSIVE) == result.cycles
+    phases = [sum(phase.values()) for phase in result.phases]
+    assert sum(phases) == result.cycles
+    assert result.phases[0]["array_busy"] == result.phases[-1]["array_busy"] == 0
+    assert all(phase["array_busy"] for phase in result.phases[1:-1])
+    assert sum(count for _, count in result.executed) == result.instructions

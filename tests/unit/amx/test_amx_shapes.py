@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.native.calibration import Peaks
-from tilewright.parts.float_error import Bounded
+from tilewright.parts.followed import Followed
 from tilewright.targets.amx import create_bf16_target, create_int8_target
 from tilewright.targets.amx.elements import BF16, INT8, bf16_bits, bf16_values
 from tilewright.targets.amx.performance import certain_operations, described
-from tilewright.targets.amx.problems import TileProblem, unpacked
+from tilewright.targets.amx.problems import Bf16Problem, create_problem, unpacked
 from tilewright.targets.amx.shapes import REGISTERED, parse_shape, workload_of
 
 
@@ -55,19 +56,19 @@ def test_packed_and_plain_operands_give_the_same(element: object) -> None:
     plain = parse_shape("gemm-16x32x64", element)  # type: ignore[arg-type]
     packed = parse_shape("gemm-16x32x64-packed", element)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
-    problem = TileProblem(packed, element)  # type: ignore[arg-type]
+    problem: Any = create_problem(packed, element)  # type: ignore[arg-type]
     given = {
         a.name: problem.draw(a, "small", rng)
         for a in packed.arguments(element)  # type: ignore[arg-type]
         if a.is_given
     }
     flat = {**given, "B": unpacked(given["B"])}
-    expected = TileProblem(plain, element).reference(flat)["C"]  # type: ignore[arg-type]
+    expected = create_problem(plain, element).reference(flat)["C"]  # type: ignore[arg-type]
     got = problem.reference(given)["C"]
-    if isinstance(got, Bounded):
-        assert isinstance(expected, Bounded)
-        assert (got.value == expected.value).all()
-        assert (got.error > 0).all()
+    if isinstance(got, Followed):
+        assert isinstance(expected, Followed)
+        assert (got.exact == expected.exact).all()
+        assert (got.deviation > 0).all()
     else:
         assert (got == expected).all()
 
@@ -120,12 +121,25 @@ def test_tile_loads_may_bind_a_kernel_before_its_products_do() -> None:
 
 def test_small_bfloat16_numbers_are_normal_and_of_both_signs() -> None:
     shape = parse_shape("gemm-32x32x64", BF16)
-    drawn = TileProblem(shape, BF16).draw(
-        shape.arguments(BF16)[0], "small", np.random.default_rng(1)
-    )
+    drawn = Bf16Problem(shape).draw(shape.arguments(BF16)[0], "small", np.random.default_rng(1))
     values = bf16_values(drawn)
     assert drawn.dtype == np.uint16
-    assert (abs(values) >= 0.5).all()
+    assert (abs(values) >= 1 / 128).all()
     assert (abs(values) < 2).all()
     assert 0.4 < (values < 0).mean() < 0.6
     assert len(np.unique(values)) > 400
+
+
+def test_sums_of_small_bfloat16_numbers_are_rarely_exact() -> None:
+    """Or the honest error of a sample would be zero, and a right kernel refused for another one."""
+    shape = parse_shape("gemm-32x32x2304", BF16)
+    problem, rng = Bf16Problem(shape), np.random.default_rng(1)
+    left, right = (
+        bf16_values(problem.draw(argument, "small", rng)).astype(np.float64)
+        for argument in shape.arguments(BF16)[:2]
+    )
+    exact = left @ right
+    sums = np.zeros(exact.shape, np.float32)
+    for i in range(shape.reduction):
+        sums += np.outer(left[:, i], right[i]).astype(np.float32)
+    assert (sums == exact).mean() < 0.1

@@ -11,9 +11,8 @@ from toy_cli import Cli, Result, World
 from tilewright import run, session
 from tilewright.cli.main import main
 from tilewright.core import plugins, tasks
-from tilewright.core.config import Settings
 from tilewright.core.records import EvaluationRequest, Outcome
-from tilewright.core.roles import Executor, More, OnOutcome, Storage
+from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
 
@@ -28,13 +27,14 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
             requests: Sequence[EvaluationRequest],
             on_outcome: OnOutcome | None = None,
             more: More | None = None,
+            checkpoint: Checkpoint | None = None,
         ) -> list[Outcome]:
             if made.interrupt_after is not None and len(made.evaluated) >= made.interrupt_after:
                 raise KeyboardInterrupt
-            return super().evaluate(requests, on_outcome, more)
+            return super().evaluate(requests, on_outcome, more, checkpoint)
 
     def create_executor(
-        opened: OpenTask, settings: Settings, workers: int | None, storage: Storage | None
+        opened: OpenTask, settings: object, workers: int | None, storage: Storage | None
     ) -> Executor:
         made.executors += 1
         return Interruptible(
@@ -46,7 +46,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(tasks, "load_target", lambda name: ToyTarget())
     monkeypatch.setattr(plugins, "load_target", lambda name: ToyTarget())
     monkeypatch.setattr(plugins, "target_names", lambda: ["toy"])
-    monkeypatch.setattr(session, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
     monkeypatch.setattr(run, "create_executor", create_executor)
     monkeypatch.setattr(session, "create_executor", create_executor)
     monkeypatch.chdir(tmp_path)

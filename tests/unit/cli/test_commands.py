@@ -12,9 +12,11 @@ from tilewright.testing.toy import START, digits_of
 
 OPTIMIZE = ("optimize", "toy:digits", "--iterations", "3", "--seed", "1")
 JSON_FIELDS = {
-    "workload", "target", "verdict", "baseline_cycles", "best_cycles", "speedup",
-    "best_utilization", "warnings", "baselines", "evaluations", "wall_s", "seed", "versions", "run",
-    "status", "stop_reason", "confirmed", "left_alone",
+    "workload", "target", "verdict", "baseline_latency", "best_latency",
+    "unit", "quantity", "speedup",
+    "best_utilization", "best_precision", "warnings", "baselines", "evaluations", "wall_s", "seed",
+    "versions", "run",
+    "status", "stop_reason", "confirmed", "unconfirmed", "left_alone",
     "model_calls", "model_tokens", "model_usd",
 }  # fmt: skip
 
@@ -31,8 +33,9 @@ def test_optimize_prints_the_result_and_writes_json_and_report(
     assert "iteration 3 of 3" in result.err
     written = json.loads(Path("a.json").read_text())
     assert set(written) == JSON_FIELDS
-    assert written["baseline_cycles"] == 235
-    assert written["speedup"] == 235 / written["best_cycles"] > 1
+    assert written["baseline_latency"] == 235
+    assert (written["unit"], written["quantity"]) == ("cycles", "simulated")
+    assert written["speedup"] == 235 / written["best_latency"] > 1
     assert (written["workload"], written["verdict"], written["seed"]) == (
         "toy:digits",
         "correct",
@@ -86,7 +89,7 @@ def test_an_unwritable_output_is_refused_before_anything_is_spent(world: World, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("optimize", "toy:digits", "--budget", "soon"), "cannot use --budget 'soon'"),
+        (("optimize", "toy:digits", "--budget", "soon"), "cannot use the budget 'soon'"),
         (("optimize", "toy:digits", "--beam", "0"), "setting beam is 0"),
         (("optimize", "toy:digits", "--dropout", "1"), "setting dropout is 1.0"),
         (("optimize", "toy:digits", "--beam", "many"), "--beam"),
@@ -133,7 +136,7 @@ def test_evaluate_tells_verdict_and_numbers(world: World, cli: Cli) -> None:
     assert good.code == 0
     assert "correct" in good.out
     written = json.loads(Path("a.json").read_text())
-    assert (written["verdict"], written["cycles"], written["failure"]) == ("correct", 155, None)
+    assert (written["verdict"], written["latency"], written["failure"]) == ("correct", 155, None)
     assert (written["warnings"], written["baselines"]) == ([], {})
     Path("bad.toy").write_text("toy -1 2 3 4 5")
     bad = cli("evaluate", "bad.toy", "--workload", "toy:digits", "--json", "a.json")
@@ -142,17 +145,16 @@ def test_evaluate_tells_verdict_and_numbers(world: World, cli: Cli) -> None:
     assert "bad.toy:1: toy -1 2 3 4 5" in bad.out
     written = json.loads(Path("a.json").read_text())
     assert written["verdict"] == "wrong_result"
-    assert written["cycles"] is None
+    assert written["latency"] is None
     assert written["failure"]["log"] == "a digit is below zero"
 
 
-def test_an_unknown_ordering_is_refused(world: World, cli: Cli) -> None:
+def test_a_setting_that_the_target_does_not_have_is_refused(world: World, cli: Cli) -> None:
     Path("good.toy").write_text("toy 1 2 3 4 5")
     for command in (["evaluate", "good.toy", "--workload"], ["optimize"]):
-        refused = cli(*command, "toy:digits", "--ordering", "luck")
+        refused = cli(*command, "toy:digits", "--set", "ordering=luck")
         assert refused.code == 2
-        assert "luck" in refused.err
-        assert "fence" in refused.err
+        assert "unknown setting of toy 'ordering'" in refused.err
 
 
 def test_targets_workloads_and_doctor(world: World, cli: Cli) -> None:
@@ -165,7 +167,7 @@ def test_targets_workloads_and_doctor(world: World, cli: Cli) -> None:
     Path("file").touch()
     refused = cli("doctor", "--project", "file/below")
     assert refused.code == 1
-    assert "not a directory" in refused.out
+    assert "not a directory" in " ".join(refused.out.split())  # long paths break the line there
 
 
 def test_every_command_explains_itself(cli: Cli) -> None:
@@ -225,3 +227,92 @@ def test_help_imports_nothing_heavy() -> None:
 def _written(result: Result) -> str:
     assert result.code == 0
     return Path("a.json").read_text()
+
+
+def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli) -> None:
+    first = json.loads(_written(cli(*OPTIMIZE, "--json", "a.json")))["run"]
+    second = json.loads(_written(cli(*OPTIMIZE[:-1], "2", "--json", "a.json")))["run"]
+    compared = cli("runs", "compare", first, second, "--json", "c.json")
+    assert "is 1.00x as fast" in compared.out
+    rows = json.loads(Path("c.json").read_text())["rows"]
+    assert rows["seed"] == ["1", "2"]
+    assert "task" not in rows  # of both the same
+    for name in ("a.csv", "a.json"):
+        assert cli("runs", "export", first, "-o", name).code == 0
+    exported = json.loads(Path("a.json").read_text())
+    assert [row["trial"] for row in exported] == list(range(len(exported)))
+    assert exported[0]["latency"] == 235
+    assert len(Path("a.csv").read_text().splitlines()) == len(exported) + 1
+    assert "must end in .csv" in cli("runs", "export", first, "-o", "a.txt").err
+    assert cli("runs", "tag", first, "slow", "slow", "old").code == 0
+    assert cli("runs", "note", first, "on a busy machine").code == 0
+    assert "#slow #old" in cli("runs", "list").out
+    shown = cli("runs", "show", first).out
+    assert "tags: slow, old" in shown
+    assert "note: on a busy machine" in shown
+    assert "give --yes" in cli("runs", "delete", first).err
+    assert cli("runs", "delete", first, "--yes").code == 0
+    assert cli("runs", "list", "--json", "l.json").code == 0
+    assert [r["run"] for r in json.loads(Path("l.json").read_text())["runs"]] == [second]
+
+
+def test_options_come_from_the_nearest_pyproject(
+    world: World, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '[tool.tilewright]\nproject = "kept"\n[tool.tilewright.optimize]\nseed = 7\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert cli(*OPTIMIZE[:4], "--json", "a.json").code == 0
+    assert json.loads(Path("a.json").read_text())["seed"] == 7
+    assert Path("kept/.tilewright").exists()
+    assert cli(*OPTIMIZE, "--json", "a.json").code == 0
+    assert json.loads(Path("a.json").read_text())["seed"] == 1
+    below = tmp_path / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    (below / "pyproject.toml").write_text("[project]\n")
+    assert "toy:digits" in cli("runs", "list", "--project", "../kept").out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[tool.tilewright]\nprojekt = "x"\n', "did you mean 'project'"),
+        ("[tool.tilewright.optimise]\nseed = 1\n", "did you mean 'optimize'"),
+        ("[tool.tilewright.optimize]\nsed = 1\n", "did you mean 'seed'"),
+        ("[tool.tilewright\n", "not valid TOML"),
+        ('[tool]\ntilewright = "x"\n', "must be a table"),
+    ],
+)
+def test_settings_that_no_command_has_are_refused(
+    world: World, cli: Cli, tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    refused = cli("targets")
+    assert refused.code == 2
+    assert words in refused.err
+
+
+def test_no_help_shows_a_type_for_a_number(cli: Cli) -> None:
+    for command in ("tune", "tune-compare", "optimize", "prompt", "evaluate", "rewrite", "demo"):
+        assert "<" not in cli(command, "--help").out.partition("Options:")[2]
+
+
+def test_hostile_names_are_one_sentence_and_exit_code_2(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    evaluate = ("evaluate", "k", "--workload", "host-c:softmax-4x8")
+    for words, said in (
+        ((*evaluate, "--json", str(tmp_path / "loop")), "names no file (Too many levels"),
+        ((*evaluate, "--json", "x" * 100_000), "names no file (File name too long)"),
+        (("doctor", "--project", str(tmp_path / "loop")), "names no file (Too many levels"),
+        (("doctor", "--project", "x" * 100_000), "names no file (File name too long)"),
+        (("best", "latest", "-o", str(tmp_path / "loop")), "names no file (Too many levels"),
+        (("report", "\udcff\udcfe"), "is not UTF-8 text: write it in UTF-8"),
+        (("runs", "show", "\udcff"), "is not UTF-8 text"),
+        (("models", "\udcff"), "is not UTF-8 text"),
+        (("tune", "\udcff"), "is not UTF-8 text"),
+    ):
+        result = cli(*words)
+        assert result.code == 2, (words, result)
+        assert said in result.err, (words, result.err)
+        assert result.err.count("\n") == 1
+        assert len(result.err) < 1000

@@ -15,9 +15,9 @@ SEARCH = ("optimize", "toy:digits", "--iterations", "2", "--beam", "1", "--plans
 
 def lowered(prompt: str, key: str) -> str:
     """Answers any prompt of the toy world."""
-    if "OPTION:" in prompt:
+    if "Make a plan" in prompt:
         return f"OPTION: 1\n\nLower it, {key}."
-    return f"```\ntoy 9 9 9 9 {int(key, 16) % 9}  # kernel()\n```"
+    return f"```\ntoy 9 9 9 9 {int(key, 16) % 9}  kernel()\n```"
 
 
 @pytest.mark.usefixtures("world")
@@ -42,7 +42,7 @@ def test_optimize_with_a_model_shows_and_writes_its_cost(cli: Cli) -> None:
                 "--json", "b.json", "--replay", "calls.jsonl")  # fmt: skip
     assert again.code == 0, again.err
     assert len(server.requests) == asked
-    assert json.loads(Path("b.json").read_text())["best_cycles"] == written["best_cycles"]
+    assert json.loads(Path("b.json").read_text())["best_latency"] == written["best_latency"]
 
 
 @pytest.mark.usefixtures("world")

@@ -1,6 +1,7 @@
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,8 @@ def test_follows_links_and_leaves_pipes_in_place(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "text"
     os.mkfifo(tmp_path / "pipe")
-    check_outputs(json=tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    check_outputs(json=tmp_path / "pipe")
     write_text(tmp_path / "pipe", "text")
     assert os.read(reader, 10) == b"text"
     os.close(reader)
@@ -75,3 +76,28 @@ def test_the_file_gets_the_usual_permissions(tmp_path: Path) -> None:
     write_text(tmp_path / "a", "")
     (tmp_path / "b").touch()
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(
+        OutputError, match="nothing reads from this pipe, so start its reader first"
+    ):
+        check_outputs(json=pipe)
+    with pytest.raises(OutputError, match="nothing reads from this pipe"):
+        write_text(pipe, "{}")
+
+
+def test_the_reader_of_a_pipe_sees_no_end_before_the_result(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    check_outputs(json=pipe)
+    os.set_blocking(reading, True)
+    reader = threading.Thread(target=lambda: read.append(os.fdopen(reading).read()))
+    reader.start()
+    write_json(pipe, {"large": "x" * 200_000})
+    reader.join(20)
+    assert json.loads(read[0])["large"] == "x" * 200_000

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -18,7 +19,7 @@ from tilewright.search.events import (
     RunStarted,
     Stopped,
 )
-from tilewright.testing.runs import history, run_record
+from tilewright.testing.runs import history, measured, run_record
 
 TRIALS = history(40, per_iteration=20)
 
@@ -128,3 +129,13 @@ def test_the_panel_survives_every_state_and_hostile_names() -> None:
     for event in events():
         state.apply(event)
         console.print(live_panel(state))
+
+
+def test_an_improvement_below_the_noise_is_no_new_best() -> None:
+    state = ProgressState(Budget())
+    start = replace(TRIALS[0], outcome=replace(measured(1000.0), noise=0.01))
+    state.apply(Evaluated(start))
+    for latency, is_new in ((990.0, False), (970.0, True), (969.0, False)):
+        outcome = replace(measured(latency), noise=0.01)
+        found = state.apply(Evaluated(replace(start, index=1, outcome=outcome)))
+        assert (found is not None) is is_new

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from tilewright.cli.searching import summary_json
-from tilewright.cli.summary_table import search_comparison
-from tilewright.core.records import Baseline, Candidate, Failed, History, Trial
+from tilewright.cli.summary_table import search_comparison, summary_lines
+from tilewright.core.records import Baseline, Candidate, Failed, History, Plan, Trial
 from tilewright.search.summary import Summary, summarize
 from tilewright.testing.runs import measured, run_record
 
@@ -16,6 +18,19 @@ BASELINES = (
     Baseline("naive", START.id, measured(4e6)),
     Baseline("library", "other", measured(2e6)),
     Baseline("tuned", "another", Failed("check", "wrong_result", "wrong")),
+)
+
+
+REFUTED = History(
+    [
+        TRIALS[0],
+        *(
+            Trial(
+                i, 1, Candidate(f"fast {i}"), Failed("measure", "unconfirmed", f"reason {i}\nmore")
+            )
+            for i in range(1, 8)
+        ),
+    ]
 )
 
 
@@ -48,5 +63,85 @@ def test_json_says_how_much_faster_than_each() -> None:
     assert list(written) == ["naive", "library", "tuned"]
     assert written["library"]["speedup"] == 2
     assert written["tuned"] == {
-        "verdict": "wrong_result", "cycles": None, "utilization": None, "speedup": None,
+        "verdict": "wrong_result", "latency": None, "utilization": None, "speedup": None,
     }  # fmt: skip
+
+
+def test_wins_that_did_not_hold_are_counted_and_explained() -> None:
+    summary = summarize(run_record(), REFUTED)
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        for line in summary_lines(summary, REFUTED):
+            console.print(line)
+    shown = captured.get()
+    assert "no kernel faster than the starting one was found; 7 candidates looked faster" in shown
+    assert "  trial 7: reason 7\n" in shown
+    assert "reason 2" not in shown
+    assert "and 2 more" in shown
+    written = summary_json(summary)["unconfirmed"]
+    assert isinstance(written, list)
+    assert len(written) == 7
+    assert written[0] == {
+        "trial": 1, "candidate": Candidate("fast 1").id, "reason": "reason 1\nmore",
+    }  # fmt: skip
+
+
+def shown(summary: Summary, history: History) -> str:
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        for line in summary_lines(summary, history):
+            console.print(line)
+    return captured.get()
+
+
+def test_a_search_without_a_win_says_why() -> None:
+    outcomes = [
+        Failed("build", "compile_error", ""),
+        Failed("check", "wrong_result", ""),
+        Failed("measure", "slower_than_limit", "", bound=5e6),
+        measured(4.5e6),
+        Failed("measure", "unconfirmed", "did not hold"),
+    ]
+    tried = (Trial(i, 1, Candidate(f"c{i}"), o) for i, o in enumerate(outcomes, 1))
+    history = History([TRIALS[0], *tried])
+    told = shown(summarize(run_record(), history), history)
+    assert "why nothing was faster" in told
+    assert "failed: 1 compile error, 1 wrong result;" in told
+    assert "slower, or no faster: 2 correct candidates" in told
+    assert "not confirmed: 1 looked faster" in told
+    assert "nothing tried" not in told
+    assert "at the bound" not in told
+    assert "why nothing was faster" not in shown(summarize(run_record(), TRIALS), TRIALS)
+
+
+def test_a_kernel_at_its_bound_needs_no_other_reason() -> None:
+    start = replace(measured(4e6), bound=3.9e6)
+    history = History([Trial(0, 0, START, start)])
+    told = shown(summarize(run_record(), history), history)
+    assert "at the bound: 4,000,000 cycles is within 2.6% of the 3,900,000" in told
+    assert "nothing tried" not in told
+
+
+def test_an_improvement_within_the_noise_is_none() -> None:
+    history = History(
+        [
+            Trial(0, 0, START, replace(measured(4e6), noise=0.02)),
+            Trial(1, 1, BEST, replace(measured(3.9e6), noise=0.02)),
+        ]
+    )
+    told = shown(summarize(run_record(), history), history)
+    assert "no kernel faster than the starting one was found (1.03x is within the noise)" in told
+
+
+def test_plans_are_shortened_unless_asked_for_in_full() -> None:
+    plan = Plan(START.id, "unroll", "**Unroll** k. Because of this and that.", "model")
+    best = Candidate("best", START.id, plan)
+    history = History([TRIALS[0], Trial(1, 1, best, measured(1e6))])
+    summary = summarize(run_record(), history)
+    assert "Unroll k." in shown(summary, history)
+    assert "Because" not in shown(summary, history)
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        for line in summary_lines(summary, history, full=True):
+            console.print(line)
+    assert "Because of this and that." in captured.get()

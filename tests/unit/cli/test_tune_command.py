@@ -26,7 +26,7 @@ def test_a_run_is_shown_and_written(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = "tune matmul 16 16 16 --trials 3 --search random --json out.json --no-color"
+    words = "tune matmul 16 16 16 --budget 3trials --search random --json out.json --no-color"
     result = cli(*words.split())
     assert result.code == 0, result.err
     assert "3, of which 3 measured now" in result.out
@@ -45,7 +45,9 @@ def test_a_gradient_search_begins_with_a_trained_model_unless_told_otherwise(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, pretrained: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = cli(*f"tune matmul 16 16 16 --trials 1 --json out.json --no-color {options}".split())
+    result = cli(
+        *f"tune matmul 16 16 16 --budget 1trials --json out.json --no-color {options}".split()
+    )
     assert result.code == 0, result.err
     assert json.loads(Path("out.json").read_text())["method"]["pretrained"] is pretrained
 
@@ -59,7 +61,7 @@ def test_finalists_that_all_fail_again_end_a_run_with_a_sentence(
 
     monkeypatch.setattr(Runner, "interleave", all_crash)
     monkeypatch.chdir(tmp_path)
-    words = "tune matmul 16 16 16 --trials 2 --search random --json out.json --no-color"
+    words = "tune matmul 16 16 16 --budget 2trials --search random --json out.json --no-color"
     result = cli(*words.split())
     assert result.code == 1
     assert "every finalist failed when it was measured again" in result.out

@@ -85,8 +85,8 @@ def test_ctrl_c_does_not_reach_workers() -> None:
 def test_closing_the_pipe_ends_the_worker() -> None:
     worker = WorkerProcess()
     pid = worker.pid
-    os.close(worker._requests)
-    worker._process.wait(timeout=20)
+    worker._child.finish()
+    assert worker._child.wait() == 0
     assert not alive(pid)
 
 
@@ -139,8 +139,75 @@ def test_a_worker_killed_from_outside_costs_one_candidate() -> None:
     assert isinstance(kept, Measured)
 
 
+def test_an_undeclared_kind_of_failure_costs_one_candidate() -> None:
+    with LocalExecutor("scripted:any", {}, 1) as executor:
+        odd, kept = executor.evaluate(
+            [
+                EvaluationRequest(Candidate(source))
+                for source in ("fail check out_of_tiles", "latency 1")
+            ]
+        )
+    assert isinstance(odd, Failed)
+    assert (odd.stage, odd.kind) == ("check", "crash")
+    assert "failure kind 'out_of_tiles' is not declared" in odd.log
+    assert isinstance(kept, Measured)
+
+
 def test_timeouts_follow_the_settings() -> None:
-    settings = {"compile_timeout_s": 5, "simulation_timeout_s": 10.0, "checks": 4}
+    settings = {"compile_timeout_s": 5, "simulation_timeout_s": 10.0, "checks": 40}
     timeouts = StageTimeouts.from_settings(settings)
-    assert timeouts == StageTimeouts(5 + GRACE_S, 40 + GRACE_S, 10 * IN_TURN + GRACE_S)
-    assert timeouts.of("check") == 40 + GRACE_S
+    assert timeouts == StageTimeouts(5 + GRACE_S, 400 + GRACE_S, 10 * IN_TURN + GRACE_S)
+    assert timeouts.of("check") == 400 + GRACE_S
+
+
+def test_a_request_equal_to_one_under_evaluation_waits_for_its_outcome() -> None:
+    request = EvaluationRequest(Candidate("sleep 0.5"))
+    later = iter([[request], None])
+    repeated: list[bool] = []
+    with LocalExecutor("scripted:any", {}, 2) as executor:
+        executor.evaluate(
+            [request],
+            lambda position, outcome, wall_s, cached: repeated.append(cached),
+            lambda: next(later),
+        )
+    assert repeated == [False, True]
+
+
+def test_requests_with_different_limits_are_different() -> None:
+    candidate = Candidate("latency 100")
+    with LocalExecutor("scripted:any", {}, 2) as executor:
+        free, limited = executor.evaluate(
+            [EvaluationRequest(candidate), EvaluationRequest(candidate, 50.0)]
+        )
+    assert isinstance(free, Measured)
+    assert isinstance(limited, Failed)
+    assert limited.kind == "slower_than_limit"
+
+
+def test_each_stage_has_its_own_time_limit() -> None:
+    timeouts = StageTimeouts(build=60.0, check=0.3, measure=60.0)
+    with LocalExecutor("scripted:any", {}, 1, timeouts=timeouts) as executor:
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("sleep 10"))])
+    assert isinstance(outcome, Failed)
+    assert (outcome.stage, outcome.kind) == ("check", "timeout")
+
+
+def test_a_batch_that_is_broken_off_leaves_no_worker_at_work() -> None:
+    class BrokenOff(Exception):
+        pass
+
+    def break_off(*told: object) -> None:
+        raise BrokenOff
+
+    with LocalExecutor("scripted:any", {}, 2) as executor:
+        executor.evaluate([EvaluationRequest(Candidate(f"sleep 0.1\nlatency {n}")) for n in (1, 2)])
+        pids = {worker.pid for worker in executor._idle}
+        with pytest.raises(BrokenOff):
+            executor.evaluate(
+                [EvaluationRequest(Candidate(text)) for text in ("sleep 30", "latency 3")],
+                break_off,
+            )
+        for pid in pids - {worker.pid for worker in executor._idle}:
+            wait_until_dead(pid)
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 4"))])
+    assert isinstance(outcome, Measured)

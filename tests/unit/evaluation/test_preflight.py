@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tilewright.core.errors import WorkloadError
+from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import Argument, AttackResult, Workload
 from tilewright.evaluation.preflight.examine import examine, refusal
+from tilewright.testing.scripted import ScriptedEvaluator
 
 ROWS, COLUMNS = 40, 24
 
@@ -34,6 +35,8 @@ class World:
     ignores_all: bool = False
     wrong_share: float = 0.0
     poison: int | None = None
+    careless: Mapping[str, float] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.workload = Workload(
@@ -52,6 +55,9 @@ class World:
 
     def hostile_kernels(self) -> Mapping[str, str]:
         return {}
+
+    def omissions(self) -> Mapping[str, str]:
+        return self.omitted
 
 
 class Case:
@@ -77,6 +83,10 @@ class Case:
     def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
         a, bias = (np.frombuffer(given[n], self._world.dtype) for n in ("A", "bias"))
         return {"C": self._world.reference(a.reshape(ROWS, COLUMNS), bias).tobytes()}
+
+    @property
+    def careless(self) -> Mapping[str, float]:
+        return self._world.careless
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
         got, right = (
@@ -189,3 +199,48 @@ def test_results_travel_as_json() -> None:
     results = examine(World())
     assert list(from_json(to_json(results))) == results
     assert isinstance(results[0], AttackResult)
+
+
+def test_shortcuts_are_told_apart_with_a_margin_or_are_said_not_to_be() -> None:
+    seen = {"bf16 inputs": 84.0, "fp16 inputs": 1.5, "skipped terms": 3.0}
+    results = {r.name: r for r in examine(World(careless=seen))}
+    assert results["bf16 inputs"].verdict == "rejected"
+    assert "84 times what is allowed on uniform inputs" in results["bf16 inputs"].log
+    assert results["fp16 inputs"].verdict == "not told apart"
+    assert "no precision class" in results["fp16 inputs"].remedy
+    assert results["skipped terms"].verdict == "rejected"
+    assert results["one-pass variance"].verdict == "does not apply"
+    assert refusal("weak:task", list(results.values())) is None
+
+
+def test_a_task_that_accepts_skipped_terms_is_refused() -> None:
+    text = refusal("weak:task", examine(World(careless={"skipped terms": 0.4})))
+    assert text is not None
+    assert "'skipped terms', that leaves out the last sixteenth of every sum" in text
+    assert "remove the tolerance" in text
+
+
+def test_what_is_left_out_is_listed_with_its_reason() -> None:
+    results = examine(World(omitted={"near overflow": "float32 itself overflows in C"}))
+    (found,) = (r for r in results if r.name == "inputs: near overflow")
+    assert found.verdict == "does not apply"
+    assert found.log == "left out: float32 itself overflows in C"
+
+
+def test_a_distribution_that_is_not_compared_is_an_attack_of_its_own() -> None:
+    assert "wrong on uniform" in accepted(World(absolute=1000))
+    assert "wrong on uniform" not in accepted(World())
+
+
+class Unbuildable(World):
+    """One whose wrong kernel the compiler refuses."""
+
+    evaluator = (ScriptedEvaluator(),) * 3
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {"writes zeros": "fail build compile_error"}
+
+
+def test_wrong_kernels_that_are_not_built_show_nothing() -> None:
+    with pytest.raises(InternalError, match="wrong kernel 'writes zeros' of preflight itself"):
+        examine(Unbuildable())

@@ -18,7 +18,7 @@ from tilewright.core.records import (
     Outcome,
     Verdict,
 )
-from tilewright.core.roles import More, OnOutcome
+from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.screening import (
     JUMP,
     MOST_NOISE,
@@ -49,6 +49,7 @@ class Inner:
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         outcomes: list[Outcome] = [measured(float(r.candidate.source)) for r in requests]
         for position in reversed(range(len(requests))):
@@ -73,7 +74,7 @@ class Rechecks:
         self.asked: list[float] = []
         self._again = again
 
-    def __call__(self, candidate: Candidate, limit: float) -> Outcome:
+    def __call__(self, candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
         self.asked.append(float(candidate.source))
         assert limit == pytest.approx(float(candidate.source) * (1 + SAME_LATENCY + MOST_NOISE))
         return self._again(candidate)
@@ -131,7 +132,7 @@ def test_others_are_heard_of_while_one_is_evaluated_again() -> None:
     heard: list[int] = []
     other = Event()
 
-    def patient(candidate: Candidate, limit: float) -> Outcome:
+    def patient(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
         assert other.wait(20.0), "all others wait for a second evaluation"
         return honest(candidate)
 
@@ -150,7 +151,7 @@ def test_what_was_held_back_is_decided_when_a_batch_ends_early() -> None:
     heard: list[float] = []
     ending = Event()
 
-    def late(candidate: Candidate, limit: float) -> Outcome:
+    def late(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
         assert ending.wait(20.0)
         return honest(candidate)
 
@@ -177,7 +178,7 @@ def test_all_that_was_held_back_is_decided_when_the_budget_ends_during_the_last_
             all_held.set()
             return outcomes
 
-    def bogus_if_fastest(candidate: Candidate, limit: float) -> Outcome:
+    def bogus_if_fastest(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
         assert all_held.wait(20.0)
         return WRONG if candidate.source == "100" else honest(candidate)
 
@@ -193,8 +194,54 @@ def test_all_that_was_held_back_is_decided_when_the_budget_ends_during_the_last_
     assert [type(outcome) for outcome in heard] == [Failed, Measured]
 
 
+def test_what_was_held_back_is_told_at_once_when_the_winner_is_confirmed_anyway() -> None:
+    heard: list[float] = []
+    cancelled = Event()
+
+    def endless(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
+        try:
+            while True:
+                checkpoint()
+        finally:
+            cancelled.set()
+
+    def hear(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+        assert isinstance(outcome, Measured)
+        heard.append(outcome.latency)
+        raise TimeoutError
+
+    executor = ScreenedExecutor(Inner(), recheck=endless, winner_is_confirmed=True)
+    executor.evaluate([start(1000)])
+    with pytest.raises(TimeoutError):
+        executor.evaluate(children(980, 200, 100), hear)
+    assert heard == [980, 100, 200]
+    assert cancelled.wait(20.0), "a second evaluation goes on though nobody waits for it"
+
+
+def test_a_batch_that_waits_for_a_second_evaluation_can_be_ended() -> None:
+    heard: list[float] = []
+    began = Event()
+
+    def endless(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
+        while True:
+            began.set()
+            checkpoint()
+
+    def checkpoint() -> None:
+        if began.is_set():
+            raise TimeoutError
+
+    executor = ScreenedExecutor(Inner(), recheck=endless, winner_is_confirmed=True)
+    executor.evaluate([start(1000)])
+    with pytest.raises(TimeoutError):
+        executor.evaluate(
+            children(100), lambda i, outcome, *rest: heard.append(outcome.latency), None, checkpoint
+        )
+    assert heard == [100]
+
+
 def test_a_defect_of_a_second_evaluation_is_raised() -> None:
-    def broken(candidate: Candidate, limit: float) -> Outcome:
+    def broken(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
         raise ZeroDivisionError
 
     executor = ScreenedExecutor(Inner(), recheck=broken)
@@ -265,6 +312,7 @@ def test_a_failed_outcome_is_passed_on() -> None:
             requests: Sequence[EvaluationRequest],
             on_outcome: OnOutcome | None = None,
             more: More | None = None,
+            checkpoint: Checkpoint | None = None,
         ) -> list[Outcome]:
             assert on_outcome is not None
             on_outcome(0, replace(WRONG), 0.1, False)

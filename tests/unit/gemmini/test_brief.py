@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ INSTANCES = {t.name: t.instance for t in (create_target(), create_fp32_target())
 INT8 = INSTANCES["gemmini"]
 CONSTANTS = INT8.constants
 BRIEF = load_brief(INT8)
-COMMANDS = {c.name: c for c in BRIEF.commands if c.unit not in ("space", "flag")}
+COMMANDS = {c.name: c for c in BRIEF.commands if c.unit not in ("space", "flag", "macro")}
 
 
 def macro_parameters(name: str) -> list[str]:
@@ -117,3 +118,25 @@ def test_a_missing_or_malformed_command_file_is_named(tmp_path: Path) -> None:
     path.write_text('[[command]]\nname = "x"\n')
     with pytest.raises(ConfigurationError, match="does not fit CommandEffect"):
         load_commands(path, words(INT8))
+
+
+@pytest.mark.parametrize(
+    ("family", "steps"), [("clang", "3.2 for 4 x 4"), ("gcc", "3.8 for 4 x 4")]
+)
+def test_costs_of_the_core_are_those_of_the_compiler(
+    family: str, steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brief_module, "compiler_family", lambda: family)
+    costs = load_brief(INSTANCES["gemmini-fp32-4x4"]).costs
+    assert f"compiled by {family} with" in costs
+    assert steps in costs
+    assert "4 x 4" not in load_brief(INT8).costs  # there the core does not bind
+
+
+def test_every_compiler_has_the_same_numbers() -> None:
+    tables = tomllib.loads((FOLDER / "costs.toml").read_text())
+    assert set(tables) == {"clang", "gcc"}
+    for table in tables.values():
+        assert table["version"]
+        assert table["gemmini"].keys() == table["gemmini-fp32-4x4"].keys()
+        assert table["gemmini"].keys() == tables["clang"]["gemmini"].keys()

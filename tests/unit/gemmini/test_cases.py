@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Tolerance, Workload
+from tilewright.parts import cases as cases_module
 from tilewright.parts.cases import Cases
-from tilewright.parts.inputs import DISTRIBUTIONS, VERSION, draw
+from tilewright.parts.float_error import Error, error_between
+from tilewright.parts.followed import Followed
+from tilewright.parts.inputs import FLOAT_DISTRIBUTIONS, VERSION, draw
+from tilewright.parts.problem import FormulaProblem
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import parse_convolution
 from tilewright.targets.gemmini.gemm import Gemm
@@ -52,7 +60,7 @@ def test_sparse_inputs_leave_few_products(k: int) -> None:
     assert np.mean((c == 127) | (c == -128)) < 0.2
 
 
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("distribution", FLOAT_DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "float32"])
 def test_every_type_is_drawn(dtype: str, distribution: str) -> None:
     argument = Argument("X", (50, 7), dtype, "input")
@@ -139,7 +147,7 @@ def test_the_values_drawn_belong_to_the_version() -> None:
     """If this fails because other values are drawn, raise `inputs.VERSION`."""
     cases = Cases(Gemm(20, 20, 100).workload(INT8), GemmProblem(Gemm(20, 20, 100)), 1)
     drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
-    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("4", "bb5bc1c696716521")
+    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("7", "bb5bc1c696716521")
 
 
 def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
@@ -169,6 +177,25 @@ def test_convolution_reference_equals_its_definition() -> None:
         assert got == np.clip(bias[o] + np.sum(window * weights[:, :, :, o]), -128, 127)
 
 
+def test_distributions_of_floats_are_what_they_are_called() -> None:
+    argument = Argument("A", (64, 512), "float32", "input")
+    rng = np.random.default_rng(1)
+    drawn = {
+        name: draw(argument, name, 512, rng, leading=True).astype(np.float64)
+        for name in FLOAT_DISTRIBUTIONS
+    }
+    assert drawn["shifted mean"].mean() == pytest.approx(1000, abs=0.1)
+    assert drawn["shifted mean"].std() == pytest.approx(1, abs=0.1)
+    assert (drawn["constant rows"] == drawn["constant rows"][:, :1]).all()
+    assert len(np.unique(drawn["constant rows"])) == 64
+    sizes = np.abs(drawn["mixed scales"])
+    assert (sizes.max(axis=1) / sizes.min(axis=1) > 1e10).all()
+    near = drawn["near overflow"]
+    assert 1e34 < np.abs(near @ near.T).max() < 1e37
+    assert 0 < np.abs(drawn["denormals"]).max() < np.finfo(np.float32).smallest_normal
+    assert np.abs(draw(argument, "denormals", 512, rng)).max() > 1, "others leave products digits"
+
+
 def test_extreme_floats_hold_denormals_and_large_values_in_rows_of_their_own() -> None:
     argument = Argument("A", (64, 32), "float32", "input")
     drawn = draw(argument, "extremes", 32, np.random.default_rng(1))
@@ -178,3 +205,99 @@ def test_extreme_floats_hold_denormals_and_large_values_in_rows_of_their_own() -
     assert (size > 1e8).any()
     assert (size < 1e-36).any()
     assert np.isfinite(drawn).all()
+
+
+class Hopeless(FormulaProblem):
+    """Overflows on what is near overflow."""
+
+    reduction = 4
+    fingerprint = ""
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        return {"C": operands["A"] * operands["A"] * 8.0 * operands["A"]}
+
+
+SQUARE = Workload(
+    "w",
+    "host-c",
+    (Argument("A", (8, 32), "float32", "input"), Argument("C", (8, 32), "float32", "output")),
+    1,
+)
+
+
+def test_every_distribution_is_compared_but_those_on_which_float32_fails() -> None:
+    cases = Cases(SQUARE, Hopeless(), 1)
+    assert list(cases.omissions) == ["near overflow", "denormals"]
+    assert "off by 100.0%" in cases.omissions["denormals"]
+    assert "overflows in C" in cases.omissions["near overflow"]
+    numbers = cases.compared(3)
+    drawn = [cases[n].check.distribution for n in numbers]
+    assert drawn == [name for name in FLOAT_DISTRIBUTIONS if name not in cases.omissions]
+    twice = cases.compared(2 * len(drawn))
+    assert len({cases[n].check.seed for n in twice}) == len(twice) == 2 * len(drawn)
+    assert [cases[n].check.distribution for n in twice] == drawn * 2
+    assert cases.compared(len(drawn) + 1)[:-1] == numbers
+
+
+def test_where_float32_fails_everywhere_the_task_is_refused() -> None:
+    class Nothing(Hopeless):
+        def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+            return {"C": (operands["A"] + 1e60) * 1e60}
+
+    cases = Cases(SQUARE, Nothing(), 1)
+    with pytest.raises(WorkloadError, match=r"no values are known .* say in workload.toml"):
+        cases.compared(3)
+    with pytest.raises(WorkloadError, match="no values are known"):
+        _ = cases.first
+
+
+def test_timed_runs_have_inputs_of_their_own_of_the_first_distribution() -> None:
+    cases = Cases(SQUARE, Hopeless(), 1)
+    known = {cases[n].check.seed for n in cases.compared(3)}
+    timed = [cases.timed(session) for session in range(3)]
+    assert len(known | {case.check.seed for case in timed}) == len(known) + 3
+    assert {case.check.distribution for case in timed} == {"small"}
+    assert timed[0].honest is cases[0].honest
+
+
+def test_a_float_case_names_precision_and_excess() -> None:
+    case = Cases(SQUARE, Hopeless(), 1)[0]
+    a = case.initial["A"]
+    right = {"C": (a * a * np.float32(8) * a).tobytes()}
+    assert case.mismatch(right) is None
+    assert case.passed(right).precision == "float32"
+    assert case.excess(right) < 1
+    rough = a.astype(np.float16).astype(np.float32)
+    wrong = {"C": (rough * rough * np.float32(8) * rough).tobytes()}
+    assert re.search(r"elements of C differ, first at C\[.*got .* expected", case.mismatch(wrong))
+    assert case.excess(wrong) > 2
+    assert case.passed({"C": case.expected["C"].exact.astype(np.float32).tobytes()}).precision == (
+        "exact"
+    )
+
+
+def test_an_integer_result_is_exact_or_wrong() -> None:
+    right = bytes(range(6))
+    assert case().passed({"C": right}).precision == "exact"
+    assert case().excess({"C": right}) == 0
+    assert case().excess({"C": right[::-1]}) == np.inf
+    assert case(Tolerance(0.5)).passed({"C": right}).precision == ""
+    assert case(Tolerance(0.5)).excess({"C": bytes([1, 2, 3, 4, 5, 6])}) == 2
+
+
+def test_the_error_of_an_output_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+
+    def count(got: np.ndarray, expected: Followed) -> Error:
+        counted.append(got.copy())
+        return error_between(got, expected)
+
+    monkeypatch.setattr(cases_module, "error_between", count)
+    case = Cases(SQUARE, Hopeless(), 1)[0]
+    right = {"C": case.expected["C"].exact.astype(np.float32).tobytes()}
+    assert case.mismatch(right) is None
+    assert case.passed(right).precision == "exact"
+    assert len(counted) == 1
+    assert case.mismatch({"C": bytes(len(right["C"]))}) is not None
+    assert case.mismatch(right) is None
+    assert len(counted) == 3

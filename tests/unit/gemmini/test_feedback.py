@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tilewright.targets.gemmini import create_target, feedback
-from tilewright.targets.gemmini.feedback import bounds, describe
-from tilewright.targets.gemmini.sim import BREAKDOWN, BankLoss, Hotspot, SimResult
+from tilewright.targets.gemmini.feedback import bounds, cycles_by_line, describe, least_latency
+from tilewright.targets.gemmini.parameters import SimConfig
+from tilewright.targets.gemmini.phases import described_phases
+from tilewright.targets.gemmini.sim import BREAKDOWN, EXCLUSIVE, BankLoss, Hotspot, SimResult
 
 CONFIG = create_target().instance.config
 WORKLOAD = create_target().open("gemm-64x64x64", {}).workload  # 1,024 cycles of the array
@@ -19,17 +21,23 @@ def result(cycles: int, instructions: int = 100, **breakdown: int) -> SimResult:
     return SimResult(
         status="ok", cycles=cycles, instructions=instructions, macs=64**3, utilization=0.5,
         scratchpad_kb=64.0, accumulator_kb=16.0, outputs=(), breakdown=breakdown, hotspots=spots,
+        executed=((10, 60), (14, 20), (20, 20)), computes=64,
     )  # fmt: skip
+
+
+def told(result: SimResult) -> list[str]:
+    return describe(WORKLOAD, CONFIG, result, b"", cycles_by_line(result, b"")).splitlines()
 
 
 @pytest.fixture(autouse=True)
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {10: 7, 14: 7, 20: None}
-    monkeypatch.setattr(feedback, "source_lines", lambda elf, pcs: [known[pc] for pc in pcs])
+    known = {10: 7, 14: 8, 20: None}
+    monkeypatch.setattr(feedback, "source_lines", lambda elf, pcs, file: [known[pc] for pc in pcs])
 
 
 def test_every_cause_is_one_the_simulator_counts() -> None:
-    assert set(feedback.LOSSES) < set(BREAKDOWN)
+    assert set(feedback.LOSSES) == set(EXCLUSIVE) - {"array_busy"}
+    assert set(feedback.CORE_WAITS) < set(BREAKDOWN)
 
 
 def test_bounds_of_a_workload() -> None:
@@ -38,25 +46,94 @@ def test_bounds_of_a_workload() -> None:
     assert bounds(tall, CONFIG, 0)["DMA"] == (16 * 1024 + 1024 * 1024) // 8
 
 
-def test_the_largest_losses_come_first_with_their_lines() -> None:
-    text = describe(WORKLOAD, CONFIG, result(2000, array_busy=1024, dma_wait=700, cpu=200), b"")
-    bound, dma, core, memory = text.splitlines()
-    assert bound.startswith("2,000 cycles, 1.95 times the bound: the array binds")
-    assert dma == (
-        "dma wait: 700 cycles, 35.0% of all (the array waits for a load); most at line 7 (380)."
-    )
-    assert core.startswith("cpu: 200 cycles, 10.0% of all (")
-    assert "line" not in core
-    assert memory == (
-        "Local memory written: scratchpad 64.0 of 256 KB (25.0%), accumulator 16.0 of 64 KB "
-        "(25.0%)."
-    )
+def test_the_bound_of_transfers_is_the_slower_of_bus_and_dram() -> None:
+    slow_dram = SimConfig({**CONFIG.parameters, "dram_line_cycles": 5 * CONFIG["dram_line_cycles"]})
+    fast_dram = SimConfig({**CONFIG.parameters, "dram_line_cycles": 1, "dma_bus_bytes": 4})
+    assert bounds(WORKLOAD, slow_dram, 77)["DMA"] == 5 * 1024
+    assert bounds(WORKLOAD, fast_dram, 77)["DMA"] == 2 * 1024
 
 
-def test_a_core_that_binds_and_partial_products_are_told() -> None:
-    text = describe(WORKLOAD, CONFIG, result(2000, 1900, array_busy=1500), b"")
-    assert "1.05 times the bound: the CPU binds" in text
-    assert "array busy: 476 cycles, 23.8% of all" in text
+def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
+    bound, causes, lines, core, memory = told(
+        result(2000, array_busy=1030, dma_wait=700, cpu=200, cpu_fetch=60, fence=10, fetch_wait=90)
+    )
+    assert bound == (
+        "1.95 times the bound, 976 cycles above it: the array binds (cycles needed at least by any "
+        "kernel: array 1,024, DMA 1,024 to fetch every input once; by this one's instructions: "
+        "CPU 100)."
+    )
+    assert causes.startswith(
+        "Cycles without useful work of the array, which add up: dma wait 700 (the array waits for "
+        "a load); cpu 200 ("
+    )
+    assert causes.endswith("; fence 10; preloads alone 6.")
+    assert lines == "Most of that: dma wait 300 at line 7; dma wait 80 at line 8."
+    assert core == (
+        "The core runs 100 instructions, 1.6 per pair of preload and compute (0.9 at line 7, 0.3 "
+        "at line 8); it waits, in cycles that overlap with the array's work, 90 for instructions."
+    )
+    assert memory == ("Local memory written: scratchpad 64.0 of 256 KB, accumulator 16.0 of 64 KB.")
+
+
+def test_near_the_bound_nothing_is_left_out() -> None:
+    text = "\n".join(told(result(1030, array_busy=1024, fence=4, cpu_fetch=2)))
+    assert "6 cycles above it" in text
+    assert "fence 4" in text
+    assert "cpu fetch 2" in text
+
+
+def test_a_core_that_binds_is_told() -> None:
+    text = "\n".join(told(result(2000, 1900, array_busy=1500)))
+    assert "1.05 times the bound, 100 cycles above it: the CPU binds" in text
+
+
+@pytest.mark.parametrize(
+    ("busy", "computes", "alone", "small"),
+    [
+        (1500, 64, 476, 0),  # as many pairs as needed, and preloads beside them
+        (1500, 93, 12, 464),  # 93 pairs of 16 cycles, of which 64 would do
+        (1500, 200, 0, 476),  # pairs that take less than 16 cycles
+        (1024, 64, 0, 0),
+    ],
+)
+def test_small_blocks_and_preloads_alone_are_told_apart(
+    busy: int, computes: int, alone: int, small: int
+) -> None:
+    text = "\n".join(told(replace(result(2000, array_busy=busy), computes=computes)))
+    assert (f"preloads alone {alone} (" in text) == bool(alone)
+    assert (f"small blocks {small} (" in text) == bool(small)
+
+
+def test_the_least_latency_knows_nothing_of_a_kernel() -> None:
+    assert least_latency(WORKLOAD, CONFIG) == 1024
+
+
+def test_the_table_holds_every_line_and_cause() -> None:
+    assert cycles_by_line(result(2000), b"") == {
+        "7": {"dma_wait": 300, "instructions": 60},
+        "8": {"dma_wait": 80, "instructions": 20},
+        "elsewhere": {"cpu": 5, "instructions": 20},
+    }
+
+
+def test_phases_tell_when_cycles_are_lost() -> None:
+    def part(busy: int, **lost: int) -> dict[str, int]:
+        return {"array_busy": busy, "cpu": 0, "dma_wait": 0, **lost}
+
+    phases = [
+        part(0, dma_wait=90, cpu=10),
+        part(1600, dma_wait=500),
+        *[part(1600, cpu=8)] * 8,
+        part(800),
+        part(0, cpu=30),
+    ]
+    (text,) = described_phases(phases, 16)
+    assert text == (
+        "Lost by phase: before the first product 100 (dma wait 90, cpu 10); from 0% to 11% of the "
+        "products 500 (dma wait 500); in the steady state 80 per 1,000 products; after the last "
+        "product 30 (cpu 30)."
+    )
+    assert described_phases(phases[:2], 16) == []
 
 
 def test_banks_are_named_with_who_shares_them_and_where_first() -> None:
@@ -68,16 +145,17 @@ def test_banks_are_named_with_who_shares_them_and_where_first() -> None:
     timed = replace(
         result(2000, array_busy=1024, bank_conflict=300, write_steal=130), bank_losses=lost
     )
-    _, conflict, steal, _ = describe(WORKLOAD, CONFIG, timed, b"").splitlines()
+    _, _, conflict, steal, *_ = told(timed)
     assert conflict == (
-        "A and B share scratchpad bank 0: 280 conflict cycles, 14.0% of all; first at line 7; "
-        "20 more at bank 3."
+        "A and B share scratchpad bank 0: 280 conflict cycles; first at line 7; 20 more at bank 3."
     )
-    assert steal == (
-        "A load and A share scratchpad bank 2: 130 cycles lost to the load's writes, 6.5% of all."
-    )
+    assert steal == "A load and A share scratchpad bank 2: 130 cycles lost to the load's writes."
 
 
-def test_negligible_causes_are_left_out() -> None:
-    text = describe(WORKLOAD, CONFIG, result(2000, array_busy=1024, fence=9), b"")
-    assert "fence" not in text
+def test_waits_of_the_core_that_decide_nothing_are_left_out() -> None:
+    tiny, telling = (
+        "\n".join(told(result(2000, array_busy=1030, cpu=970, fetch_wait=cycles)))
+        for cycles in (2, 3)
+    )
+    assert "for instructions" not in tiny
+    assert "3 for instructions" in telling

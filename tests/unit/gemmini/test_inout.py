@@ -37,3 +37,13 @@ def test_the_reference_sees_its_values_and_all_of_it_is_compared() -> None:
     assert case.mismatch({"total": given.tobytes()}) is not None, "nothing was written"
     right[0] += 1
     assert "total[0]" in (case.mismatch({"total": right.tobytes()}) or ""), "the given part changed"
+
+
+def test_its_values_are_drawn_anew_for_each_timed_call() -> None:
+    cases = Cases(WORKLOAD, RunningSum(), 3)
+    rng = np.random.default_rng(1)
+    first = cases[0].redrawn(rng)
+    second = first.redrawn(rng)
+    for name in ("step", "total"):
+        drawn = {case.initial[name].tobytes() for case in (cases[0], first, second)}
+        assert len(drawn) == 3, name

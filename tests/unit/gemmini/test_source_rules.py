@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.core.records import Artifact, Candidate, Failed
 from tilewright.parts.source_rules import MAX_SOURCE_BYTES
-from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini import create_target, evaluator
+from tilewright.targets.gemmini.evaluator import GemminiBuilder
 from tilewright.targets.gemmini.source_rules import LOOP_HEADERS, check_source
+from tilewright.targets.gemmini.toolchain import Toolchain
 
 REFUSED = {
     '#include "/etc/passwd"': 1,
@@ -27,6 +34,7 @@ REFUSED = {
     'register int x __asm("a0");': 1,
     '#define PASTE(a, b) a##b\nPASTE(as, m)("nop");': 1,
     '_Pragma("GCC dependency \\"/etc/passwd\\"")': 1,
+    '_Pragma("GCC dependency host")': 1,
     '#pragma GCC dependency "/etc/passwd"': 1,
     '#if __has_include("/etc/passwd")': 1,
     '#line 7 "/etc/passwd"': 1,
@@ -37,7 +45,22 @@ REFUSED = {
     'int x; "never closed\n': 1,
     "\n\0": 2,
     "\n// \r /*\nasm(1); // */": 2,
+    '#define PASTE(a, b) a%:%:b\nPASTE(as, m)("nop");': 1,
+    "// gcc joins these: \\ \n /*\nasm(1); // */": 3,
+    "// gcc joins these: \\\t\f\v\n /*\nasm(1); // */": 3,
+    'as\\ \nm("nop");': 1,
+    "#define S(x) #x\nint a __attribute__((section(S(.data;.incbin))));": 1,
+    "#define S(x) %:x\nint a __attribute__((section(S(.data;.incbin))));": 1,
+    'int a;\nint b __attribute__((section(".x,\\"ax\\",@progbits\\n\\tsyscall#")));': 2,
+    'static int x() __attribute__((weakref("y\\n.incbin \\"/etc/passwd\\"")));': 1,
+    'void f(void) __attribute__((alias("g;.byte 1")));': 1,
+    '#define NAME "a" "\\012"\nint b __attribute__((section(NAME)));': 1,
+    'int b __attribute__((section("a" /* b */ "#")));': 1,
+    'int b __attribute__((section(u8"a@b")));': 1,
+    "#define X '\"'\nint b __attribute__((section(\"'\")));": 2,
     "int a; // a comment that goes on \\\n asm\nasm": 3,
+    # Only a line's own last character joins it: the blank line ends the comment for compilers.
+    "// a comment that goes on \\\\\n  \nasm(1);": 3,
 }
 
 
@@ -58,6 +81,9 @@ def test_reaching_out_is_refused_with_its_line(source: str) -> None:
         "#if TILE > 3 && defined(X)\n#elif 1\n#else\n#endif\n#undef TILE\n",
         "int plasma = 1, asm_rows = 2; /* unfinished",
         'const char *s = "// no comment"; int c = \'"\';',
+        "int c = '#' + '\\n' + '\"';",
+        'int a __attribute__((section(".data.mine"))); // "#" \n',
+        '__attribute__((target("avx2,arch=haswell"), optimize("O3", "-funroll-loops"))) int f();',
         "",
         "\\",
         "int a;\r\nint b; /* \\\r\n */\r\n",
@@ -92,3 +118,37 @@ def test_an_include_on_a_line_of_its_own_is_found_behind_closed_comments(
 def test_baselines_may_use_the_hardware_loops() -> None:
     assert check_source('#include "gemmini_loops.h"\n', LOOP_HEADERS) is None
     assert check_source("#include <stdio.h>\n", LOOP_HEADERS) is not None
+
+
+def test_the_hardware_loops_are_for_the_sources_of_baselines_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evaluator, "compile_kernel", lambda *given: b"compiled")
+    toolchain = cast(Toolchain, SimpleNamespace(id="none"))
+    source = '#include "gemmini_loops.h"\nvoid kernel(void) {}\n'
+    builder = GemminiBuilder(toolchain, create_target().instance, 1.0, baselines={source})
+    assert isinstance(builder.build(Candidate(source)), Artifact)
+    refused = builder.build(Candidate(source + "// changed\n"))
+    assert isinstance(refused, Failed)
+    assert (refused.kind, refused.line) == ("compile_error", 1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a\\\n" * 250_000,
+        '"' + '\\"' * 250_000,
+        "'" + "\\'" * 250_000,
+        "/*" * 250_000,
+        '\\"' * 250_000,
+    ],
+    ids=["broken lines", "open string", "open character", "open comments", "quotes"],
+)
+def test_reading_takes_time_in_proportion_to_the_text(source: str) -> None:
+    before = time.process_time()
+    check_source(source)
+    assert time.process_time() - before < SECONDS
+
+
+SECONDS = 20.0
+"""For what takes a second; minutes where the time grows with the square of the text."""

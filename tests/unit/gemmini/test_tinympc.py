@@ -82,7 +82,7 @@ def magnitudes(mpc: TinyMpc, given: dict[str, np.ndarray]) -> dict[str, np.ndarr
     return in_float32(mpc, parts)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["forward", "backward"]), SIZES, st.integers(0, 7), st.integers(0, 99))
 @example("forward", (14, 6, 8), 5, 29)
 def test_float32_is_within_its_bound_and_a_wrong_element_is_not(
@@ -123,10 +123,10 @@ def test_distributions_reach_what_they_are_for() -> None:
     mpc = TinyMpc("forward", 12, 4, 5)
     stable, large, subnormal, sparse = (case(mpc, i) for i in range(4))
     assert [c.check.distribution for c in (stable, large, subnormal, sparse)] == list(
-        TinyMpcProblem.distributions
+        TinyMpcProblem.distributions[:4]
     )
-    assert np.abs(large.expected["x"].value).max() > 1e5
+    assert np.abs(large.expected["x"].exact).max() > 1e5
     tiny = np.finfo(np.float32).tiny
-    assert 0 < np.abs(subnormal.expected["x"].value).max() < tiny * 2
+    assert 0 < np.abs(subnormal.expected["x"].exact).max() < tiny * 2
     assert np.mean(sparse.initial["Adyn"] == 0) > 0.5
-    assert np.abs(stable.expected["x"].value[-1]).max() < 10
+    assert np.abs(stable.expected["x"].exact[-1]).max() < 10

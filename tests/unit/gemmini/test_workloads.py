@@ -181,4 +181,9 @@ def test_the_fingerprint_follows_what_decides_a_verdict() -> None:
     assert target.open("gemm-16x16x16", {"input_seed": 1, "beam": 9}).fingerprint == base
     assert target.open("gemm-16x16x16", {"input_seed": 2}).fingerprint != base
     assert target.open("gemm-16x16x16", {"input_seed": 1, "checks": 4}).fingerprint != base
-    assert target.open("gemm-16x16x16", {"input_seed": 1, "ordering": "timing"}).fingerprint != base
+    assert (
+        target.open(
+            "gemm-16x16x16", {"input_seed": 1, "target_settings": {"ordering": "timing"}}
+        ).fingerprint
+        != base
+    )

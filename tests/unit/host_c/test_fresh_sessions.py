@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -20,6 +21,7 @@ from tilewright.native.timed import (
     confirm_against,
     time_against,
 )
+from tilewright.timing import CHECKED, share_checked
 
 
 class Steady:
@@ -28,7 +30,7 @@ class Steady:
     def __init__(self, seconds: float, drift: float = 0.0) -> None:
         self.seconds, self.drift, self.calls = seconds, drift, 0
 
-    def call(self, *, check: bool) -> float:
+    def call(self, *, checked: float) -> float:
         self.calls += 1
         jitter = 1 + 0.001 * (self.calls % 5)
         return self.seconds * jitter * (1 + self.drift * self.calls)
@@ -38,7 +40,7 @@ class Steady:
 
 
 class Wrong(Steady):
-    def call(self, *, check: bool) -> float:
+    def call(self, *, checked: float) -> float:
         raise CallFailedError(Failed("measure", "wrong_result", "1 instead of 2."))
 
 
@@ -145,3 +147,96 @@ def test_only_what_is_reported_is_timed_again_where_the_baseline_drifts() -> Non
     reported, calls = timed_against(Steady(0.0001), limit_s=None, drift=0.02)
     assert isinstance(reported, Timed)
     assert calls == 2 + REPORTING.sessions * (1 + reported.details["timed_pairs"])
+
+
+class Probed(Steady):
+    """Takes other times in the first calls after the one whose outputs are compared."""
+
+    def __init__(self, first_s: Sequence[float], seconds: float) -> None:
+        super().__init__(seconds)
+        self._first_s = iter([seconds, *first_s])
+
+    def call(self, *, checked: float) -> float:
+        usual = super().call(checked=checked)
+        return next(self._first_s, usual)
+
+
+def test_one_fast_probe_is_enough_to_be_timed_beside_the_baseline() -> None:
+    """The slow ones may have been disturbed."""
+    timed, baseline_calls = timed_against(
+        Probed([0.002] * (PROBES - 1) + [0.0009], 0.0009), limit_s=0.001
+    )
+    assert isinstance(timed, Timed)
+    assert baseline_calls > 0
+
+
+class WrongWhenChecked(Steady):
+    """Its outputs are wrong in calls after so many, or before; seen only where they are checked."""
+
+    def __init__(self, seconds: float, first: bool) -> None:
+        super().__init__(seconds)
+        self._first = first
+
+    def call(self, *, checked: float) -> float:
+        seconds = super().call(checked=checked)
+        if checked and (self.calls == 1) == self._first:
+            raise CallFailedError(Failed("measure", "wrong_result", "1 instead of 2."))
+        return seconds
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("limit_s", [None, 0.001])
+def test_the_first_call_and_some_timed_ones_are_checked(first: bool, limit_s: float | None) -> None:
+    failed, _ = timed_against(WrongWhenChecked(0.0001, first), limit_s)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "wrong_result"
+
+
+class Skips(Steady):
+    """Does nothing in some of its calls, by their number from 0 on."""
+
+    def __init__(self, seconds: float, skipped: Callable[[int], bool], seed: int) -> None:
+        super().__init__(seconds)
+        self._skipped, self._draw = skipped, random.Random(seed)
+        self.shares: list[float] = []
+
+    def call(self, *, checked: float) -> float:
+        self.shares.append(checked)
+        skipped = self._skipped(self.calls)
+        seconds = super().call(checked=checked)
+        if skipped and self._draw.random() < checked:
+            raise CallFailedError(Failed("measure", "wrong_result", "1 instead of 2."))
+        return 1e-9 if skipped else seconds
+
+
+@pytest.mark.parametrize("limit_s", [None, 1.0])
+@pytest.mark.parametrize(("seconds", "skipped"), [(0.5, 2), (0.5, 6), (0.001, 6)])
+def test_a_kernel_that_skips_calls_of_few_pairs_is_caught(
+    seconds: float, skipped: int, limit_s: float | None
+) -> None:
+    """Slow when it is planned how many pairs there are, then nothing in some calls of ten."""
+    accepted = 0
+    for seed in range(300):
+        candidate = Skips(seconds, lambda n: n > 1 + PROBES and n % 10 < skipped, seed)
+        timed, _ = timed_against(candidate, limit_s)
+        accepted += isinstance(timed, Timed)
+    assert accepted <= 0.02 * 300
+
+
+def test_a_candidate_is_compared_in_pairs_and_the_baseline_never() -> None:
+    candidate, baseline = (Skips(0.5, lambda n: False, 1) for _ in range(2))
+    timed = time_against(
+        cast(TimedKernel, candidate), lambda: cast(TimedKernel, baseline), None, seed=1
+    )
+    assert isinstance(timed, Timed)
+    assert candidate.shares[: 1 + PROBES] == [1.0] + [CHECKED] * PROBES
+    assert set(candidate.shares[1 + PROBES :]) == {share_checked(10)}
+    assert set(baseline.shares) == {0.0}
+
+
+def test_the_share_of_the_baseline_lies_in_its_interval() -> None:
+    timed, _ = timed_against(Steady(0.005), limit_s=None)
+    assert isinstance(timed, Timed)
+    low, share, high = (timed.details[f"percent_of_baseline{end}"] for end in ("_low", "", "_high"))
+    assert low < high
+    assert low <= share <= high

@@ -13,9 +13,16 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tilewright.native.calls import ATTEMPTS, AWAY_S, LONG_CALL_S, FreshValues, TimedKernel
-from tilewright.native.process import KernelProcess, threads_wait
-from tilewright.native.runner import timed_case
+from tilewright.native import calls as calls_module
+from tilewright.native.calls import (
+    ATTEMPTS,
+    AWAY_S,
+    LONG_CALL_S,
+    CallFailedError,
+    FreshValues,
+    TimedKernel,
+)
+from tilewright.native.process import KernelProcess, ProcessGoneError, threads_wait
 from tilewright.parts.cases import Case, Cases
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import parse_shape
@@ -31,7 +38,7 @@ def process() -> KernelProcess:
 def fresh_values(name: str) -> FreshValues:
     shape = parse_shape(name)
     cases = Cases(shape.workload("host-c"), create_problem(shape), 5)
-    return FreshValues(cases, timed_case(cases, 3), np.random.default_rng(5))
+    return FreshValues(cases.timed(), np.random.default_rng(5))
 
 
 @pytest.mark.parametrize("name", ["gemm-8x8x8", "softmax-4x16", "attention-8x4"])
@@ -79,6 +86,7 @@ class Pair:
     def __init__(self, asleep: bool) -> None:
         self.asleep = asleep
         self.arrays = self
+        self.wall_s = 0.1
 
     def is_asleep(self) -> bool:
         return self.asleep
@@ -93,18 +101,18 @@ class Pair:
         return None
 
     def call(self, stage: str, timeout_s: float) -> None:
-        return None
+        self.wall_s += 0.5
 
 
 @pytest.mark.parametrize("asleep", [True, False])
 def test_threads_that_still_run_are_taken_to_have_run_since_the_last_call(
     asleep: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = cast(KernelProcess, Pair(asleep))
-    called = TimedKernel(pair, fresh_values("gemm-8x8x8"), 1.0)
-    monkeypatch.setattr(time, "perf_counter", iter([0.1, 0.1, 0.1, 0.1]).__next__)
+    pair = Pair(asleep)
+    called = TimedKernel(cast(KernelProcess, pair), fresh_values("gemm-8x8x8"), 1.0)
+    monkeypatch.setattr(time, "perf_counter", lambda: pair.wall_s)
     monkeypatch.setattr(called, "_returned_s", 0.0)
-    assert called.call(check=False) == pytest.approx(0.0 if asleep else 0.2)
+    assert called.call(checked=0.0) == pytest.approx(0.5 if asleep else 0.7)
 
 
 class Clocked:
@@ -152,8 +160,54 @@ def test_a_short_call_is_repeated_where_the_core_was_taken_away(
     monkeypatch.setattr(time, "perf_counter", lambda: clocked.wall_s)
     monkeypatch.setattr(time, "thread_time", lambda: 0.0)
     called = TimedKernel(cast(KernelProcess, clocked), fresh_values("gemm-8x8x8"), 1.0)
-    assert called.call(check=False) == pytest.approx(seconds)
+    assert called.call(checked=0.0) == pytest.approx(seconds)
     assert clocked.calls == calls
+
+
+def test_whether_a_repeated_call_is_compared_does_not_follow_from_the_call_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clocked = Clocked([LATE_S, LATE_S, 0.0], 1e-4)
+    monkeypatch.setattr(time, "perf_counter", lambda: clocked.wall_s)
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+    draws = iter([False, True, False])
+    shares: list[float] = []
+    compared_at: list[int] = []
+
+    def is_checked(share: float) -> bool:
+        shares.append(share)
+        return next(draws)
+
+    monkeypatch.setattr(calls_module, "is_checked", is_checked)
+    monkeypatch.setattr(calls_module, "compared", lambda *_: compared_at.append(clocked.calls))
+    called = TimedKernel(cast(KernelProcess, clocked), fresh_values("gemm-8x8x8"), 1.0)
+    called.call(checked=0.7)
+    assert compared_at == [2]
+    assert shares == [0.7] * 3, "no fewer are compared where calls are repeated"
+
+
+class Gone(Clocked):
+    """A process that ends when it has answered."""
+
+    def cpu_s(self) -> float:
+        if self.calls:
+            raise ProcessGoneError
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("process", "kind"),
+    [
+        (Clocked([0.0], 0.0), "invalid"),
+        (Clocked([0.0], -1e-4), "invalid"),
+        (Gone([0.0], 1e-4), "crash"),
+    ],
+)
+def test_a_clock_that_says_nothing_is_a_failure_of_the_kernel(process: Clocked, kind: str) -> None:
+    called = TimedKernel(cast(KernelProcess, process), fresh_values("gemm-8x8x8"), 1.0)
+    with pytest.raises(CallFailedError) as failure:
+        called.call(checked=0.0)
+    assert (failure.value.failed.stage, failure.value.failed.kind) == ("measure", kind)
 
 
 def test_whether_threads_wait_is_seen_from_outside() -> None:

@@ -4,7 +4,8 @@ import pytest
 from world import MemoryCalls, caller
 
 from tilewright.core.budget import Budget
-from tilewright.proposers.llm.failures import ModelError
+from tilewright.parts.languages import C
+from tilewright.proposers.llm.failures import CallAbandonedError, ModelError
 from tilewright.proposers.llm.messages import Message, Reply, Request, Usage
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.prices import Price, from_snapshot, price_of, snapshot
@@ -32,6 +33,18 @@ def test_no_call_is_made_twice() -> None:
     assert again.ask([request()])[0] == made.ask([request()])[0]
     assert len(transport.sent) == 1
     assert later.sent == []
+
+
+def test_what_a_run_paid_for_itself_stays_recorded_as_paid() -> None:
+    store = MemoryCalls()
+    made, _ = caller(lambda r: Reply("x", usage=USAGE), store)
+    made.ask([request()])
+    (paid,) = store.calls("run")
+    assert not paid.cached
+    resumed, _ = caller(lambda r: Reply("y"), store)
+    for asking in (made, resumed):
+        asking.ask([request()])
+        assert store.calls("run") == [paid]
 
 
 def test_another_run_takes_the_reply_at_no_cost() -> None:
@@ -91,7 +104,7 @@ def test_a_truncated_reply_is_continued() -> None:
     made, transport = caller(answer)
     (reply,) = made.ask([request()])
     assert reply is not None
-    assert read_code(reply) == "void kernel(int x) {\n}\n"
+    assert read_code(reply, C) == "void kernel(int x) {\n}\n"
     assert reply.usage == Usage(input=300, output=30)
     assert transport.sent[-1].messages[1].role == "assistant"
 
@@ -121,3 +134,39 @@ def test_prices_from_the_table_the_name_or_nowhere() -> None:
     assert own == Price(0.5, 1.5, 0.5, 0.5)
     table = {"a": known, "b": None}
     assert from_snapshot(snapshot(table)) == table
+
+
+def test_a_reply_is_given_up_by_its_transport_once_it_is_recorded() -> None:
+    store = MemoryCalls()
+    made, _ = caller(lambda r: Reply("x", usage=USAGE), store)
+    made.ask([request()])
+    assert store.log == [
+        ("intend", request().key),
+        ("finish", request().key),
+        ("settled", request().key),
+    ]
+
+
+def test_an_abandoned_call_still_counts_as_intended_with_what_it_may_cost() -> None:
+    """Its reply may lie in the spool and be paid for."""
+    store = MemoryCalls()
+
+    def answer(asked: Request) -> Reply:
+        raise CallAbandonedError("the run was stopped.")
+
+    made, _ = caller(answer, store)
+    with pytest.raises(CallAbandonedError):
+        made.ask([request()])
+    assert store.log == [("intend", request().key)]
+    (call,) = store.calls("run")
+    assert call.state == "intended"
+    assert call.counted_tokens > 0
+
+
+def test_a_run_that_goes_on_gives_up_what_a_killed_session_left_with_the_transport() -> None:
+    """That may have been killed right after a reply was recorded."""
+    store = MemoryCalls()
+    caller(lambda r: Reply("x", usage=USAGE), store)[0].ask([request()])
+    store.log.clear()
+    caller(lambda r: Reply("x", usage=USAGE), store)
+    assert store.log == [("settled", request().key)]

@@ -12,8 +12,8 @@ from tilewright.core.errors import ConfigurationError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import Measured
 from tilewright.parts.brief_files import load_examples
-from tilewright.proposers.llm.prompts.render import triggered
-from tilewright.run import evaluate_file
+from tilewright.proposers.llm.prompts.render import examples_of
+from tilewright.run import evaluate_kernel
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.brief import words
 
@@ -27,24 +27,33 @@ config_st(256);
 fence();
 }}
 """
+EXAMPLES = load_target("gemmini").brief().examples
 
 
-def test_plans_about_tiling_trigger_the_tiling_example() -> None:
+@pytest.mark.parametrize("name", ["gemmini", "host-c", "amx-int8"])
+def test_examples_belong_to_options_of_the_menu(name: str) -> None:
+    brief = load_target(name).brief()
+    options = {option.id for option in brief.menu}
+    for example in brief.examples:
+        assert set(example.options) <= options, example.name
+
+
+def test_an_example_is_shown_with_its_options_only() -> None:
     examples = load_target("gemmini").brief().examples
-    for text in ("Use larger tiles for j.", "Tiling i by 64", "Load a block of A"):
-        assert triggered(examples, text)
-    assert not triggered(examples, "Unroll loop jj.")
+    assert examples_of(examples, "tile-sizes")
+    assert not examples_of(examples, "unroll")
 
 
 @pytest.mark.toolchain
 @pytest.mark.slow
-def test_the_tiling_example_is_correct_and_pays(tmp_path: Path) -> None:
-    (example,) = load_target("gemmini").brief().examples
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_a_gemmini_example_is_correct_and_pays(tmp_path: Path, number: int) -> None:
+    example = EXAMPLES[number]
     latencies = []
-    for number, body in enumerate(re.findall(r"```c\n(.*?)```", example.text, re.DOTALL)):
-        file = tmp_path / f"{number}.c"
+    for step, body in enumerate(re.findall(r"```c\n(.*?)```", example.text, re.DOTALL)):
+        file = tmp_path / f"{step}.c"
         file.write_text(KERNEL.format(body=body))
-        outcome = evaluate_file(file, "gemmini:gemm-256x256x256", Settings()).outcome
+        outcome = evaluate_kernel(file, "gemmini:gemm-256x256x256", Settings()).outcome
         assert isinstance(outcome, Measured), outcome
         latencies.append(outcome.latency)
     before, after = latencies

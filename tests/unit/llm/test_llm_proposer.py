@@ -8,7 +8,6 @@ from world import BRIEF, HISTORY, PARENT, PLAN, START, MemoryCalls, caller, fail
 from tilewright.proposers.llm.messages import Reply, Request
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
-from tilewright.proposers.normal_form import normal_form
 
 MODELS = ("openai/a", "openai/b")
 
@@ -33,6 +32,42 @@ def test_plans_carry_option_text_and_model() -> None:
 def test_equal_plans_count_once() -> None:
     made, _ = proposer(lambda r: Reply("OPTION: tile\nTile by 4."))
     assert len(made.plan(BRIEF, PARENT, HISTORY, 4, seed=1)) == 1
+
+
+def test_a_kernel_in_which_no_plan_sees_anything_is_not_asked_about_again() -> None:
+    store = MemoryCalls()
+    made, transport = proposer(
+        lambda r: Reply("OPTION: none\nIt is as fast as can be."), store=store
+    )
+    assert made.plan(BRIEF, PARENT, HISTORY, 2, seed=1) == []
+    assert {call.note for call in store.calls("run")} == {
+        "nothing worthwhile (It is as fast as can be.)"
+    }
+    assert made.plan(BRIEF, PARENT, HISTORY, 2, seed=2) == []
+    assert len(transport.sent) == 4, "the same iteration, begun again, asks again"
+    later = replace(BRIEF, iteration=BRIEF.iteration + 1)
+    assert made.plan(later, PARENT, HISTORY, 2, seed=3) == []
+    assert len(transport.sent) == 4
+
+
+def test_one_plan_keeps_a_kernel_open() -> None:
+    replies = iter(["OPTION: none\nNothing.", "OPTION: tile\nTile by 4."])
+    made, _ = proposer(lambda r: Reply(next(replies, "OPTION: tile\nTile by 8.")))
+    assert len(made.plan(BRIEF, PARENT, HISTORY, 2, seed=1)) == 1
+    later = replace(BRIEF, iteration=BRIEF.iteration + 1)
+    assert len(made.plan(later, PARENT, HISTORY, 2, seed=2)) == 1
+
+
+def test_in_one_phase_there_are_only_kernels() -> None:
+    reply = f"OPTION: tile\nCHANGE: Tiled by 4.\nEXPECTED: half\n\n```c\n{START}int t;\n```"
+    made, transport = caller(lambda r: Reply(reply))
+    single = LLMProposer(MODELS, Prompts(["plan"]), made)
+    plans = single.plan(BRIEF, PARENT, HISTORY, 2, seed=1)
+    assert transport.sent == []
+    (first, second) = (single.implement(BRIEF, PARENT, plan, 1, seed=1) for plan in plans)
+    assert [request.phase for request in transport.sent] == ["implement", "implement"]
+    assert {c.plan.option for c in (*first, *second) if c.plan} == {"tile"}
+    assert {c.plan.text for c in (*first, *second) if c.plan} == {"Tiled by 4"}
 
 
 def test_implementations_of_one_plan() -> None:
@@ -68,7 +103,7 @@ def test_an_unchanged_kernel_is_no_candidate() -> None:
 
 def test_repair_asks_the_author_and_keeps_the_plan() -> None:
     made, transport = proposer(lambda r: code(START.replace("8", "16")))
-    (fixed,) = made.repair(BRIEF, PARENT, failed(), seed=1)
+    (fixed,) = made.respond(BRIEF, PARENT, [failed()], HISTORY, seed=1)
     assert fixed.proposer == transport.sent[0].model == "openai/a"
     assert fixed.parent_id == PARENT.candidate.id
     assert fixed.plan is not None
@@ -78,10 +113,12 @@ def test_repair_asks_the_author_and_keeps_the_plan() -> None:
 
 def test_what_is_too_slow_or_others_work_is_not_repaired() -> None:
     made, transport = proposer(lambda r: code(START))
-    assert made.repair(BRIEF, PARENT, failed("slower_than_limit", "measure"), seed=1) == []
+    assert (
+        made.respond(BRIEF, PARENT, [failed("slower_than_limit", "measure")], HISTORY, seed=1) == []
+    )
     stranger = failed()
     stranger = replace(stranger, candidate=replace(stranger.candidate, proposer="builtin"))
-    assert made.repair(BRIEF, PARENT, stranger, seed=1) == []
+    assert made.respond(BRIEF, PARENT, [stranger], HISTORY, seed=1) == []
     assert transport.sent == []
 
 
@@ -95,8 +132,3 @@ def test_json_models_are_asked_for_json() -> None:
     asked: Request = transport.sent[0]
     assert asked.as_json
     assert "JSON" in asked.messages[-1].text
-
-
-def test_normal_form() -> None:
-    assert normal_form("a+b; // x\n/* y\n */ c") == normal_form("a + b;\nc")
-    assert normal_form("ab") != normal_form("a b")

@@ -15,17 +15,23 @@ from tilewright.core.plugins import load_target
 from tilewright.core.records import (
     Brief,
     Candidate,
+    Failed,
     History,
     Measured,
     MenuOption,
+    Outcome,
     Schedule,
     Trial,
 )
+from tilewright.proposers.llm.feedback import describe_tried
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.search.beam import BeamSearch
-from tilewright.search.proposing import Batches, SearchTask
+from tilewright.search.proposing import Batches
+from tilewright.search.steps import SearchTask
+from tilewright.search.ways import StepByStep
+from tilewright.tools import toolbox
 
 SAMPLED_PLANS = 3
 SAMPLED_IMPLEMENTATIONS = 2
@@ -44,11 +50,39 @@ def grandchild() -> tuple[Trial, History]:
     return trial, HISTORY.extended([first, trial])
 
 
+def attempted() -> tuple[Trial, History]:
+    """The grandchild after three attempts to make it faster: wrong, slower, and faster."""
+    trial, history = grandchild()
+    wrong = Candidate(
+        START + "// 3\n", trial.candidate.id, replace(PLAN, text="Tile by 2.\n\nHow."), "m"
+    )
+    failure = Failed("check", "wrong_result", "y[0][3]: got 0, expected 7.")
+    slower = replace(wrong, source=START + "// 4\n", plan=replace(PLAN, text="Tile by 8."))
+    faster = replace(wrong, source=START + "// 5\n", plan=replace(PLAN, text="Tile by 16."))
+    return trial, history.extended(
+        [
+            Trial(3, 2, wrong, failure),
+            replace(child(4, 510.0), candidate=slower),
+            replace(child(5, 490.0), candidate=faster),
+        ]
+    )
+
+
 PROMPTS = {
     "plan": lambda p: p.plan(BRIEF, *grandchild()),
+    "plan with attempts": lambda p: p.plan(BRIEF, *attempted()),
     "implement": lambda p: p.implement(BRIEF, PARENT, PLAN),
     "repair": lambda p: p.repair(BRIEF, PARENT, failed()),
 }
+TOOLS = [(tool.usage, tool.text) for tool in toolbox.TOOLS.values()]
+
+
+def test_golden_turns() -> None:
+    rendered = text(Prompts().turns(BRIEF, *attempted(), 0, 6, TOOLS))
+    file = GOLDEN / "turns.txt"
+    if os.environ.get("TILEWRIGHT_UPDATE_GOLDEN"):
+        file.write_text(rendered)
+    assert rendered == file.read_text()
 
 
 @pytest.mark.parametrize("edits", [False, True])
@@ -56,7 +90,7 @@ PROMPTS = {
 def test_golden(phase: str, edits: bool) -> None:
     """TILEWRIGHT_UPDATE_GOLDEN=1 writes the files anew; look at the difference then."""
     rendered = text(PROMPTS[phase](Prompts(edits=edits)))
-    file = GOLDEN / f"{phase}{'-edits' if edits else ''}.txt"
+    file = GOLDEN / f"{phase.replace(' ', '-')}{'-edits' if edits else ''}.txt"
     if os.environ.get("TILEWRIGHT_UPDATE_GOLDEN"):
         file.write_text(rendered)
     assert rendered == file.read_text()
@@ -68,7 +102,7 @@ PLAN_CHECKLIST = {
     "accelerator ISA": "`copy(from, to)` moves 8 bytes",
     "current code": START.strip(),
     "feedback: latency": "latency: 1,000 cycles",
-    "feedback: utilisation": "25.0% of its peak",
+    "feedback: utilisation": "25.0% of the peak",
     "feedback: scratchpad use": "scratchpad kb: 96",
     "feedback: what binds": "most time goes to: dma wait (70%)",
     "menu, after dropout": "`widen`: Move more bytes",
@@ -80,7 +114,8 @@ IMPLEMENT_CHECKLIST = {
     "accelerator ISA": "`copy(from, to)` moves 8 bytes",
     "current code": START.strip(),
     "the plan": "Tile loop i by 4.",
-    "in-context example triggered by the plan": "Split `i` into `io` and `ii`.",
+    "the plan's option and what it should save": "OPTION: tile: Tile the loops.\nEXPECTED: half",
+    "in-context example of the plan's option": "Split `i` into `io` and `ii`.",
     "instruction": "Carry out the plan",
     "rules": "Use no library.",
 }
@@ -89,9 +124,9 @@ IMPLEMENT_CHECKLIST = {
 # What they do for diversity shows in which prompts are sent, to whom and how often. For each way:
 # how many different ones there are among the requests of a search, and what switches it off.
 DIVERSITY_CHECKLIST: dict[str, tuple[Callable[[Sequence[Request]], int], int, str]] = {
-    "optimisation menu dropout, anew for each parent and iteration": (
+    "optimisation menu dropout, anew for each plan": (
         lambda sent: len({offered(r) for r in sent if r.phase == "plan"}),
-        4,
+        4 * SAMPLED_PLANS,
         "dropout",
     ),
     "ensemble: plans of several models": (
@@ -132,19 +167,12 @@ def sent_in_two_iterations(*without: str) -> list[Request]:
     names = ("openai/a", "openai/b", "openai/c")
     asked = names[:1] if "ensemble" in without else names
     menu = tuple(MenuOption(f"o{i}", f"Option {i}.") for i in range(12))
-    batches = Batches(
-        SearchTask(
-            BRIEF.workload,
-            replace(BRIEF.target, menu=menu),
-            LLMProposer(asked, Prompts(without), made),
-            settings,
-        ),
-        BeamSearch(2, 15, 4),
-        lambda event: None,
-    )
+    proposer = LLMProposer(asked, Prompts(without), made)
+    task = SearchTask(BRIEF.workload, replace(BRIEF.target, menu=menu), proposer, settings)
+    batches = Batches(task, BeamSearch(2, 15, 4), StepByStep(task), lambda event: None)
     history = HISTORY.extended([child(1, 800.0)])
     for iteration in (1, 2):
-        batches.propose(iteration, list(history), history)
+        list(batches.stream(iteration, list(history), history))
     return transport.sent
 
 
@@ -180,12 +208,117 @@ def test_plan_prompts_hold_what_made_a_similar_kernel_fast() -> None:
     assert "similar kernel" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))
 
 
+def test_plan_prompts_name_the_latency_at_which_the_search_stops() -> None:
+    brief = replace(BRIEF, stop_within=0.01)
+    outcome = PARENT.outcome
+    assert isinstance(outcome, Measured)
+    bounded = replace(PARENT, outcome=replace(outcome, bound=900.0))
+    told = "The search stops once a kernel takes at most 909 cycles, 1 % above the bound of 900."
+    assert told in text(Prompts().plan(brief, bounded, HISTORY))
+    for asked, parent in [(BRIEF, bounded), (brief, PARENT)]:
+        assert "The search stops" not in text(Prompts().plan(asked, parent, HISTORY))
+
+
+def test_plan_prompts_mark_the_lines_that_the_measurement_names() -> None:
+    outcome = PARENT.outcome
+    assert isinstance(outcome, Measured)
+    named = replace(PARENT, outcome=replace(outcome, feedback="dma wait 9 at line 2."))
+    rendered = text(Prompts().plan(BRIEF, named, HISTORY))
+    assert rendered.count("// line") == 1
+    assert "\n  copy(x, y);  // line 2\n" in rendered
+    assert "// line" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))
+
+
+def test_kernels_that_are_to_be_changed_have_no_marks() -> None:
+    outcome = PARENT.outcome
+    assert isinstance(outcome, Measured)
+    named = replace(PARENT, outcome=replace(outcome, feedback="dma wait 9 at line 2."))
+    at_once = text(Prompts(without=["plan"]).plan(BRIEF, named, HISTORY))
+    assert "Lines are counted from 1" in at_once
+    assert "// line" not in at_once + text(Prompts().implement(BRIEF, named, PLAN))
+
+
 def test_a_target_may_say_itself_what_binds() -> None:
     assert isinstance(PARENT.outcome, Measured)
     told = replace(PARENT, outcome=replace(PARENT.outcome, feedback="the DMA, on line 2"))
     rendered = text(Prompts().plan(BRIEF, told, HISTORY))
     assert "- the DMA, on line 2" in rendered
     assert "most time goes to" not in rendered
+
+
+def test_plan_prompts_hold_what_was_tried_without_success() -> None:
+    rendered = text(PROMPTS["plan with attempts"](Prompts()))
+    assert "- `tile` (Tile by 2.): wrong result: y[0][3]: got 0, expected 7.\n" in rendered
+    assert "- `tile` (Tile by 8.): slower, 510 cycles (+2.0%)\n" in rendered
+    assert "Tile by 16." not in rendered
+    assert "What was tried" not in text(PROMPTS["plan"](Prompts()))
+
+
+def test_a_corrected_attempt_counts_as_its_correction() -> None:
+    trial, history = attempted()
+    plan = replace(PLAN, parameters={"repairs": history[3].candidate.id})
+    corrected = Candidate(START + "// 6\n", trial.candidate.id, plan, "m")
+    history = history.extended([replace(child(6, 600.0), candidate=corrected)])
+    rendered = text(Prompts().plan(BRIEF, trial, history))
+    assert "wrong result" not in rendered
+    assert "slower, 600 cycles (+20.0%)" in rendered
+
+
+def attempts(parent: Trial, outcome: Outcome, causes: Sequence[str] = ()) -> list[str]:
+    """What is told of one attempt on a kernel that ended with `outcome`."""
+    candidate = Candidate(START + "// 9\n", parent.candidate.id, PLAN, "m")
+    return describe_tried(parent, History([parent, Trial(1, 1, candidate, outcome)]), causes)
+
+
+def test_of_a_slower_attempt_the_causes_are_told_that_changed_most() -> None:
+    before = measured(1000.0, {"busy": 600.0, "wait": 300.0, "port": 50.0, "cpu": 50.0})
+    after = measured(1100.0, {"busy": 570.0, "wait": 420.0, "port": 900.0, "cpu": 59.0})
+    parent = replace(PARENT, outcome=before)
+    told = attempts(parent, after, ("busy", "wait", "cpu"))
+    assert told == [
+        "`tile` (Tile loop i by 4.): slower, 1,100 cycles (+10.0%): wait +120, busy -30"
+    ]
+    assert "port +850, wait +120" in attempts(parent, after)[0]
+    assert attempts(parent, before)[0].endswith("as fast, 1,000 cycles (+0.0%)")
+
+
+def test_of_an_attempt_that_was_stopped_or_failed_the_first_reason_is_told() -> None:
+    stopped = Failed("measure", "slower_than_limit", "stopped", bound=1500.0)
+    assert attempts(PARENT, stopped)[0].endswith("slower, stopped at 1,500 cycles (+50.0%)")
+    broken = Failed("build", "compile_error", CLANG_LOG, 3)
+    reason = "): compile error: use of undeclared identifier 'missing'"
+    assert attempts(PARENT, broken)[0].endswith(reason)
+    wrong = Failed("check", "wrong_result", "y[0]: got 1.\ny[1]: got 2.")
+    assert attempts(PARENT, wrong)[0].endswith("): wrong result: y[0]: got 1.")
+
+
+def measured(latency: float, breakdown: dict[str, float]) -> Measured:
+    assert isinstance(PARENT.outcome, Measured)
+    return replace(PARENT.outcome, latency=latency, breakdown=breakdown)
+
+
+def test_in_one_phase_the_kernel_is_asked_for_at_once() -> None:
+    rendered = text(PROMPTS["plan"](Prompts(without=["plan"])))
+    assert "Answer with the complete new kernel" in rendered
+    assert "Make a plan" not in rendered
+    assert "another engineer" not in rendered
+
+
+def test_the_filter_comes_before_the_dropout() -> None:
+    menu = tuple(MenuOption(f"o{n}", f"Option {n}.") for n in range(12))
+    brief = replace(BRIEF, menu=menu, dropout=0.5)
+
+    def first_half(
+        target: object, parent: Trial, menu: Sequence[MenuOption]
+    ) -> tuple[MenuOption, ...]:
+        assert parent is PARENT
+        return tuple(menu[:6])
+
+    prompts = Prompts(applicable=first_half)
+    offered = [prompts.menu(brief, PARENT, number) for number in range(20)]
+    assert {option for menu in offered for option in menu} == set(menu[:6])
+    everything = Prompts(["filter"], applicable=first_half)
+    assert any(set(everything.menu(brief, PARENT, n)) - set(menu[:6]) for n in range(20))
 
 
 def test_repair_prompts_hold_stage_line_and_mismatch() -> None:
@@ -195,13 +328,50 @@ def test_repair_prompts_hold_stage_line_and_mismatch() -> None:
     assert "y[0][3]: got 0, expected 7" in rendered
 
 
+GCC_LOG = """kernel.c: In function 'kernel':
+kernel.c:2:3: warning: unused variable 'k' [-Wunused-variable]
+kernel.c:3:9: error: 'missing' undeclared (first use in this function)
+    3 |   a = missing(b);
+      |       ^~~~~~~
+kernel.c:1:20: note: in expansion of macro 'TWICE'
+kernel.c: In function 'other':
+kernel.c:9:1: error: expected ';' before '}' token
+    9 | }
+kernel.c:12:1: error: unknown type name 'x'
+"""
+CLANG_LOG = """./kernel.c:3:9: error: use of undeclared identifier 'missing'
+    3 |   a = missing(b);
+      |       ^
+1 error generated.
+"""
+
+
+def test_repair_prompts_hold_the_first_error_of_a_compiler_and_its_notes() -> None:
+    candidate = Candidate("one\ntwo\nthree\n", PARENT.candidate.id, PLAN, "m")
+    for log, line, further in ((GCC_LOG, 3, True), (CLANG_LOG, 3, False)):
+        trial = Trial(1, 1, candidate, Failed("build", "compile_error", log, line))
+        prompt = text(Prompts().repair(BRIEF, PARENT, trial))
+        assert "missing" in prompt
+        assert ("in expansion of macro" in prompt) == further
+        assert ("(2 more errors left out" in prompt) == further
+        for left_out in ("unused variable", "In function", "unknown type name", "generated"):
+            assert left_out not in prompt
+
+
+def test_a_log_without_an_error_message_is_shown_whole() -> None:
+    candidate = Candidate("one\n", PARENT.candidate.id, PLAN, "m")
+    log = "the compiler failed with status 4.\nkernel.c:1: warning: odd"
+    trial = Trial(1, 1, candidate, Failed("build", "compile_error", log))
+    assert log in text(Prompts().repair(BRIEF, PARENT, trial))
+
+
 def test_options_dropped_from_the_menu_are_not_named() -> None:
     brief = replace(BRIEF, menu=BRIEF.menu[:1])
     assert "`tile`" not in text(Prompts().plan(brief, PARENT, HISTORY))
 
 
-def test_examples_wait_for_their_trigger() -> None:
-    plan = replace(PLAN, text="Move more at a time.")
+def test_examples_wait_for_their_option() -> None:
+    plan = replace(PLAN, option="widen")
     assert "# Example" not in text(Prompts().implement(BRIEF, PARENT, plan))
 
 
@@ -213,13 +383,16 @@ def test_examples_wait_for_their_trigger() -> None:
         ("feedback", "latency: 500 cycles"),
         ("history", "800 cycles"),
         ("examples", "Split `i`"),
+        ("costs", "A copy takes 3 cycles"),
+        ("done", "`OPTION: none`"),
+        ("failed", "slower, 510 cycles"),
     ],
 )
 def test_each_component_can_be_switched_off_alone(component: str, words: str) -> None:
-    phase = "implement" if component == "examples" else "plan"
+    phase = {"examples": "implement", "failed": "plan with attempts"}.get(component, "plan")
     assert words in text(PROMPTS[phase](Prompts()))
     assert words not in text(PROMPTS[phase](Prompts(without=[component])))
-    for other in set(COMPONENTS) - {component}:
+    for other in set(COMPONENTS) - {component, "plan"}:  # one phase has no plans to speak of
         assert words in text(PROMPTS[phase](Prompts(without=[other])))
 
 
@@ -236,7 +409,8 @@ def test_gemmini_prompts_hold_everything() -> None:
     parent = replace(PARENT, candidate=Candidate(task.start))
     rendered = text(Prompts().plan(brief, parent, History([parent])))
     for command in target.commands:
-        assert command.name in rendered, command.name
+        # Other names for the same commands are for kernels that people bring, not for models.
+        assert command.unit == "macro" or command.name in rendered, command.name
     for option in target.menu:
         assert option.text in rendered
     assert target.rules.strip() in rendered

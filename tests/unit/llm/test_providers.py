@@ -235,6 +235,10 @@ class TestCommand:
             self.ask("import time; time.sleep(60)", "?timeout_s=0.5")
         assert time.monotonic() - started < 10
 
+    def test_writing_without_end(self) -> None:
+        with pytest.raises(ModelError, match="wrote more than 4 MiB"):
+            self.ask('while True: print("x" * 100000)')
+
     def test_missing(self) -> None:
         with pytest.raises(ConfigurationError, match="not on PATH"):
             ask("command:no-such-program-here")
@@ -260,9 +264,10 @@ class TestMailbox:
         with pytest.raises(ModelError, match=r"no reply file .* within 0\.2 s"):
             ask(f"mailbox:{tmp_path}?timeout_s=0.2")
 
-    def test_an_unusable_reply(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("answer", ['{"answer": 1}', "3", "[" * 100_000])
+    def test_an_unusable_reply(self, tmp_path: Path, answer: str) -> None:
         request = Request(f"mailbox:{tmp_path}", "plan", (Message("user", "?"),))
         (tmp_path / "replies").mkdir()
-        (tmp_path / "replies" / f"{request.key}.json").write_text('{"answer": 1}')
+        (tmp_path / "replies" / f"{request.key}.json").write_text(answer)
         with pytest.raises(ModelError, match="not usable"):
             ask(request.model, messages=request.messages)

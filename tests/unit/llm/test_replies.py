@@ -1,15 +1,24 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core.records import MenuOption
+from tilewright.core.text import plain_text
+from tilewright.parts.languages import C
 from tilewright.proposers.llm.edits import apply_edits, read_edits
-from tilewright.proposers.llm.messages import Reply
-from tilewright.proposers.llm.replies import ReplyFailed, read_code, read_plan
+from tilewright.proposers.llm.messages import (
+    Reply,
+    Stop,
+    Usage,
+    reply_from_json,
+    reply_to_json,
+)
+from tilewright.proposers.llm.replies import NothingWorthwhile, ReplyFailed, read_code, read_plan
 
 KERNEL = "void kernel(const int8_t A[4]) {\n  fence();\n}\n"
 MENU = (
@@ -23,6 +32,10 @@ def fenced(code: str, label: str = "c") -> str:
     return f"```{label}\n{code}```"
 
 
+def code_in(reply: Reply) -> str | ReplyFailed:
+    return read_code(reply, C)
+
+
 def kind(result: object) -> str:
     assert isinstance(result, ReplyFailed)
     return result.kind
@@ -30,27 +43,32 @@ def kind(result: object) -> str:
 
 @pytest.mark.parametrize("label", ["c", "C", "cpp", "", "c title=kernel.c", "text"])
 def test_any_label(label: str) -> None:
-    assert read_code(Reply(f"Here:\n\n{fenced(KERNEL, label)}\nDone.")) == KERNEL
+    assert code_in(Reply(f"Here:\n\n{fenced(KERNEL, label)}\nDone.")) == KERNEL
 
 
 def test_other_fences_and_thoughts_do_not_matter() -> None:
     thoughts = f"<think>first {fenced('void kernel(int wrong) {}' + chr(10))}</think>"
     usage = fenced("make run\n", "sh")
-    assert read_code(Reply(f"{thoughts}\n{usage}\n{fenced(KERNEL)}")) == KERNEL
+    assert code_in(Reply(f"{thoughts}\n{usage}\n{fenced(KERNEL)}")) == KERNEL
 
 
 def test_longer_fences_may_hold_shorter_ones() -> None:
     inner = KERNEL.replace("fence", "/*\n```\n*/ fence")
-    assert read_code(Reply(f"````c\n{inner}````")) == inner
+    assert code_in(Reply(f"````c\n{inner}````")) == inner
+
+
+def test_a_block_ends_at_a_bare_fence_only() -> None:
+    inner = KERNEL.replace("fence", "/*\n```c\n*/ fence")
+    assert code_in(Reply(fenced(inner))) == inner
 
 
 def test_json_with_code() -> None:
-    assert read_code(Reply(json.dumps({"code": KERNEL}))) == KERNEL
-    assert read_code(Reply(fenced(json.dumps({"code": KERNEL}) + "\n", "json"))) == KERNEL
+    assert code_in(Reply(json.dumps({"code": KERNEL}))) == KERNEL
+    assert code_in(Reply(fenced(json.dumps({"code": KERNEL}) + "\n", "json"))) == KERNEL
 
 
 def test_the_same_kernel_twice_is_one() -> None:
-    assert read_code(Reply(f"{fenced(KERNEL)}\nAgain:\n{fenced(KERNEL)}")) == KERNEL
+    assert code_in(Reply(f"{fenced(KERNEL)}\nAgain:\n{fenced(KERNEL)}")) == KERNEL
 
 
 @pytest.mark.parametrize(
@@ -70,16 +88,45 @@ def test_the_same_kernel_twice_is_one() -> None:
     ],
 )
 def test_failures_are_typed(reply: Reply, expected: str) -> None:
-    assert kind(read_code(reply)) == expected
+    assert kind(code_in(reply)) == expected
 
 
 @given(st.text(alphabet=st.sampled_from("`~c \nkernel({}<think>/"), max_size=80))
 def test_prose_is_never_code(text: str) -> None:
     """Whatever is returned stood inside a fence, as a whole."""
-    result = read_code(Reply(text))
+    result = code_in(Reply(text))
     if isinstance(result, str):
         assert result.strip("\n") in text
         assert "```" in text or "~~~" in text
+
+
+PIECES = st.sampled_from(
+    ["```c\n", "```\n", "~~~\n", KERNEL, "<think>", "</think>", "<reasoning>", "OPTION: hoist\n",
+     "EXPECTED:", "<<<<<<< SEARCH\n", "=======\n", ">>>>>>> REPLACE\n", '{"code": "', '"}', "{",
+     "\n", "\ud800", "\x1b[2J", "\x1b]0;", "\0", "\r", "\u2028", "\\", "9" * 30]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES | st.characters(), max_size=40), st.sampled_from(["end", "length"]))
+def test_whatever_is_read_is_plain_text(pieces: list[str], stop: Stop) -> None:
+    reply = reply_from_json(reply_to_json(Reply("".join(pieces), stop)))
+    code, plan, edits = code_in(reply), read_plan(reply, MENU), read_edits(reply.text)
+    texts = [reply.text, *(text for edit in edits for text in edit)]
+    texts += [code] if isinstance(code, str) else []
+    texts += [] if isinstance(plan, ReplyFailed) else [plan.text, plan.expected]
+    for text in texts:
+        assert plain_text(text) == text
+        text.encode()
+
+
+def test_a_stored_reply_is_made_plain_too() -> None:
+    stored = {**reply_to_json(Reply("x")), "text": "\ud800\r\n\x1b[31mred", "served_by": "\x07m"}
+    assert reply_from_json(stored) == Reply("\ufffd\nred", served_by="\ufffdm")
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 31, 1.5, "7", True, None])
+def test_what_cannot_be_a_count_of_tokens_is_none(count: Any) -> None:
+    assert Usage(input=count, output=3) == Usage(output=3)
 
 
 class TestPlan:
@@ -89,10 +136,37 @@ class TestPlan:
             Reply('{"option": "unroll", "expected": "10 % fewer cycles", "plan": "Unroll jj."}'),
             MENU,
         )
-        assert not isinstance(plan, ReplyFailed)
+        assert not isinstance(plan, ReplyFailed | NothingWorthwhile)
         assert (plan.option, plan.text, plan.expected) == (
             "unroll", "Unroll jj.", "10 % fewer cycles",
         )  # fmt: skip
+
+    def test_the_sentence_on_what_changes_comes_first(self) -> None:
+        text = "OPTION: unroll\nCHANGE: jj is unrolled.\nEXPECTED: less\n\nUnroll jj by 4."
+        plan = read_plan(Reply(text), MENU)
+        assert not isinstance(plan, ReplyFailed | NothingWorthwhile)
+        assert (plan.text, plan.expected) == ("jj is unrolled.\n\nUnroll jj by 4.", "less")
+        as_json = {"option": "unroll", "plan": "Unroll jj by 4.", "expected": "less"}
+        as_json["change"] = "jj is unrolled."
+        assert read_plan(Reply(json.dumps(as_json)), MENU) == plan
+
+    def test_below_what_is_expected_a_heading_is_a_word_of_the_plan(self) -> None:
+        text = "OPTION: unroll\nEXPECTED: less\n\nWhy: it is slow.\n\nChange: unroll jj by 4."
+        plan = read_plan(Reply(text), MENU)
+        assert not isinstance(plan, ReplyFailed | NothingWorthwhile)
+        assert plan.text == "Why: it is slow.\n\nChange: unroll jj by 4."
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "OPTION: none\nThe array is busy in all but 40 cycles.",
+            "**OPTION:** `none`\nCHANGE: nothing\n\nThe array is busy in all but 40 cycles.",
+            '{"option": "None", "plan": "The array is busy in all but 40 cycles."}',
+        ],
+    )
+    def test_a_model_may_see_nothing_worthwhile(self, text: str) -> None:
+        read = read_plan(Reply(text), MENU)
+        assert read == NothingWorthwhile("The array is busy in all but 40 cycles.")
 
     @pytest.mark.parametrize(
         ("text", "option"),
@@ -100,6 +174,7 @@ class TestPlan:
             ("**OPTION:** `unroll-deep`\nDo it.", "unroll-deep"),
             ("Option: 3. hoist\nDo it.", "hoist"),
             ("OPTION: 2\nDo it.", "unroll-deep"),
+            ("OPTION: unroll-deep, then again\nDo it.", "unroll-deep"),
             ("I would hoist the configuration.", "hoist"),
             ("I would unroll-deep everything.", "unroll-deep"),
             ("I would unroll or hoist.", "other"),
@@ -133,6 +208,9 @@ class TestEdits:
         assert (
             apply_edits("  a\n    b\n", read_edits(self.edit("b\n", "    c\n"))) == "  a\n    c\n"
         )
+
+    def test_lines_with_the_same_indentation_are_meant_first(self) -> None:
+        assert apply_edits("  a\na\n", read_edits(self.edit("a\n", "z\n"))) == "  a\nz\n"
 
     @pytest.mark.parametrize("old", ["q\n", "a\n", "", "b\nq\n"])
     def test_mismatch(self, old: str) -> None:

@@ -24,6 +24,7 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
+from tilewright.parts.languages import C
 from tilewright.proposers.llm.caller import Caller
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.messages import Reply, Request
@@ -41,7 +42,10 @@ TARGET = TargetBrief(
     commands=(),
     limits={},
     constants={},
-    examples=(Example("tiling a loop", ("tile", "tiling"), "Split `i` into `io` and `ii`."),),
+    language=C,
+    costs="- A copy takes 3 cycles.",
+    plan_hints="Name the copies to change.",
+    examples=(Example("tiling a loop", ("tile",), "Split `i` into `io` and `ii`."),),
 )
 WORKLOAD = Workload(
     "toyaccel:copy-8",
@@ -65,7 +69,7 @@ PARENT = Trial(
     ),
 )
 HISTORY = History([PARENT])
-PLAN = Plan(PARENT.candidate.id, "tile", "Tile loop i by 4.", "m", {"slot": 1})
+PLAN = Plan(PARENT.candidate.id, "tile", "Tile loop i by 4.", "m", {"slot": 1}, "half")
 
 
 def child(number: int, latency: float, source: str = "") -> Trial:
@@ -125,12 +129,13 @@ class FunctionTransport:
 
     def submit(self, request: Request) -> Future[Reply]:
         if self._store is not None:
-            assert self._store.log[-1] == ("intend", request.key), "the intent comes first"
+            assert ("intend", request.key) in self._store.log, "the intent comes first"
         self.sent.append(request)
         return self._threads.submit(self._answer, request)
 
     def settled(self, key: str) -> None:
-        pass
+        if self._store is not None:
+            self._store.log.append(("settled", key))
 
     def close(self) -> None:
         self._threads.shutdown()

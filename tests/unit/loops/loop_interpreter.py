@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
     Call,
+    Cast,
     Command,
     Declare,
     Element,
@@ -21,6 +24,7 @@ from tilewright.proposers.loops.ir import (
     Load,
     Negative,
     Number,
+    Select,
     Statement,
     Var,
 )
@@ -29,7 +33,11 @@ _FUNCTIONS: dict[str, Any] = {
     "expf": np.exp, "v_exp": np.exp, "sqrtf": np.sqrt, "v_sqrt": np.sqrt,
     "fabsf": np.abs, "v_abs": np.abs, "fmaxf": np.maximum, "v_max": np.maximum,
     "fminf": np.minimum, "v_min": np.minimum, "v_sum": np.sum, "v_most": np.max,
-    "v_least": np.min,
+    "v_least": np.min, "tanhf": np.tanh, "v_tanh": np.tanh, "logf": np.log, "v_log": np.log,
+    "erff": np.vectorize(math.erf), "v_erf": np.vectorize(math.erf), "v_less": np.less,
+    "v_at_most": np.less_equal, "v_equal": np.equal, "v_differ": np.not_equal,
+    "v_and": np.logical_and, "v_or": np.logical_or, "v_not": np.logical_not, "v_select": np.where,
+    "v_running": np.cumsum, "v_ends": lambda a: np.full(len(a), a[-1]), "v_first": lambda a: a[0],
 }  # fmt: skip
 
 
@@ -46,7 +54,7 @@ class Interpreter:
 
     def __init__(self, kernel: Kernel, arrays: dict[str, np.ndarray]) -> None:
         self.kernel = kernel
-        self.arrays = dict(arrays)
+        self.arrays = {p.name: np.full(p.sizes, np.nan) for p in kernel.scratch} | dict(arrays)
         self.values: dict[str, Any] = {}
 
     def run(self) -> dict[str, np.ndarray]:
@@ -141,8 +149,27 @@ class Interpreter:
             else:
                 assert all(np.ndim(a) == 0 for a in arguments), expr
             return _FUNCTIONS[expr.function](*arguments)
+        if isinstance(expr, Cast):
+            value = self._value(expr.value)
+            return float(value) if expr.type in ("float", "double") else int(value)
+        if isinstance(expr, Select):
+            return self._value(expr.value if self._value(expr.condition) else expr.other)
         assert isinstance(expr, Binary)
+        if expr.operator in ("&&", "||"):
+            decides = expr.operator == "||"
+            first = bool(self._value(expr.left))
+            return decides if first is decides else bool(self._value(expr.right))
         left, right = self._value(expr.left), self._value(expr.right)
-        return {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.mod}[
-            expr.operator
-        ](left, right)
+        return {
+            "+": np.add,
+            "-": np.subtract,
+            "*": np.multiply,
+            "/": np.divide,
+            "%": np.mod,
+            "<": operator.lt,
+            "<=": operator.le,
+            ">": operator.gt,
+            ">=": operator.ge,
+            "==": operator.eq,
+            "!=": operator.ne,
+        }[expr.operator](left, right)

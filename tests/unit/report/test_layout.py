@@ -18,7 +18,7 @@ any_history = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(any_history)
 def test_tree_places_every_trial_apart_and_right_of_its_parent(trials: History) -> None:
     view = report_view(run_record(), trials)
@@ -37,7 +37,7 @@ def test_tree_places_every_trial_apart_and_right_of_its_parent(trials: History) 
     assert len(laid.edges) == len(trials) - 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(any_history)
 def test_chart_shows_every_trial_inside_its_frame(trials: History) -> None:
     chart = charts.speedup_chart(report_view(run_record(), trials).trials)
@@ -125,3 +125,4 @@ def test_numbers() -> None:
     assert text.number(None) == "-"
     assert text.percent(0.931) == "93.1 %"
     assert text.ratio(2.906) == "2.91x"
+    assert (text.ratio(0.997), text.ratio(1.0), text.ratio(1.0001)) == ("0.997x", "1.00x", "1.00x")

@@ -125,3 +125,14 @@ def test_a_huge_kernel_is_shown_without_colours() -> None:
     source = f"void kernel() {{\n{lines}}}\n"
     html = render(History([Trial(0, 0, Candidate(source), measured(1000.0))]))
     assert "mvin(&amp;A[0][0]" in html
+
+
+def test_a_report_explains_wins_that_did_not_hold() -> None:
+    refuted = Failed("measure", "unconfirmed", f"900 cycles was not confirmed: {EVIL}")
+    trials = History([history(2)[0], Trial(1, 1, Candidate("fast"), refuted)])
+    html = render(trials)
+    assert "1 looked faster and did not hold when evaluated again." in html
+    assert "0 failed, 1 not confirmed" in html
+    assert "Trial 1: 900 cycles was not confirmed" in html
+    assert "<img" not in html
+    assert "Not confirmed" not in render(history(30))

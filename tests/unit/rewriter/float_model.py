@@ -1,7 +1,7 @@
 """Runs loop IR on a plain model of the float32 accelerator, memory and core.
 
 Local rows that were never written are NaN. A DRAM element that an accelerator's store wrote may
-only be touched again behind a fence, and so may one that a load has read before it is overwritten.
+only be touched again after a fence, and so may one that a load has read before it is overwritten.
 """
 
 from __future__ import annotations

@@ -11,10 +11,11 @@ from kernel_model import gemm
 from tilewright.cli.main import main
 from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
+from tilewright.proposers.nesting import DEEPEST
 from tilewright.proposers.rewriter import create_proposer
 from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.ir import Command, walk
-from tilewright.proposers.rewriter.lift import DEEPEST, lift
+from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.reading import read
 
@@ -90,7 +91,7 @@ def test_what_is_no_kernel_is_refused_in_a_sentence(
     (part,) = proposer.left_alone(target, source)
     assert part.text == "the whole kernel"
     assert message in part.reason
-    assert proposer.normalize(source) is not None
+    assert proposer.normalize(source, target) is not None
 
 
 @pytest.mark.parametrize("name", ["syntax error", "nothing", "nested blocks"])

@@ -85,7 +85,6 @@ def test_the_model_computes_the_recurrence(floats: Machine) -> None:
 
 @settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -87,7 +87,6 @@ def test_output_rows_at_once_share_their_input_rows(machine: Machine) -> None:
 # Derandomised: the same sequences in every run of the suite.
 @settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

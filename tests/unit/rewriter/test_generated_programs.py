@@ -246,7 +246,6 @@ def source_of(program: tuple[Any, ...]) -> str:
 
 @settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -47,6 +47,7 @@ CASES = {
     "reuse_unrolled": "hoist r; retile r 2; unroll rr#3 0; reuse",
     "settings": "overwrite Y; settings",
     "expert": EXPERT,
+    "raise": f"{EXPERT}; raise",
 }
 FENCED = {"fences": "fences", "settings_in_force": "settings"}
 APART = {

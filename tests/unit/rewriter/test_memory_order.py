@@ -81,7 +81,11 @@ def arrays(kernel: Kernel) -> dict[str, np.ndarray]:
     [
         (chain("x", 1), "pipeline x t 2", "it loads ahead"),
         (chain("x", 2), "retile t 3", "share elements of x"),
-        (chain("x", 1, fence=""), "double-accumulator x2 t 2 delayed", "it stores behind"),
+        (
+            chain("x", 1, fence=""),
+            "double-accumulator x2 t 2 delayed",
+            "it stores one iteration later",
+        ),
         (chain("y", 0), "double-accumulator x t 2 delayed", "order its stores"),
         (chain("z", 0, before=STORED_BEFORE), "pipeline z t 2", "order accesses to z"),
         (chain("z", 0, before=STORED_BEFORE), "retile t 2", "order accesses to z"),
@@ -105,7 +109,7 @@ def test_a_fence_that_orders_nothing_else_stops_nothing(floats: Machine, step: s
 
 
 def test_loads_that_refill_rows_in_use_are_not_spread(floats: Machine) -> None:
-    """A person's loads ahead, into the very rows that the work behind them reads."""
+    """A person's loads ahead, into the very rows that the work after them reads."""
     source = """
 void kernel(const float W[4][4], const float y[24][8], float x[24][4]) {
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
@@ -135,7 +139,6 @@ void kernel(const float W[4][4], const float y[24][8], float x[24][4]) {
 
 @settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -170,7 +173,7 @@ def test_a_buffer_with_slots_holds_whatever_shares_rows_with_one(floats: Machine
 
 
 def test_loads_ahead_reach_no_further_than_the_loop(floats: Machine) -> None:
-    """The test for a next iteration bounds the rows, so a buffer close behind stays its own."""
+    """The test for a next iteration bounds the rows, so a buffer close by stays its own."""
     source = chain("y", 0).replace("SPAD(4)", "SPAD(t + 4)").replace("SPAD(0)", "SPAD(28)")
     kernel = Step.parse("pipeline y t 2").apply(simplify(lift(source, floats)), floats)
     assert find_buffer(kernel, floats, "y").rows == 24

@@ -48,7 +48,7 @@ def instances(region: Region) -> list[tuple[dict[str, int], set[int]]]:
     return found
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(expressions(), expressions(), st.integers(1, 4), st.booleans(), st.integers(-1, 3))
 def test_answers_are_those_of_walking_through_all_iterations(
     low: Expr, high: Expr, extent: int, guarded: bool, at: int

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,14 +26,19 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
+from tilewright.core.tasks import open_task
+from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.rewriter import create_proposer
 from tilewright.proposers.rewriter.analysis import simplify
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import estimate
-from tilewright.proposers.rewriter.learning import Evidence, evidence
+from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import passes_through_memory, urgency
+from tilewright.proposers.rewriter.proposer import _ancestors
+from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.reading import read
 
 WORKLOAD = Workload("w", "gemmini", (), 1)
 RENAMED = {
@@ -90,7 +96,7 @@ def test_candidates_are_right(target: TargetBrief, machine: Machine) -> None:
     for seed in range(2):
         for plan in proposer.plan(brief(target), parent, History([parent]), 6, seed):
             for candidate in proposer.implement(brief(target), parent, plan, 2, seed):
-                seen.add(proposer.normalize(candidate.source))
+                seen.add(proposer.normalize(candidate.source, target))
                 assert gemm_is_right(lift(candidate.source, machine), *shape), plan.text
     assert len(seen) > 10
 
@@ -101,8 +107,9 @@ def test_comments_layout_and_loop_names_do_not_make_a_new_kernel(target: TargetB
     proposer.plan(brief(target), parent, History([parent]), 1, 0)
     other = re.sub(r"//.*", "", source).replace("  ", "    ")
     other = re.sub(r"\b(jj|i|k)\b", lambda m: m[0] + "x", other)
-    assert proposer.normalize(other) == proposer.normalize(source)
-    assert proposer.normalize(source.replace("ACC(0)", "ACC(64)")) != proposer.normalize(source)
+    assert proposer.normalize(other, target) == proposer.normalize(source, target)
+    moved = source.replace("ACC(0)", "ACC(64)")
+    assert proposer.normalize(moved, target) != proposer.normalize(source, target)
 
 
 def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
@@ -132,13 +139,65 @@ def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
     assert runs.pop().strip()
 
 
+def test_a_start_with_a_schedule_is_begun_anew_once(target: TargetBrief, machine: Machine) -> None:
+    kernel = read(gemm(*(shape := (64, 128, 96))), machine)
+    kernel = Step.parse("pipeline B k 2").apply(kernel, machine)
+    kernel = Step.parse("double-accumulator C i 2 in-place").apply(kernel, machine)
+    parent, proposer = trial(emit(kernel)), create_proposer()
+    plans = proposer.plan(brief(target), parent, History([parent]), 6, 1)
+    anew = [p for p in plans if p.begins_anew]
+    assert len(anew) == 4
+    assert len(plans) == 6
+    assert plans[0].parameters["steps"] == "raise"
+    assert all(str(p.parameters["steps"]).startswith("raise; ") for p in anew[1:])
+    made = proposer.implement(brief(target), parent, anew[0], 1, 1)[0]
+    assert made.source.partition("{")[2] == emit(raised(gemm(*shape), machine)).partition("{")[2]
+    for plan in anew:
+        for candidate in proposer.implement(brief(target), parent, plan, 2, 1):
+            assert gemm_is_right(lift(candidate.source, machine), *shape), plan.text
+    nest = Trial(1, 1, made, parent.outcome)
+    child = Candidate("void kernel() {}", made.id, plans[5], "builtin")
+    later = History([parent, nest, Trial(2, 2, child, parent.outcome)])
+    assert not any(p.begins_anew for p in proposer.plan(brief(target), parent, later, 6, 1))
+    assert evidence(later).keys() == {plans[5].option}
+
+
+@pytest.mark.parametrize("workload", ["gemm-64x128x96", "gemm-50x70x30", "conv-1x8x8x32x64-k3s1"])
+def test_the_naive_nest_is_not_begun_anew(target: TargetBrief, workload: str) -> None:
+    parent = trial(open_task(f"gemmini:{workload}", {}).task.start)
+    plans = create_proposer().plan(brief(target), parent, History([parent]), 6, 1)
+    assert not any(p.begins_anew for p in plans)
+
+
+def test_kernels_that_began_anew_go_back_to_the_nest_never_to_the_start() -> None:
+    start = trial("start")
+    history = History([start])
+    for number, (parent, steps, anew) in enumerate(
+        [
+            ("start", "raise", 1),
+            ("start", "raise; widen", 1),
+            ("k2", "banks", 0),
+            ("k3", "widen", 0),
+        ]
+    ):
+        plan = Plan(parent, "o", "t", "builtin", {"steps": steps} | ({"anew": 1} if anew else {}))
+        made = Candidate(f"k{number + 1}", Candidate(parent).id, plan)
+        made = replace(
+            made, parent_id=history[-1].candidate.id if number > 1 else start.candidate.id
+        )
+        history = history.extended([replace(start, index=number + 1, candidate=made)])
+    assert [t.candidate.source for t in _ancestors(history[4], history)] == ["k1", "k2", "k3"]
+    assert [t.candidate.source for t in _ancestors(history[2], history)] == ["k1"]
+    assert _ancestors(history[1], history) == []
+
+
 def test_source_that_cannot_be_lifted_gives_no_plans(target: TargetBrief) -> None:
     for source in ("void kernel(void) { f(; }", "int x;", "void kernel(void) { helper(); }"):
         parent, proposer = trial(source), create_proposer()
         assert proposer.plan(brief(target), parent, History([parent]), 4, 1) == []
         plan = Plan(parent.candidate.id, "unroll", "t", "builtin", {"steps": "unroll i 0"})
         assert proposer.implement(brief(target), parent, plan, 2, 1) == []
-        assert proposer.normalize(source)
+        assert proposer.normalize(source, target)
 
 
 def test_a_plan_of_another_proposer_is_declined(target: TargetBrief) -> None:

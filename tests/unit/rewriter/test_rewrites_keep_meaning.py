@@ -21,7 +21,7 @@ FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 # Derandomised: the same sequences in every run of the suite.
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=FIXTURE)
+@settings(max_examples=60, derandomize=True, suppress_health_check=FIXTURE)
 @given(st.sampled_from(SHAPES), st.integers(0, 10**6))
 def test_random_rewrites_keep_the_product(
     machine: Machine, shape: tuple[int, int, int], seed: int

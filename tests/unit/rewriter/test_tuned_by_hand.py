@@ -1,4 +1,4 @@
-"""Kernels that somebody tuned: loads ahead and stores behind are undone before other rewrites."""
+"""Kernels that somebody tuned: loads ahead and delayed stores are undone before other rewrites."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AHEAD = {
     " load(A, B, i, j, k + 16, (k / 16 + 1) % 2); multiply(k / 16 % 2, k); }",
     "another test": "for (int k = 0; k < 80; k += 16) { if (k != 64)"
     " load(A, B, i, j, k + 16, (k / 16 + 1) % 2); multiply(k / 16 % 2, k); }",
-    "behind the work": "int s = 0; for (int k = 0; k < 80; k += 16) { multiply(s, k); s = !s;"
+    "after the work": "int s = 0; for (int k = 0; k < 80; k += 16) { multiply(s, k); s = !s;"
     " if (k <= 48) load(A, B, i, j, k + 16, s); }",
     "the last apart": "for (int k = 0; k < 64; k += 16) {"
     " load(A, B, i, j, k + 16, (k / 16 + 1) % 2); multiply(k / 16 % 2, k); } multiply(0, 64);",

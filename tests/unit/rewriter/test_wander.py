@@ -41,13 +41,24 @@ def slower(number: int, plan: Plan) -> Trial:
 
 
 def test_a_search_is_stale_once_its_best_kernel_is_older_than_some_iterations() -> None:
-    assert not is_stale(History(), 99)
-    assert not is_stale(History([START]), STALE)
-    assert is_stale(History([START]), STALE + 1)
+    assert not is_stale(START, History(), 99)
+    assert not is_stale(START, History([START]), STALE)
+    assert is_stale(START, History([START]), STALE + 1)
     better = Trial(1, 3, Candidate("x"), replace(START.outcome, latency=1.0))
-    assert not is_stale(History([START, better]), STALE + 1)
+    assert not is_stale(START, History([START, better]), STALE + 1)
     hardly = Trial(1, 3, Candidate("x"), replace(START.outcome, latency=999.9))
-    assert is_stale(History([START, hardly]), STALE + 1)
+    assert is_stale(START, History([START, hardly]), STALE + 1)
+
+
+def test_what_began_anew_is_stale_by_its_own_best_kernel() -> None:
+    plan = Plan(START.candidate.id, "o", "t", "builtin", {"anew": 1})
+    nest = slower(1, plan)
+    child = Candidate("child", nest.candidate.id)
+    later = Trial(2, STALE, child, replace(START.outcome, latency=1900.0))
+    history = History([START, nest, later])
+    assert is_stale(START, history, STALE + 2)
+    assert not is_stale(nest, history, STALE + 2)
+    assert is_stale(later, history, 2 * STALE + 1)
 
 
 def test_walks_are_right_and_never_one_that_was_tried(

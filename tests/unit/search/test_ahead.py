@@ -1,4 +1,4 @@
-"""AheadBatches: candidates are made while others are evaluated, the same ones in the same order."""
+"""OneThread: candidates are made while others are evaluated, the same ones in the same order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
-from tilewright.search.ahead import AheadBatches
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned
-from tilewright.search.proposing import Batches, SearchTask
+from tilewright.search.proposing import Batches, Way
+from tilewright.search.steps import SearchTask
+from tilewright.search.ways import OneThread, StepByStep
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask
 
@@ -38,20 +39,19 @@ class Watched(ToyProposer):
         return super().implement(brief, parent, plan, count, seed)
 
 
-def batches_of(make: Callable[..., Batches], proposer: ToyProposer, events: list[Event]) -> Batches:
+def batches_of(
+    make: Callable[[SearchTask], Way], proposer: ToyProposer, events: list[Event]
+) -> Batches:
     settings = Settings(plans=4, dropout=0.0)
-    return make(
-        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, settings),
-        BeamSearch(),
-        events.append,
-    )
+    task = SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, settings)
+    return Batches(task, BeamSearch(), make(task), events.append)
 
 
 def parents_of(history: History) -> list[Trial]:
     return [t for t in history if t.latency is not None][:3]
 
 
-def made_by(make: Callable[..., Batches], events: list[Event]) -> list[EvaluationRequest]:
+def made_by(make: Callable[[SearchTask], Way], events: list[Event]) -> list[EvaluationRequest]:
     history = toy_history(1, 12)
     parts = batches_of(make, ToyProposer(), events).stream(3, parents_of(history), history)
     return [request for part in parts for request in part]
@@ -60,16 +60,16 @@ def made_by(make: Callable[..., Batches], events: list[Event]) -> list[Evaluatio
 def test_the_same_candidates_come_in_the_same_order() -> None:
     plain: list[Event] = []
     ahead: list[Event] = []
-    expected = made_by(Batches, plain)
+    expected = made_by(StepByStep, plain)
     assert len(expected) > 5
-    assert made_by(AheadBatches, ahead) == expected
+    assert made_by(OneThread, ahead) == expected
     assert ahead == plain
 
 
 def test_a_plan_is_evaluated_while_the_next_is_implemented() -> None:
     history = toy_history(1, 12)
     proposer = Watched()
-    parts = batches_of(AheadBatches, proposer, []).stream(3, parents_of(history), history)
+    parts = batches_of(OneThread, proposer, []).stream(3, parents_of(history), history)
     assert next(parts)  # while the proposer waits
     assert proposer.implemented == 1
     proposer.may_go_on.set()
@@ -82,9 +82,11 @@ def test_listeners_hear_everything_in_the_thread_of_the_search() -> None:
     heard: list[tuple[int, Event]] = []
     history = toy_history(1, 12)
     settings = Settings(plans=2)
-    batches = AheadBatches(
-        SearchTask(ToyTask.workload, ToyTarget().brief(), ToyProposer(), settings),
+    task = SearchTask(ToyTask.workload, ToyTarget().brief(), ToyProposer(), settings)
+    batches = Batches(
+        task,
         BeamSearch(),
+        OneThread(task),
         lambda event: heard.append((threading.get_ident(), event)),
     )
     for _ in batches.stream(3, parents_of(history), history):
@@ -96,7 +98,7 @@ def test_listeners_hear_everything_in_the_thread_of_the_search() -> None:
 def test_an_iteration_that_is_given_up_leaves_no_thread_behind() -> None:
     history = toy_history(1, 12)
     proposer = Watched()
-    parts = batches_of(AheadBatches, proposer, []).stream(3, parents_of(history), history)
+    parts = batches_of(OneThread, proposer, []).stream(3, parents_of(history), history)
     next(parts)
     threading.Timer(0.05, proposer.may_go_on.set).start()
     parts.close()
@@ -116,7 +118,7 @@ def test_what_the_checkpoint_raises_ends_the_batch() -> None:
             raise SpentError
 
     history = toy_history(1, 12)
-    batches = batches_of(AheadBatches, ToyProposer(), [])
+    batches = batches_of(OneThread, ToyProposer(), [])
     with pytest.raises(SpentError):
         for _ in batches.stream(3, parents_of(history), history, checkpoint):
             pass

@@ -1,4 +1,4 @@
-"""ApartBatches: several processes propose, and the batch is that of a single one."""
+"""Processes: several processes propose, and the batch is that of a single one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,14 @@ import pytest
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, InternalError, WorkloadError
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
-from tilewright.search.apart import ApartBatches
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
-from tilewright.search.proposing import Batches, SearchTask
+from tilewright.search.processes import Processes
+from tilewright.search.proposing import Batches
+from tilewright.search.steps import SearchTask
+from tilewright.search.ways import StepByStep
 from tilewright.testing.search import toy_history
-from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask
+from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, normal_form
 
 
 class Faulty(ToyProposer):
@@ -31,6 +36,17 @@ class Faulty(ToyProposer):
         if brief.rank == 1:
             raise ZeroDivisionError("a defect")
         return super().plan(brief, parent, history, count, seed)
+
+
+class Knowing(ToyProposer):
+    """Says in each plan what it knows of the history."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        known = " ".join(trial.candidate.id for trial in history)
+        plans = super().plan(brief, parent, history, count, seed)
+        return [replace(plan, text=f"{plan.text} of {known}") for plan in plans]
 
 
 class Refusing(ToyProposer):
@@ -89,21 +105,21 @@ def parents_of(history: History) -> list[Trial]:
     return [t for t in history if t.latency is not None][:5]
 
 
-def apart(proposer: ToyProposer, events: list[Event], processes: int = 2) -> ApartBatches:
-    return ApartBatches(
-        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, Settings(plans=4, dropout=0.0)),
-        BeamSearch(),
-        events.append,
-        processes=processes,
-    )
+def task_of(proposer: ToyProposer) -> SearchTask:
+    settings = Settings(plans=4, dropout=0.0)
+    return SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, settings)
+
+
+@contextmanager
+def apart(proposer: ToyProposer, events: list[Event], processes: int = 2) -> Iterator[Batches]:
+    task = task_of(proposer)
+    with Processes(task, processes) as way:
+        yield Batches(task, BeamSearch(), way, events.append)
 
 
 def alone(proposer: ToyProposer, events: list[Event]) -> Batches:
-    return Batches(
-        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, Settings(plans=4, dropout=0.0)),
-        BeamSearch(),
-        events.append,
-    )
+    task = task_of(proposer)
+    return Batches(task, BeamSearch(), StepByStep(task), events.append)
 
 
 def made_by(batches: Batches, history: History, iteration: int = 3) -> list[EvaluationRequest]:
@@ -131,17 +147,19 @@ def test_what_an_earlier_session_made_is_not_made_again() -> None:
         parts = list(batches.stream(3, [history[0]], history))
     found = [request for part in parts for request in part]
     single = alone(ToyProposer(), [])
-    assert found == single.propose(3, [history[0]], history)
-    forms = {ToyProposer().normalize(t.candidate.source) for t in history}
-    assert not forms & {ToyProposer().normalize(r.candidate.source) for r in found}
+    expected = single.stream(3, [history[0]], history)
+    assert found == [request for part in expected for request in part]
+    forms = {normal_form(t.candidate.source) for t in history}
+    assert not forms & {normal_form(r.candidate.source) for r in found}
     assert found
 
 
 def test_another_history_than_before_counts_alone() -> None:
     first, second = toy_history(1, 30), toy_history(2, 20)
-    with apart(ToyProposer(), []) as batches:
-        made_by(batches, first)
-        assert made_by(batches, second) == made_by(alone(ToyProposer(), []), second)
+    extended = second.extended(toy_history(2, 30)[20:])
+    with apart(Knowing(), []) as batches:
+        for history in (first, second, extended):
+            assert made_by(batches, history) == made_by(alone(Knowing(), []), history)
 
 
 def test_a_defect_costs_one_step() -> None:
@@ -212,19 +230,23 @@ def test_a_process_that_is_killed_is_an_error_with_its_cause() -> None:
 
 def test_a_process_that_is_killed_while_idle_is_replaced() -> None:
     history, later = toy_history(1, 12), toy_history(1, 30)
-    with apart(ToyProposer(), []) as batches:
+    task = task_of(ToyProposer())
+    with Processes(task) as way:
+        batches = Batches(task, BeamSearch(), way, lambda event: None)
         made_by(batches, history)
-        idle = batches._processes[0]
-        idle._process.kill()
+        idle = way._processes[0]
+        idle._child.signal_end()
         idle._reader.join(10.0)
         assert made_by(batches, later, 4) == made_by(alone(ToyProposer(), []), later, 4)
-        assert batches._processes[0] is not idle
+        assert way._processes[0] is not idle
 
 
 def test_what_is_given_to_a_process_that_has_just_ended_is_not_waited_for() -> None:
-    with apart(ToyProposer(), []) as batches:
-        for process in batches._processes:
-            process._process.kill()
+    task = task_of(ToyProposer())
+    with Processes(task) as way:
+        batches = Batches(task, BeamSearch(), way, lambda event: None)
+        for process in way._processes:
+            process._child.signal_end()
             process._reader.join(10.0)
             process.has_ended = lambda: False  # type: ignore[method-assign]
         with pytest.raises(InternalError, match="killed by signal 9"):
@@ -235,7 +257,7 @@ def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
     proposer = ToyProposer()
     proposer.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="is parallel but cannot be pickled"):
-        apart(proposer, [])
+        Processes(task_of(proposer))
 
 
 def test_processes_that_cannot_all_be_started_leave_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,8 +100,11 @@ def test_a_repeated_candidate_counts_once() -> None:
     assert BeamSearch().select(History([start, child, again])) == [child, start]
 
 
-def test_an_equally_fast_child_is_not_kept() -> None:
-    history = History([trial(0, 10.0, None, 0), trial(1, 10.0, 0)])
+@pytest.mark.parametrize("latencies", [(10.0, 10.0), (10.0, 20.0, 20.0)])
+def test_an_equally_fast_child_is_not_kept(latencies: tuple[float, ...]) -> None:
+    """Nor one of a parent that is not kept itself."""
+    children = [trial(i, latency, i - 1) for i, latency in enumerate(latencies) if i]
+    history = History([trial(0, latencies[0], None, 0), *children])
     assert [t.index for t in BeamSearch().select(history)] == [0]
 
 
@@ -152,3 +157,49 @@ def test_equally_fast_kernels_of_one_plan_take_one_place() -> None:
     ]
     beam = BeamSearch().select(History([start, *trials]))
     assert [t.index for t in beam] == [3, 2, 0]
+
+
+def begun(index: int, latency: float, parent: int, iteration: int = 1, *, anew: bool) -> Trial:
+    """The same by a plan, which may begin anew."""
+    plain = trial(index, latency, parent, iteration)
+    parent_id = plain.candidate.parent_id
+    assert parent_id is not None
+    plan = Plan(parent_id, "option", f"{index}", "p", {"anew": 1} if anew else {})
+    return replace(plain, candidate=replace(plain.candidate, plan=plan))
+
+
+def latencies(history: History, width: int) -> list[float | None]:
+    return [t.latency for t in BeamSearch(width=width).select(history)]
+
+
+def test_what_begins_anew_has_half_of_the_beam_until_it_leads() -> None:
+    given = [trial(n, 20.0 - 2 * n, n - 1, n) for n in range(1, 5)]  # 18, 16, 14, 12
+    new = [begun(5, 40.0, 0, anew=True), begun(6, 35.0, 0, anew=True)]
+    later = [begun(7, 30.0, 5, 2, anew=False), begun(8, 36.0, 6, 2, anew=False)]
+    history = History([trial(0, 20.0, None, 0), *given, *new])
+    assert latencies(history, 4) == [12.0, 14.0, 35.0, 40.0]
+    assert latencies(history, 1) == [12.0]
+    history = history.extended(later)  # the last one did not beat its parent
+    assert latencies(history, 4) == [12.0, 14.0, 30.0, 35.0]
+    assert latencies(history, 5) == [12.0, 14.0, 16.0, 30.0, 35.0]
+    history = history.extended([begun(9, 11.0, 7, 3, anew=False)])
+    assert latencies(history, 4) == [11.0, 12.0, 14.0, 16.0]
+
+
+def test_what_begins_anew_fills_places_that_the_given_schedule_leaves() -> None:
+    new = [begun(n, 30.0 + n, 0, anew=True) for n in range(1, 4)]
+    history = History([trial(0, 20.0, None, 0), *new])
+    assert latencies(history, 4) == [20.0, 31.0, 32.0, 33.0]
+
+
+def test_patience_waits_for_either_line() -> None:
+    history = History([trial(0, 20.0, None, 0), begun(1, 40.0, 0, 1, anew=True)])
+    for iteration in range(2, 5):
+        history = history.extended(
+            [begun(iteration, 40.0 - 5 * iteration, iteration - 1, iteration, anew=False)]
+        )
+    strategy = BeamSearch(patience=3)
+    history = history.extended([trial(9, 50.0, 0, 5), trial(10, 51.0, 0, 6)])
+    assert strategy.should_stop(history, 7) is None
+    history = history.extended([trial(11, 52.0, 0, 7)])
+    assert strategy.should_stop(history, 8) == "no better kernel for 3 iterations"

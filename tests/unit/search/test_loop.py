@@ -16,7 +16,7 @@ from tilewright.core.records import (
     Plan,
     Trial,
 )
-from tilewright.core.roles import More, OnOutcome
+from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
     Evaluated,
@@ -26,13 +26,16 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.loop import Search
-from tilewright.search.proposing import Batches, Parts, SearchTask
+from tilewright.search.proposing import Batches, Parts
+from tilewright.search.steps import SearchTask
+from tilewright.search.ways import StepByStep
 from tilewright.testing.toy import (
     START,
     ToyExecutor,
     ToyProposer,
     ToyTarget,
     ToyTask,
+    normal_form,
     toy_outcome,
     whole_batch,
 )
@@ -51,6 +54,7 @@ class ShuffledExecutor:
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         requests = whole_batch(requests, more)
         outcomes = [toy_outcome(r.candidate.source, r.limit_latency) for r in requests]
@@ -89,11 +93,8 @@ class World:
     def search(self) -> tuple[History, str]:
         settings = self.settings
         strategy = BeamSearch(settings.beam, settings.iterations, settings.patience)
-        batches = Batches(
-            SearchTask(ToyTask.workload, ToyTarget().brief(), self.proposer, settings),
-            strategy,
-            self.events.append,
-        )
+        task = SearchTask(ToyTask.workload, ToyTarget().brief(), self.proposer, settings)
+        batches = Batches(task, strategy, StepByStep(task), self.events.append)
         search = Search(
             strategy=strategy,
             batches=batches,
@@ -139,7 +140,7 @@ def test_seeds_give_different_runs() -> None:
 def test_nothing_is_evaluated_twice() -> None:
     world = World(Settings(seed=4))
     world.search()
-    forms = [ToyProposer().normalize(t.candidate.source) for t in world.trials]
+    forms = [normal_form(t.candidate.source) for t in world.trials]
     assert len(set(forms)) == len(forms)
     assert sorted(world.executor.evaluated) == sorted(t.candidate.id for t in world.trials)
 
@@ -253,10 +254,11 @@ def test_an_interruption_in_the_executor_passes_through() -> None:
             requests: Sequence[EvaluationRequest],
             on_outcome: OnOutcome | None = None,
             more: More | None = None,
+            checkpoint: Checkpoint | None = None,
         ) -> list[Outcome]:
             if len(self.evaluated) > 20:
                 raise KeyboardInterrupt
-            return super().evaluate(requests, on_outcome, more)
+            return super().evaluate(requests, on_outcome, more, checkpoint)
 
     world = World(Settings(seed=1), Interrupted())
     with pytest.raises(KeyboardInterrupt):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,30 +22,42 @@ from tilewright.core.records import (
 )
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned, ProposalFailed
-from tilewright.search.proposing import Batches, SearchTask, derived_seed, dropped
+from tilewright.search.proposing import MEASURED_BEYOND, Batches
+from tilewright.search.steps import SearchTask, derived_seed
+from tilewright.search.ways import StepByStep
 from tilewright.testing.search import toy_history
-from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, toy_outcome
+from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, normal_form, toy_outcome
 
 MENU = [MenuOption(f"option-{i}", "") for i in range(10)]
+
+
+def offered(
+    menu: Sequence[MenuOption], dropout: float, seed: int, number: int = 0
+) -> tuple[MenuOption, ...]:
+    toy = ToyTarget()
+    task = toy.open("digits-4", {})
+    brief = Brief(task.workload, toy.brief(), tuple(menu), 1, 15, dropout=dropout, seed=seed)
+    return brief.offered(number)
 
 
 @given(st.integers(0, 2**64), st.integers(1, 10), st.floats(0, 0.99))
 def test_dropout_keeps_some_options_in_their_order(seed: int, size: int, dropout: float) -> None:
     menu = MENU[:size]
-    kept = dropped(menu, dropout, seed)
+    kept = offered(menu, dropout, seed)
     assert kept
     assert list(kept) == [option for option in menu if option in kept]
-    assert dropped(menu, dropout, seed) == kept
+    assert offered(menu, dropout, seed) == kept
 
 
-def test_dropout_drops_with_its_probability() -> None:
-    kept = sum(len(dropped(MENU, 0.7, seed)) for seed in range(2000))
-    assert 0.28 < kept / (2000 * len(MENU)) < 0.32
+def test_dropout_drops_with_its_probability_and_anew_for_every_plan() -> None:
+    draws = [offered(MENU, 0.7, seed, number) for seed in range(1000) for number in range(2)]
+    assert 0.28 < sum(map(len, draws)) / (2000 * len(MENU)) < 0.32
+    assert sum(a != b for a, b in zip(draws[::2], draws[1::2], strict=True)) > 900
 
 
 def test_no_dropout_keeps_the_menu() -> None:
-    assert dropped(MENU, 0.0, 1) == tuple(MENU)
-    assert dropped([], 0.7, 1) == ()
+    assert offered(MENU, 0.0, 1) == tuple(MENU)
+    assert offered([], 0.7, 1) == ()
 
 
 def test_seeds_differ_by_everything_they_are_derived_from() -> None:
@@ -71,26 +84,30 @@ class RecordingProposer(ToyProposer):
         return super().plan(brief, parent, history, count, seed)
 
 
+class WaitingProposer(ToyProposer):
+    """As one that asks models."""
+
+    waits = True
+
+
 def propose(
     history: History, settings: Settings, iteration: int = 3, proposer: ToyProposer | None = None
 ) -> tuple[list[EvaluationRequest], list[Event]]:
     events: list[Event] = []
     strategy = BeamSearch(settings.beam)
-    batches = Batches(
-        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer or ToyProposer(), settings),
-        strategy,
-        events.append,
-    )
-    return batches.propose(iteration, strategy.select(history), history), events
+    task = SearchTask(ToyTask.workload, ToyTarget().brief(), proposer or ToyProposer(), settings)
+    batches = Batches(task, strategy, StepByStep(task), events.append)
+    parts = batches.stream(iteration, strategy.select(history), history)
+    return [request for part in parts for request in part], events
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_batch_has_nothing_twice_and_nothing_old(seed: int) -> None:
     history = toy_history(seed, 60)
     requests, _ = propose(history, Settings(seed=seed))
-    forms = [ToyProposer().normalize(r.candidate.source) for r in requests]
+    forms = [normal_form(r.candidate.source) for r in requests]
     assert len(set(forms)) == len(forms)
-    assert not set(forms) & {ToyProposer().normalize(t.candidate.source) for t in history}
+    assert not set(forms) & {normal_form(t.candidate.source) for t in history}
 
 
 def test_the_batch_depends_on_the_seed_and_nothing_else() -> None:
@@ -108,8 +125,24 @@ def test_each_parent_and_iteration_has_a_menu_of_its_own() -> None:
         propose(history, Settings(), iteration, proposer)
     assert {b.iteration for b in proposer.briefs} == {1, 2, 3}
     assert [b.rank for b in proposer.briefs] == [0, 1, 2, 3, 4, 5] * 3
-    assert len({b.menu for b in proposer.briefs}) > 3
+    assert len({b.offered() for b in proposer.briefs}) > 3
     assert all(len(b.target.menu) == 5 for b in proposer.briefs)
+
+
+class BeginningAnew(ToyProposer):
+    """Its plans leave nothing of what the parent was."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        plans = super().plan(brief, parent, history, count, seed)
+        return [replace(p, parameters={**p.parameters, "anew": 1}) for p in plans]
+
+
+def test_what_begins_anew_has_no_limit() -> None:
+    requests, _ = propose(toy_history(1, 60), Settings(), proposer=BeginningAnew())
+    assert requests
+    assert {request.limit_latency for request in requests} == {None}
 
 
 def test_limits_and_counts_follow_the_parents() -> None:
@@ -126,6 +159,17 @@ def test_limits_and_counts_follow_the_parents() -> None:
     assert sum(e.candidates for e in implemented) == len(requests)
     totals = [e.candidates + e.duplicates for e in implemented]
     assert totals == [2 * e.plans for e in planned]
+
+
+def test_somewhat_slower_candidates_of_a_proposer_that_waits_are_measured() -> None:
+    history = toy_history(1, 60)
+    requests, _ = propose(history, Settings(), proposer=WaitingProposer())
+    assert requests
+    for request in requests:
+        parent = history.get(request.candidate.parent_id or "")
+        assert parent is not None
+        assert parent.latency is not None
+        assert request.limit_latency == MEASURED_BEYOND * parent.latency > parent.latency
 
 
 class SilentProposer(ToyProposer):
@@ -151,28 +195,6 @@ def test_no_new_idea_is_an_empty_batch(proposer: ToyProposer) -> None:
     start: Sequence[Trial] = [Trial(0, 0, Candidate(START), toy_outcome(START))]
     requests, _ = propose(History(start), Settings(), proposer=proposer)
     assert requests == []
-
-
-class LearningProposer(ToyProposer):
-    """Knows the language only once it was given a brief."""
-
-    def __init__(self) -> None:
-        self._briefed = False
-
-    def plan(
-        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
-    ) -> list[Plan]:
-        self._briefed = True
-        return super().plan(brief, parent, history, count, seed)
-
-    def normalize(self, source: str) -> str:
-        assert self._briefed
-        return super().normalize(source)
-
-
-def test_normal_forms_are_asked_for_after_the_first_brief() -> None:
-    history = toy_history(1, 40)
-    assert propose(history, Settings(), proposer=LearningProposer()) == propose(history, Settings())
 
 
 class DefectiveProposer(ToyProposer):

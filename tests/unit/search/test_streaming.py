@@ -1,14 +1,15 @@
-"""StreamedBatches: nothing waits for what it does not need, and order never depends on time."""
+"""ManyThreads: nothing waits for what it does not need, and order never depends on time."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from tilewright.core.budget import Budget
 from tilewright.core.config import Settings
 from tilewright.core.records import (
     Brief,
@@ -19,12 +20,13 @@ from tilewright.core.records import (
     Plan,
     Trial,
 )
-from tilewright.core.roles import More, OnOutcome
+from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.search.beam import BeamSearch
-from tilewright.search.events import Event, ProposalFailed
+from tilewright.search.events import Event, OnEvent, ProposalFailed
 from tilewright.search.loop import Search
-from tilewright.search.proposing import SearchTask
-from tilewright.search.streaming import StreamedBatches
+from tilewright.search.proposing import Batches
+from tilewright.search.steps import SearchTask
+from tilewright.search.ways import ManyThreads
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import (
     START,
@@ -67,12 +69,14 @@ class Streaming(ToyProposer):
         self.pause()
         return super().implement(brief, parent, plan, count, seed)
 
-    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
         self.repairing.set()
         self.pause()
-        digits = [max(0, digit) for digit in digits_of(failed.candidate.source)]
+        digits = [max(0, digit) for digit in digits_of(trials[0].candidate.source)]
         source = f"toy {' '.join(map(str, digits))}  # repaired {seed % 10}"
-        return [Candidate(source, parent.candidate.id, failed.candidate.plan, self.name)]
+        return [Candidate(source, parent.candidate.id, trials[0].candidate.plan, self.name)]
 
 
 class Executor:
@@ -83,6 +87,7 @@ class Executor:
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for position, request in enumerate(whole_batch(requests, more)):
@@ -95,30 +100,37 @@ class Executor:
         pass
 
 
-def batches_of(proposer: ToyProposer, events: list[Event], **settings: object) -> StreamedBatches:
+def batches_of(proposer: ToyProposer, on_event: OnEvent, **settings: object) -> Batches:
     made = Settings(**{"dropout": 0.0, **settings})  # type: ignore[arg-type]
-    return StreamedBatches(
-        SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, made),
-        BeamSearch(),
-        events.append,
-    )
+    task = SearchTask(ToyTask.workload, ToyTarget().brief(), proposer, made)
+    return Batches(task, BeamSearch(), ManyThreads(task), on_event)
 
 
-def search(proposer: ToyProposer, executor: Executor, iterations: int = 8) -> list[Trial]:
-    settings = Settings(iterations=iterations, patience=iterations, dropout=0.0)
-    trials: list[Trial] = []
+def searched(
+    proposer: ToyProposer,
+    executor: Executor,
+    trials: list[Trial],
+    iterations: int = 8,
+    budget: Budget = Budget(),  # noqa: B008
+    wall_s: Callable[[], float] = lambda: 0.0,
+) -> tuple[History, str]:
     found = Search(
         strategy=BeamSearch(3, iterations, iterations),
-        batches=batches_of(proposer, [], iterations=iterations),
+        batches=batches_of(proposer, lambda event: None, iterations=iterations),
         executor=executor,
         append=trials.append,
         iterations=iterations,
-        budget=settings.budget,
-        wall_s=lambda: 0.0,
+        budget=budget,
+        wall_s=wall_s,
         on_event=lambda event: None,
-        repairs=1,
+        rounds=1,
     )
-    found.run(found.evaluate_start(Candidate(START)))
+    return found.run(found.evaluate_start(Candidate(START)))
+
+
+def search(proposer: ToyProposer, executor: Executor) -> list[Trial]:
+    trials: list[Trial] = []
+    searched(proposer, executor, trials)
     return trials
 
 
@@ -137,7 +149,7 @@ class LastPlanWaits(Streaming):
 def test_a_plan_is_implemented_while_others_are_still_made() -> None:
     start = History([Trial(0, 0, Candidate(START), toy_outcome(START))])
     events: list[Event] = []
-    batches = batches_of(LastPlanWaits(), events, plans=5)
+    batches = batches_of(LastPlanWaits(), events.append, plans=5)
     made = [request for part in batches.stream(1, list(start), start) for request in part]
     batches.end()
     assert not [e for e in events if isinstance(e, ProposalFailed)]
@@ -156,6 +168,7 @@ class WaitsForRepair(Executor):
         requests: Sequence[EvaluationRequest],
         on_outcome: OnOutcome | None = None,
         more: More | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
         requests = whole_batch(requests, more)
         if not requests:
@@ -197,12 +210,84 @@ class BreaksAfterOne(Streaming):
 
 def test_a_defect_costs_the_plans_after_it() -> None:
     history = toy_history(1, 40)
-    events: list[Event] = []
-    batches = batches_of(BreaksAfterOne(), events)
+    heard: list[tuple[int, Event]] = []
+    batches = batches_of(
+        BreaksAfterOne(), lambda event: heard.append((threading.get_ident(), event))
+    )
     parents = BeamSearch().select(history)
     made = [request for part in batches.stream(3, parents, history) for request in part]
     batches.end()
-    failures = [e for e in events if isinstance(e, ProposalFailed)]
+    failures = [e for _, e in heard if isinstance(e, ProposalFailed)]
+    assert {thread for thread, _ in heard} == {threading.get_ident()}
     assert len(failures) == len(parents)
     assert all("ZeroDivisionError" in e.log for e in failures)
     assert made
+
+
+class RemembersRepairs(Streaming):
+    def __init__(self) -> None:
+        super().__init__()
+        self.repaired: list[str] = []
+
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        self.repaired.append(trials[0].candidate.id)
+        return super().respond(brief, parent, trials, history, seed)
+
+
+def test_what_fails_is_repaired_once() -> None:
+    """Begun as soon as it failed, and not again when the corrections are asked for."""
+    proposer = RemembersRepairs()
+    trials = search(proposer, Executor())
+    assert any("repaired" in trial.candidate.source for trial in trials)
+    assert len(proposer.repaired) == len(set(proposer.repaired))
+
+
+class Waits(Streaming):
+    """Waits for what the test lets happen only afterwards, in one of its steps."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self.step = step
+        self.waiting = threading.Event()
+        self.over = threading.Event()
+        self.waited_in_vain = False
+
+    def wait_in(self, step: str) -> None:
+        if step == self.step:
+            self.waiting.set()
+            self.waited_in_vain |= not self.over.wait(SOON_S)
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        self.wait_in("plan")
+        yield from super().each_plan(brief, parent, history, count, seed)
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        self.wait_in("implement")
+        return super().implement(brief, parent, plan, count, seed)
+
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        self.wait_in("repair")
+        return super().respond(brief, parent, trials, history, seed)
+
+
+@pytest.mark.parametrize("step", ["plan", "implement", "repair"])
+def test_the_wall_time_ends_the_waiting_for_what_is_proposed(step: str) -> None:
+    proposer = Waits(step)
+    _, reason = searched(
+        proposer,
+        Executor(),
+        [],
+        budget=Budget(wall_s=1.0),
+        wall_s=lambda: 2.0 if proposer.waiting.is_set() else 0.0,
+    )
+    proposer.over.set()
+    assert "wall" in reason
+    assert not proposer.waited_in_vain

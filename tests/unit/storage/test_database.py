@@ -9,6 +9,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from tilewright.core.errors import StorageError
+from tilewright.core.records import Outcome
 from tilewright.storage import database, migrate, sqlite
 from tilewright.storage.database import Database
 from tilewright.storage.project import open_project, run_lock
@@ -178,6 +180,19 @@ def test_a_full_disk_is_reported(file: Path) -> None:
     with pytest.raises(StorageError, match=r"disk of .* is full"):
         fill(Database(file))
     assert len(open_project(file.parent.parent).history("run-1")) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "latency"), [(FAILED, None), (replace(MEASURED, latency=77.0), 77.0)]
+)
+def test_the_column_of_latencies_follows_an_amended_outcome(
+    tmp_path: Path, file: Path, outcome: Outcome, latency: float | None
+) -> None:
+    storage = open_project(tmp_path)
+    storage.amend_trial("run-1", 0, outcome)
+    storage.close()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT latency FROM trials").fetchall() == [(latency,)]
 
 
 def test_a_reader_does_not_wait_for_a_writer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -75,3 +76,11 @@ def test_the_device_is_free_after_an_error_in_the_block() -> None:
         raise ZeroDivisionError
     with exclusive(DEVICE, wait_s=0):
         pass
+
+
+@pytest.mark.parametrize("wait_s", [None, 0.0])
+def test_a_held_device_is_shared_with_nobody(wait_s: float | None) -> None:
+    with exclusive(DEVICE, wait_s):
+        (lock,) = Path("/tmp").glob(f"tilewright-*{DEVICE}*.lock")
+        with lock.open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

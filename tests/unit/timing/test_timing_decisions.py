@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tilewright.core.errors import ConfigurationError, InternalError
@@ -14,7 +16,9 @@ from tilewright.timing import (
     compare,
     confirm,
     measure_pairs,
+    share_checked,
 )
+from tilewright.timing.statistics import relative_spread
 
 PLAN = TimingPlan()
 
@@ -78,10 +82,10 @@ def test_the_same_seed_decides_the_same() -> None:
 
 
 def test_pairs_are_interleaved_in_both_orders_and_some_are_checked() -> None:
-    calls: list[tuple[Variant, bool]] = []
+    calls: list[tuple[Variant, float]] = []
 
-    def time_call(variant: Variant, check: bool) -> float:
-        calls.append((variant, check))
+    def time_call(variant: Variant, checked: float) -> float:
+        calls.append((variant, checked))
         return 1.0
 
     session = measure_pairs(time_call, PLAN, seed=2)
@@ -91,10 +95,16 @@ def test_pairs_are_interleaved_in_both_orders_and_some_are_checked() -> None:
         first, second = timed[2 * pair : 2 * pair + 2]
         assert {first[0], second[0]} == {"baseline", "candidate"}
         assert (first[0] == "candidate") == session.candidate_first[pair]
-        assert first[1] == second[1] == session.checked[pair]
     assert 0.25 < sum(session.candidate_first) / PLAN.pairs < 0.75
-    assert 0 < sum(session.checked) < PLAN.pairs / 2
-    assert not any(check for _, check in calls[: 2 * PLAN.warmups])
+    assert {share for _, share in calls} == {share_checked(PLAN.pairs)}, "warming up is no tell"
+
+
+@pytest.mark.parametrize("pairs", [10, 11, 20, 40, 80, 81, 200])
+def test_a_kernel_that_skips_a_fifth_of_its_calls_is_caught(pairs: int) -> None:
+    missed = (1 - share_checked(pairs)) ** math.ceil(pairs / 5)
+    assert missed <= 0.01 + 1e-12
+    assert 0.25 <= share_checked(pairs) < 1
+    assert share_checked(pairs) == 0.25 or missed > 0.009, "no more is compared than it takes"
 
 
 def test_a_winner_is_measured_in_fresh_sessions_and_one_contradiction_undoes_it() -> None:
@@ -116,7 +126,7 @@ def test_a_winner_is_measured_in_fresh_sessions_and_one_contradiction_undoes_it(
 @pytest.mark.parametrize("duration", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_clock_that_returns_no_duration_is_a_defect(duration: float) -> None:
     with pytest.raises(InternalError, match="must be positive"):
-        measure_pairs(lambda variant, check: duration, PLAN, seed=0)
+        measure_pairs(lambda variant, checked: duration, PLAN, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +144,27 @@ def test_a_clock_that_returns_no_duration_is_a_defect(duration: float) -> None:
 def test_plans_out_of_range_are_refused(field: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=f"timing: {field} = {value}"):
         TimingPlan(**{field: value})  # type: ignore[arg-type]
+
+
+def session_of(baseline_s: list[float]) -> Session:
+    candidate_s = tuple(s / 1.5 for s in baseline_s)
+    no = (False,) * len(baseline_s)
+    return Session(tuple(baseline_s), candidate_s, no, PLAN.cache)
+
+
+def test_a_baseline_that_gets_faster_is_as_unsteady_as_one_that_gets_slower() -> None:
+    pairs = PLAN.pairs
+    steady = session_of([1.0] * pairs)
+    speeding = session_of([1.0 - 0.2 * i / (pairs - 1) for i in range(pairs)])
+    slowing = session_of([1.0 + 0.01 * i / (pairs - 1) for i in range(pairs)])
+    assert compare(speeding, PLAN, seed=1).decision == "unsteady"
+    for sessions in ([steady, speeding, steady], [slowing, speeding, steady]):
+        plan = TimingPlan(sessions=len(sessions))
+        pooled = confirm(sessions.__getitem__, plan, seed=1).pooled
+        assert pooled.decision == "unsteady"
+        assert pooled.drift == pytest.approx(-0.22, abs=0.01)
+
+
+def test_the_spread_is_half_the_range_of_the_middle_half_over_the_median() -> None:
+    assert relative_spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(1 / 3)
+    assert relative_spread([2.0, 2.0, 2.0, 2.0, 900.0]) == 0.0

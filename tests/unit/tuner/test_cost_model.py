@@ -54,6 +54,21 @@ def test_failures_count_as_no_throughput() -> None:
     assert np.isfinite(broken.predict(points)).all()
 
 
+def test_predictions_are_those_of_all_trees_up_to_the_best() -> None:
+    """Their weighted error on what was learned is the least that training saw."""
+    pytest.importorskip("xgboost", reason="needs the extra [tune]")
+    points = SPACE.random(40, np.random.default_rng(0))
+    told = np.array(times(points), dtype=float)
+    labels = told.min() / told
+    rows, names = LogTiles()(points), ("other",) * len(points)
+    for known in (None, TrainingSet(("tiles",), names, rows, 1 - labels)):
+        model = BoostedTrees(LogTiles(), known=known)
+        model.update(points, list(told))
+        squares = (model.predict(points) - labels) ** 2
+        error = np.sqrt(np.average(squares, weights=np.maximum(labels, 0.1)))
+        assert error == pytest.approx(model._booster.best_score, rel=1e-3)
+
+
 def test_predictions_repeat_for_a_seed_and_start_at_zero() -> None:
     pytest.importorskip("xgboost", reason="needs the extra [tune]")
     points = SPACE.random(64, np.random.default_rng(0))

@@ -52,7 +52,7 @@ def box(access: Access, iterations: list[range]) -> int:
 
 
 @given(st.sampled_from(SMALL), st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_shared_tiles_cover_what_a_block_touches_in_one_step(
     workload: TensorWorkload, seed: int
 ) -> None:
@@ -73,7 +73,7 @@ def test_shared_tiles_cover_what_a_block_touches_in_one_step(
 
 
 @given(st.sampled_from(SMALL), st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_bank_conflicts_match_a_simulated_warp(workload: TensorWorkload, seed: int) -> None:
     one = drawn(workload, seed, 1)
     features = features_of(workload)

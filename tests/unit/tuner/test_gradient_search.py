@@ -35,6 +35,13 @@ class Oracle:
         return 1.0 / landscape(candidates)
 
 
+class Flat(Oracle):
+    """Predicts the same of every point."""
+
+    def predict(self, candidates: Candidates) -> Floats:
+        return np.ones(len(candidates))
+
+
 def drive(search: TileSearch, fail: int | None = None, peek: bool = False) -> list[bytes]:
     """Measure until the search ends; every `fail`-th candidate fails."""
     asked: list[bytes] = []
@@ -127,6 +134,39 @@ def test_neighbours_predicted_below_the_tolerance_are_not_measured(
     )
 
 
+@pytest.mark.parametrize(("neighbour_s", "measured"), [(1.5, None), (1.7, 9)])
+def test_a_group_ends_when_a_window_is_far_slower_than_the_best_measured(
+    neighbour_s: float, measured: int | None
+) -> None:
+    """Far is 1 / tolerance = 1.67 times as slow, once `patience` = 9 neighbours are known."""
+    settings = GradientSettings(initial=1, hops=((1,),))
+    start = SPACE.random(1, np.random.default_rng(0))
+    near = SPACE.neighbours(start, 1).row_keys()
+    assert len(near) > 9
+    search = GradientSearch(SPACE, Flat(), 60, settings=settings, starts=start)
+    search.tell([1.0])
+    count = 0
+    while set(batch := search.ask().row_keys()) <= set(near):
+        count += len(batch)
+        search.tell([neighbour_s] * len(batch))
+    assert count == (measured or len(near))
+
+
+def test_a_neighbour_that_was_descended_from_is_passed_over() -> None:
+    """The fastest neighbour of the second start is the first start: its others are still asked."""
+    settings = GradientSettings(initial=2, hops=((1,),))
+    first = SPACE.random(1, np.random.default_rng(0))
+    second = SPACE.neighbours(first, 1)[:1]
+    near = {*SPACE.neighbours(first, 1).row_keys(), *SPACE.neighbours(second, 1).row_keys()}
+    starts = Candidates.concatenate([first, second])
+    search = GradientSearch(SPACE, Flat(), 200, settings=settings, starts=starts)
+    search.tell([1.0, 1.5])
+    while search.ask().row_keys()[0] in near:
+        near -= set(search.ask().row_keys())
+        search.tell([1.5] * len(search.ask()))
+    assert near <= {*first.row_keys(), *second.row_keys()}
+
+
 def test_given_starts_are_measured_first_and_once() -> None:
     starts = SPACE.random(3, np.random.default_rng(9))
     doubled = Candidates.concatenate([starts, starts])
@@ -153,13 +193,13 @@ def test_predicted_starts_are_drawn_again_by_a_model_that_knows_all_that_was_mea
     told: list[int] = []
     learned_at_draws: list[tuple[int, int]] = []
 
-    class Flat(Oracle):
+    class Watched(Flat):
         def predict(self, candidates: Candidates) -> Floats:
             if len(candidates) == settings.pool:
                 learned_at_draws.append((sum(self.updates), sum(told)))
-            return np.ones(len(candidates))
+            return super().predict(candidates)
 
-    search = GradientSearch(SPACE, Flat(), 80, settings=settings)
+    search = GradientSearch(SPACE, Watched(), 80, settings=settings)
     while len(batch := search.ask()):
         told.append(len(batch))
         search.tell([1.0] * len(batch))  # nothing is ever faster than its base
@@ -171,11 +211,6 @@ def test_predicted_starts_are_drawn_again_by_a_model_that_knows_all_that_was_mea
 @pytest.mark.parametrize("settings", [GradientSettings(), PRETRAINED])
 def test_a_small_space_is_exhausted_without_hanging(settings: GradientSettings) -> None:
     space = TileSpace(matmul(4, 2, 3), Structure("SSRSRS"))
-
-    class Flat(Oracle):
-        def predict(self, candidates: Candidates) -> Floats:
-            return np.ones(len(candidates))
-
     search = GradientSearch(space, Flat(), 10_000, settings=settings)
     asked = 0
     while len(batch := search.ask()):

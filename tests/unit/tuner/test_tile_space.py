@@ -40,7 +40,7 @@ def assert_in_space(space: TileSpace, points: Candidates) -> None:
 
 
 @given(spaces(), st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_random_points_are_distinct_and_in_the_space(space: TileSpace, seed: int) -> None:
     points = space.random(20, np.random.default_rng(seed))
     assert_in_space(space, points)
@@ -49,7 +49,7 @@ def test_random_points_are_distinct_and_in_the_space(space: TileSpace, seed: int
 
 
 @given(spaces(), st.integers(0, 2**32), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_neighbour_is_exactly_that_many_hops_away(
     space: TileSpace, seed: int, hops: int
 ) -> None:
@@ -62,7 +62,7 @@ def test_every_neighbour_is_exactly_that_many_hops_away(
 
 
 @given(spaces(), st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_hops_go_both_ways(space: TileSpace, seed: int) -> None:
     point = space.random(1, np.random.default_rng(seed))
     near = space.neighbours(point, 1)
@@ -131,6 +131,6 @@ def test_tiles_of_a_similar_workload_become_the_nearest_tilings_here() -> None:
 
 
 @given(st.integers(1, 5000))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_divisors_are_all_divisors_in_order(number: int) -> None:
     assert divisors(number) == [d for d in range(1, number + 1) if number % d == 0]

@@ -21,6 +21,7 @@ if shutil.which("g++") is None and shutil.which("clang++") is None:
     pytest.skip("needs a C++ compiler to link kernels", allow_module_level=True)
 
 from tilewright.core.errors import StorageError
+from tilewright.sandbox.child import Channel
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.tuner.cost_model import BoostedTrees
 from tilewright.tuner.features.cpu import CpuFeatures
@@ -151,8 +152,9 @@ def test_a_compiler_that_takes_too_long_or_crashes_is_a_typed_failure(program: P
     assert [(built.library, built.failure) for built in late] == [(None, "timeout")] * 2
     assert late[0].log == "not compiled within 0.001 s"
     reading, writing = os.pipe()
-    contained(lambda: os.kill(os.getpid(), signal.SIGKILL), writing, "the compiler")
-    told = json.loads(os.read(reading, 1000))
+    dies = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+    contained(dies, Channel(writing), "the compiler")
+    told = Channel(reading).receive_json()
     assert told == {"failure": "crashed", "log": "the compiler ended with SIGKILL"}
 
 

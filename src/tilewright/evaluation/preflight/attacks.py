@@ -27,6 +27,10 @@ TILE = 16
 
 _INPUTS = "draw the inputs from wider distributions, or correct the reference"
 _TOLERANCE = "lower the tolerance"
+TELLING = (
+    "remove the tolerance from workload.toml, so that results are held to the error of float32 "
+    "itself, or draw inputs of both signs, so that outputs differ from one another"
+)
 _SHAPE = "choose larger shapes, so that outputs differ from one another"
 
 
@@ -69,10 +73,25 @@ class OutputAttack:
     make: Make = field(repr=False)
 
 
-def attacks(arguments: Sequence[Argument]) -> Iterator[OutputAttack]:
-    """All attacks on a task with these arguments."""
+def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iterator[OutputAttack]:
+    """All attacks on a task with these arguments, whose inputs are drawn from these."""
     yield OutputAttack("zeros", "writes zeros", _INPUTS, _each(np.zeros_like))
-    yield OutputAttack("constant", "writes the most common value everywhere", _INPUTS, _most_common)
+    yield OutputAttack(
+        "constant", "writes the most common value, or the mean, everywhere", TELLING, _constant
+    )
+    yield OutputAttack(
+        "rank-1 estimate",
+        "multiplies the means of the rows of the result by those of its columns",
+        TELLING,
+        _rank_one,
+    )
+    for distribution in dict.fromkeys(distributions):
+        yield OutputAttack(
+            f"wrong on {distribution}",
+            f"is right but for inputs of the distribution {distribution!r}",
+            "compare inputs of every distribution",
+            _wrong_on(distribution),
+        )
     yield OutputAttack("extreme", "writes the largest value everywhere", _INPUTS, _each(_largest))
     for argument in arguments:
         if argument.is_given:
@@ -134,13 +153,59 @@ def _largest(array: Array) -> Array:
     return np.full_like(array, bound)
 
 
-def _most_common(views: Sequence[View], index: int) -> Outputs:
+def _constant(views: Sequence[View], index: int) -> Outputs:
     """One constant for all inputs: the best there is for the first ones."""
     found = {}
     for name, array in views[0].expected.items():
         values, counts = np.unique(array, return_counts=True)
-        found[name] = np.full_like(array, values[np.argmax(counts)])
+        common = values.mean() if values.dtype.kind not in "iu" else values[np.argmax(counts)]
+        found[name] = np.full_like(array, common)
     return found
+
+
+def _rank_one(views: Sequence[View], index: int) -> Outputs | None:
+    """What two sums of the inputs give of a product of matrices with positive elements."""
+    every = [{n: _estimate(a) for n, a in view.expected.items()} for view in views]
+    is_the_task = all(
+        np.allclose(estimate[n], a, 1e-5, 1e-5 * float(np.abs(a).max()))
+        for estimate, view in zip(every, views, strict=True)
+        for n, a in view.expected.items()
+    )
+    return None if is_the_task else every[index]
+
+
+def _estimate(array: Array) -> Array:
+    rows = _rows(array).astype(np.float64)
+    if rows.mean() == 0:
+        return array
+    with np.errstate(all="ignore"):
+        found = np.outer(rows.mean(1), rows.mean(0)) / rows.mean()
+    if array.dtype.kind in "iu":
+        bounds = np.iinfo(array.dtype)
+        found = np.clip(np.rint(found), bounds.min, bounds.max)
+    estimate: Array = found.reshape(array.shape).astype(array.dtype)
+    return estimate
+
+
+def _wrong_on(distribution: str) -> Make:
+    """Shifted by the range of the outputs, which is wrong even where zeros are right."""
+
+    def shifted(array: Array) -> Array:
+        low, high = array.min(), array.max()
+        if array.dtype.kind in "iu":
+            other = low if low < high else high - 1
+            whole: Array = np.where(array == high, other, high).astype(array.dtype)
+            return whole
+        step = max(float(high) - float(low), abs(float(high)), 1.0)
+        real: Array = (array.astype(np.float64) - step).astype(array.dtype)
+        return real
+
+    def make(views: Sequence[View], index: int) -> Outputs:
+        view = views[index]
+        wrong = view.case.distribution == distribution
+        return _each(shifted)(views, index) or {} if wrong else view.expected
+
+    return make
 
 
 def _copy_of(name: str) -> Make:

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import numpy as np
 
-from tilewright.core.errors import WorkloadError
+from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
-from tilewright.core.roles import Attackable, Task
+from tilewright.core.roles import Attackable, LeavesOut, Task
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.evaluation.preflight.attacks import OutputAttack, View, attacks
+from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks
+from tilewright.parts.element_types import is_float
 
-VERSION = "1"
+VERSION = "4"
 """To be raised with every change of the attacks: tasks that passed are then examined again."""
 
+MARGIN = 2.0
+"""A shortcut is told apart where its error is so many times the one that is allowed."""
 
-def examine(task: Task) -> list[AttackResult]:
+SHORTCUTS = {
+    "float32 inputs": "rounds its inputs to float32",
+    "bf16 inputs": "rounds its inputs to bfloat16",
+    "fp16 inputs": "rounds its inputs to the eleven digits of half precision and TF32",
+    "rough functions": "takes exponentials, roots and quotients with half of their digits",
+    "one-pass variance": "takes the mean square less the square of the mean for a variance",
+    "skipped terms": "leaves out the last sixteenth of every sum",
+    "half the sum, doubled": "sums the first half of the terms and doubles it",
+}
+"""Kernels that save digits or terms, by the names under which cases know their errors."""
+LEFT_OUT = ("skipped terms", "half the sum, doubled")
+"""Those that do not compute what the task asks for, in whatever precision."""
+
+
+def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResult]:
     """The result of every attack; empty for a task that cannot be attacked.
+
+    `kinds` of failure are those that its target declares.
 
     Raises `WorkloadError` for a reference that is non-deterministic or gives no number.
     """
@@ -23,9 +44,16 @@ def examine(task: Task) -> list[AttackResult]:
         return []
     views = [View(case, task.workload.arguments) for case in task.check_cases()]
     _require_sound_reference(task.workload, views)
-    found = [_try_outputs(attack, views) for attack in attacks(task.workload.arguments)]
+    drawn = [view.case.distribution for view in views]
+    found = [_try_outputs(attack, views) for attack in attacks(task.workload.arguments, drawn)]
+    omitted = task.omissions() if isinstance(task, LeavesOut) else {}
+    found += [
+        AttackResult(f"inputs: {name}", "are not drawn", "does not apply", f"left out: {reason}")
+        for name, reason in omitted.items()
+    ]
+    found += _try_shortcuts(views)
     return found + [
-        _try_kernel(task, name, source) for name, source in task.hostile_kernels().items()
+        _try_kernel(task, name, source, kinds) for name, source in task.hostile_kernels().items()
     ]
 
 
@@ -54,7 +82,7 @@ def _require_sound_reference(workload: Workload, views: list[View]) -> None:
                     f"{where} two different results for {name} from the same inputs: make it "
                     "deterministic (no unseeded random numbers, no state kept between calls)."
                 )
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
+            if is_float(array.dtype.name) and not np.isfinite(array).all():
                 raise WorkloadError(
                     f"{where} NaN or infinity in {name} for {view.case.distribution} inputs: "
                     "make it finite for every input of the declared types."
@@ -72,10 +100,40 @@ def _try_outputs(attack: OutputAttack, views: list[View]) -> AttackResult:
     return AttackResult(attack.name, attack.text, "accepted", remedy=attack.remedy)
 
 
-def _try_kernel(task: Task, name: str, source: str) -> AttackResult:
+def _try_shortcuts(views: list[View]) -> list[AttackResult]:
+    """Kernels that are faster because they compute with fewer digits, or with fewer terms."""
+    seen = [(view.case.distribution, view.case.careless) for view in views]
+    if not any(careless for _, careless in seen):
+        return []
+    return [_try_shortcut(name, text, seen) for name, text in SHORTCUTS.items()]
+
+
+def _try_shortcut(
+    name: str, text: str, seen: list[tuple[str, Mapping[str, float]]]
+) -> AttackResult:
+    found = [(careless[name], where) for where, careless in seen if name in careless]
+    if not found:
+        return AttackResult(name, text, "does not apply")
+    excess, where = max(found)
+    log = f"its error is {excess:.3g} times what is allowed on {where} inputs"
+    if excess >= MARGIN:
+        return AttackResult(name, text, "rejected", log)
+    if name in LEFT_OUT and excess <= 1:
+        return AttackResult(name, text, "accepted", log, TELLING)
+    remedy = f"results have no precision class, unless you {TELLING}"
+    return AttackResult(name, text, "not told apart", log, remedy)
+
+
+def _try_kernel(task: Task, name: str, source: str, kinds: Collection[str] | None) -> AttackResult:
     """The whole way of a candidate: built, run, compared."""
-    outcome = evaluate(task.evaluator, EvaluationRequest(Candidate(source, proposer="preflight")))
+    request = EvaluationRequest(Candidate(source, proposer="preflight"))
+    outcome = evaluate(task.evaluator, request, kinds=kinds)
     text = f"is a kernel that {name}"
+    if isinstance(outcome, Failed) and outcome.stage == "build":
+        raise InternalError(
+            f"the wrong kernel {name!r} of preflight itself was not built for "
+            f"{task.workload.name}, so that its refusal shows nothing: {outcome.log}"
+        )
     if isinstance(outcome, Failed):
         log = next(iter(outcome.log.splitlines()), "")
         return AttackResult(f"kernel: {name}", text, "rejected", f"{outcome.kind}: {log}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tilewright.core.codec import from_json
@@ -18,13 +19,23 @@ TIMEOUT_S = 600.0
 def preflight(task: str, settings: Mapping[str, object]) -> list[AttackResult]:
     """The result of every attack on the task of this name; see `examine`."""
     worker = WorkerProcess()
+    log = ""
     try:
         worker.send({"open": {"task": task, "settings": dict(settings)}})
         _answer(worker, task, START_TIMEOUT_S)
         worker.send({"preflight": {}})
         return list(from_json(_answer(worker, task, TIMEOUT_S)["preflight"]))
+    except EOFError:
+        pass  # it ended without a result
     finally:
-        worker.kill()
+        log = worker.kill()
+    what = f"the process that examined {task} {worker.exit_text}"
+    if Path(task).is_absolute():
+        raise WorkloadError(
+            f"{what}: its reference.py ends the process that calls it, or needs more memory than "
+            "there is."
+        )
+    raise InternalError(f"{what}: {log}")
 
 
 def _answer(worker: WorkerProcess, task: str, timeout_s: float) -> Mapping[str, Any]:
@@ -33,10 +44,7 @@ def _answer(worker: WorkerProcess, task: str, timeout_s: float) -> Mapping[str, 
             f"examining {task} took more than {timeout_s:g} s: make its reference faster, or its "
             "shapes smaller."
         )
-    try:
-        reply: Mapping[str, Any] = worker.receive()
-    except EOFError:
-        raise InternalError(f"the process that examined {task} ended without a result.") from None
+    reply: Mapping[str, Any] = worker.receive()
     if "error" in reply:
         raise raised(reply["error"])
     return reply

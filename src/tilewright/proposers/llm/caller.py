@@ -154,6 +154,8 @@ class Caller:
                 counted_usd=counted.usd,
                 counted_tokens=counted.tokens,
             )
+            with self._lock:  # before the reply is there for others who ask the same
+                self._mine.add(call.key)
             self._store.finish(finished, reply_to_json(reply))
             self._transport.settled(call.key)
             self._on_call(finished)

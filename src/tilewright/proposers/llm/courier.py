@@ -1,15 +1,14 @@
 """The process that carries calls out, so that they survive the death of the run that asked.
 
-Started as `python -m tilewright.proposers.llm.courier SPOOL`. Standard input: first a JSON object
-with the secrets (never in a process's environment, where others could read them), then one request
-per line. Standard output: one line per finished call. When the input ends, calls under way are
-finished and kept in the spool; what only waits is dropped.
+Started as `python -m tilewright.proposers.llm.courier DESCRIPTOR SPOOL`. DESCRIPTOR is one end of a
+channel of JSON messages: first one with the secrets (never in a process's environment, where others
+could read them), then a request each. Each finished call is answered by one. When the requests end,
+calls under way are finished and kept in the spool; what only waits is dropped.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import threading
@@ -26,11 +25,13 @@ from tilewright.proposers.llm.pool import ProviderPool
 from tilewright.proposers.llm.providers.create import create_provider
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.proposers.llm.spool import Spool
+from tilewright.sandbox.child import Channel
 
 
-def main(folder: str) -> None:
-    """Serve until standard input ends."""
-    start = json.loads(sys.stdin.readline())
+def main(descriptor: int, folder: str) -> None:
+    """Serve until there are no more requests."""
+    channel = Channel(descriptor)
+    start = channel.receive_json()
     os.environ.update(start["secrets"])
     spool = Spool(Path(folder))
     spool.enter()
@@ -39,13 +40,13 @@ def main(folder: str) -> None:
 
     def answer(key: str, future: Future[Reply]) -> None:
         # The run may be gone; then the reply waits in the spool.
-        with contextlib.suppress(CancelledError, BrokenPipeError), writing:
-            print(json.dumps({"key": key, **_outcome(future)}), flush=True)
+        with contextlib.suppress(CancelledError, OSError), writing:
+            channel.send_json({"key": key, **_outcome(future)})
 
-    for line in sys.stdin:
-        request = request_from_json(json.loads(line))
-        key = request.key
-        pool.submit(request).add_done_callback(partial(answer, key))
+    with contextlib.suppress(EOFError):
+        while True:
+            request = request_from_json(channel.receive_json())
+            pool.submit(request).add_done_callback(partial(answer, request.key))
     spool.stop()
     pool.stop()
     spool.leave()
@@ -65,6 +66,6 @@ def _outcome(future: Future[Reply]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
-        main(sys.argv[1])
-    os._exit(0)  # a broken standard output must not complain at exit
+    with contextlib.suppress(EOFError):
+        main(int(sys.argv[1]), sys.argv[2])
+    os._exit(0)

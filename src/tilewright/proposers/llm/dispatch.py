@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
-import sys
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +18,7 @@ from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, r
 from tilewright.proposers.llm.providers.base import GO_ON
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.proposers.llm.spool import Spool
+from tilewright.sandbox.child import Child
 
 
 class Transport(Protocol):
@@ -53,7 +51,7 @@ class CourierTransport:
         self._spool = Spool(folder)
         self._lock = threading.Lock()
         self._waiting: dict[str, Future[Reply]] = {}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Child | None = None
         self._closed = False
 
     def submit(self, request: Request) -> Future[Reply]:
@@ -69,7 +67,7 @@ class CourierTransport:
             future = self._waiting[key] = Future[Reply]()
             future.set_running_or_notify_cancel()
             process = self._process = self._process or self._start()
-            self._send(process, request_to_json(request))
+            process.send_json(request_to_json(request))
         return future
 
     def settled(self, key: str) -> None:
@@ -88,52 +86,42 @@ class CourierTransport:
         """
         with self._lock:
             self._closed = True
-            if self._process is not None and self._process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    self._process.stdin.close()
+            if self._process is not None:
+                self._process.finish()
             orphans, self._waiting = list(self._waiting.values()), {}
         for future in orphans:
             future.set_exception(CallAbandonedError(f"the run was stopped; {GO_ON}."))
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> Child:
         self._folder.mkdir(parents=True, exist_ok=True)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tilewright.proposers.llm.courier", str(self._folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=without_secrets(os.environ),
-            start_new_session=True,  # Ctrl-C and a killed terminal do not reach it
+        process = Child(
+            "tilewright.proposers.llm.courier",
+            str(self._folder),
+            environment=without_secrets(os.environ),
+            output=subprocess.DEVNULL,
         )
         secrets = {name: value for name, value in os.environ.items() if is_secret_name(name)}
-        self._send(process, {"secrets": secrets, "backoff": asdict(self._backoff)})
+        process.send_json({"secrets": secrets, "backoff": asdict(self._backoff)})
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()
         return process
 
-    def _send(self, process: subprocess.Popen[str], message: Mapping[str, object]) -> None:
-        assert process.stdin is not None
-        # If the courier is gone, `_listen` sees its end and fails whatever waits.
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(message) + "\n")
-            process.stdin.flush()
-
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            message = json.loads(line)
-            with self._lock:
-                future = self._waiting.pop(message["key"], None)
-            if future is None:
-                continue
-            if "reply" in message:
-                future.set_result(reply_from_json(message["reply"]))
-            else:
-                future.set_exception(_raised(message["kind"], message["error"]))
+    def _listen(self, process: Child) -> None:
+        with contextlib.suppress(EOFError):
+            while True:
+                message = process.receive_json()
+                with self._lock:
+                    future = self._waiting.pop(message["key"], None)
+                if future is None:
+                    continue
+                if "reply" in message:
+                    future.set_result(reply_from_json(message["reply"]))
+                else:
+                    future.set_exception(_raised(message["kind"], message["error"]))
         with self._lock:
             orphans, self._waiting = list(self._waiting.values()), {}
             self._process = None
         process.wait()
+        process.kill()
         for future in orphans:
             future.set_exception(
                 CallAbandonedError(f"the process that calls models died; {GO_ON}.")

@@ -1,4 +1,7 @@
-"""Search/replace edits: reads them from a reply and applies them to a source."""
+"""Search/replace edits: reads them from a reply and applies them to a source.
+
+Both take a time that grows linearly with the texts, but for the number of edits.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,27 @@ from collections.abc import Callable
 
 from tilewright.proposers.llm.replies import ReplyFailed
 
-_EDIT = re.compile(
-    r"^<{5,}[ \t]*SEARCH[ \t]*\n(.*?)^={5,}[ \t]*\n(.*?)^>{5,}[ \t]*REPLACE[ \t]*$",
-    re.DOTALL | re.MULTILINE,
+MAX_EDITS = 100
+"""In one reply; a model that changes more gives the whole kernel."""
+
+_MARK = re.compile(
+    r"^(?:<{5,}+[ \t]*+(SEARCH)|(={5,}+)|>{5,}+[ \t]*+(REPLACE))[ \t]*+$\n?", re.MULTILINE
 )
 
 
 def read_edits(text: str) -> list[tuple[str, str]]:
     """Pairs of lines to find and lines to put in their place, in the order given."""
-    return [(found[1], found[2]) for found in _EDIT.finditer(text)]
+    edits: list[tuple[str, str]] = []
+    search = divider = None
+    for mark in _MARK.finditer(text):
+        if mark[1] and search is None:
+            search = mark
+        elif mark[2] and search is not None and divider is None:
+            divider = mark
+        elif mark[3] and search is not None and divider is not None:
+            edits.append((text[search.end() : divider.start()], text[divider.end() : mark.start()]))
+            search = divider = None
+    return edits
 
 
 def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
@@ -24,14 +39,15 @@ def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
     Each one's lines must stand in the source exactly once; where they do not stand there letter for
     letter, they are compared without their indentation.
     """
+    if len(edits) > MAX_EDITS:
+        return ReplyFailed("edit_mismatch", f"{len(edits)} edits, and at most {MAX_EDITS} are made")
     for number, (old, new) in enumerate(edits, 1):
         if not old.strip():
             return ReplyFailed("edit_mismatch", f"edit {number} searches for nothing")
         places = _places(source, old, str.rstrip) or _places(source, old, str.strip)
         if len(places) != 1:
-            return ReplyFailed(
-                "edit_mismatch", f"edit {number} fits {len(places)} places instead of one"
-            )
+            found = "several places" if places else "no place"
+            return ReplyFailed("edit_mismatch", f"edit {number} fits {found} instead of one")
         lines = source.splitlines(keepends=True)
         first = places[0]
         lines[first : first + len(old.splitlines())] = [new]
@@ -40,7 +56,13 @@ def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
 
 
 def _places(source: str, old: str, form: Callable[[str], str]) -> list[int]:
-    """Line numbers (from 0) where the lines of `old` stand, each compared in this form."""
-    have = [form(line) for line in source.splitlines()]
-    want = [form(line) for line in old.splitlines()]
-    return [i for i in range(len(have) - len(want) + 1) if have[i : i + len(want)] == want]
+    """Up to two line numbers (from 0) where the lines of `old` stand, compared in this form."""
+    have, want = (
+        "\n" + "".join(form(line) + "\n" for line in text.splitlines()) for text in (source, old)
+    )
+    places: list[int] = []
+    at = have.find(want)
+    while at >= 0 and len(places) < 2:
+        places.append(have.count("\n", 0, at))
+        at = have.find(want, at + 1)
+    return places

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tilewright.core.records import Failed, History, Measured, Schedule, Trial
+from tilewright.core.records import Failed, History, Measured, Plan, Schedule, Trial
 
 LONGEST_PLAN = 1500
 """Characters of an earlier run's plan that are shown."""
 
+LONGEST_ATTEMPT = 160
+"""Characters of an earlier attempt's plan, or of why it failed, that are shown."""
+
+TELLING_CHANGE = 0.1
+"""Least change of a cause that is told of a slower attempt, as a share of what it is slower by."""
+
+MOST_CHANGES = 2
+"""Causes whose change is told of a slower attempt."""
+
+MOST_ATTEMPTS = 8
+"""Earlier attempts on one kernel that are shown: the latest."""
+
 CONTEXT_LINES = 2
 """Source lines shown before and after the line of a failure."""
+
+_NAMED_LINE = re.compile(r"\bline (\d+)")
+"""How targets name a line of the kernel."""
+_ERROR = re.compile(r"^\S+:\d+(?::\d+)?: (?:fatal )?error\b", re.MULTILINE)
+"""How compilers begin an error message, with its place."""
+_ENDS_ERROR = re.compile(
+    r"^\S+:(?: In function .*|(?:\d+:)+ (?:(?:fatal )?error|warning)\b.*)$"
+    r"|^\d+ errors? generated\.$",
+    re.MULTILINE,
+)
+"""What stands behind the notes on an error: the next message, or the number of errors."""
 
 _STAGES = {
     "build": "It does not compile.",
@@ -20,24 +45,33 @@ _STAGES = {
 
 
 def describe_latency(trial: Trial) -> str:
-    """Latency, utilisation, memory use and what binds, one line each."""
+    """Latency, utilisation, and what the target says of them; else its counts and causes."""
     outcome = trial.outcome
     if isinstance(outcome, Failed):
         return "It has not been measured."
     lines = [
         f"- latency: {outcome.latency:,.0f} {outcome.unit}",
-        f"- utilisation of the array: {outcome.utilization:.1%} of its peak",
-        *(f"- {_words(name)}: {value:,.0f}" for name, value in outcome.details.items()),
+        f"- utilisation: {outcome.utilization:.1%} of the peak",
     ]
+    if outcome.feedback:
+        return "\n".join([*lines, *(f"- {line}" for line in outcome.feedback.splitlines())])
+    lines += [f"- {_words(name)}: {value:,.0f}" for name, value in outcome.details.items()]
     causes = _causes(outcome)
-    if outcome.feedback:  # the target's own words say more
-        lines += [f"- {line}" for line in outcome.feedback.splitlines()]
-    elif causes:
+    if causes:
         name, share = causes[0]
         lines.append(f"- most time goes to: {_words(name)} ({share:.0%})")
         shares = ", ".join(f"{_words(name)} {share:.0%}" for name, share in causes)
         lines.append(f"- shares of the latency, which may overlap: {shares}")
     return "\n".join(lines)
+
+
+def describe_goal(trial: Trial, stop_within: float) -> str:
+    """The latency at which the search ends, `stop_within` above the bound; empty for none."""
+    outcome = trial.outcome
+    if not stop_within or not isinstance(outcome, Measured) or outcome.bound is None:
+        return ""
+    latency = f"{outcome.bound * (1 + stop_within):,.0f} {outcome.unit}"
+    return f"{latency}, {100 * stop_within:.3g} % above the bound of {outcome.bound:,.0f}"
 
 
 def describe_ancestors(trial: Trial, history: History) -> list[str]:
@@ -48,6 +82,24 @@ def describe_ancestors(trial: Trial, history: History) -> list[str]:
         what = f"`{plan.option}`" if plan else "a change"
         steps.append(f"{what}: {_latency(ancestor)}")
     return steps
+
+
+def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -> list[str]:
+    """The latest attempts that were made on `trial` and did not make it faster.
+
+    Option, the plan in a line, and the outcome; of a slower kernel with the changes of its largest
+    `causes` of lost time, of all where none are given. Of a candidate that failed and was
+    corrected, only the correction counts.
+    """
+    children = [t for t in history if t.candidate.parent_id == trial.candidate.id]
+    corrected = {str(_parameters(child).get("repairs", "")) for child in children}
+    attempts = []
+    for child in children:
+        outcome = _attempt(child, trial, causes)
+        if outcome and child.candidate.plan and child.candidate.id not in corrected:
+            plan = child.candidate.plan
+            attempts.append(f"`{plan.option}` ({gist(plan)}): {outcome}")
+    return list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
 
 
 def describe_schedule(schedule: Schedule) -> list[str]:
@@ -69,10 +121,26 @@ def describe_failure(trial: Trial) -> str:
     """Stage, kind, log and the source lines around the failure."""
     failed = trial.outcome
     assert isinstance(failed, Failed), "only failures are described"
-    parts = [f"{_STAGES[failed.stage]} ({failed.kind.replace('_', ' ')})", failed.log.strip()]
+    parts = [f"{_STAGES[failed.stage]} ({failed.kind.replace('_', ' ')})", first_error(failed)]
     if failed.line is not None:
         parts.append(_excerpt(trial.candidate.source, failed.line))
     return "\n\n".join(parts)
+
+
+def first_error(failed: Failed) -> str:
+    """The log; of a compiler's only the first error with its notes, for others mostly follow."""
+    log = failed.log.strip()
+    if failed.kind != "compile_error":
+        return log
+    errors = [found.start() for found in _ERROR.finditer(log)]
+    if not errors:
+        return log
+    end = _ENDS_ERROR.search(log, errors[0] + 1)
+    first = log[errors[0] : end.start() if end else None].strip()
+    if len(errors) == 1:
+        return first
+    more = len(errors) - 1
+    return f"{first}\n\n({more} more error{'s' * (more > 1)} left out: correct this one first.)"
 
 
 def _excerpt(source: str, line: int) -> str:
@@ -84,6 +152,59 @@ def _excerpt(source: str, line: int) -> str:
         if first <= number <= line + CONTEXT_LINES
     ]
     return f"Line {line}:\n\n" + "\n".join(shown) if shown else f"Line {line}."
+
+
+def _parameters(trial: Trial) -> Mapping[str, str | int]:
+    return trial.candidate.plan.parameters if trial.candidate.plan else {}
+
+
+def gist(plan: Plan) -> str:
+    """A plan's first line: models are asked for one that says what changes."""
+    lines = [line.strip() for line in plan.text.splitlines()]
+    return _one_line(next((line for line in lines if line and line[0] != "#"), plan.text))
+
+
+def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
+    """How an attempt ended; empty for one that is faster than its parent."""
+    outcome, before = child.outcome, parent.outcome
+    assert isinstance(before, Measured), "what is expanded was measured"
+    if isinstance(outcome, Measured):
+        if outcome.latency < before.latency:
+            return ""
+        how = "slower" if outcome.latency > before.latency else "as fast"
+        changes = ", ".join(_changes(before, outcome, causes))
+        return f"{how}, {_compared(outcome.latency, before)}" + (f": {changes}" if changes else "")
+    if outcome.kind == "slower_than_limit" and outcome.bound is not None:
+        return f"slower, stopped at {_compared(outcome.bound, before)}"
+    reason = _ERROR.sub("", first_error(outcome)).strip(": \n").split("\n")[0]
+    return f"{_words(outcome.kind)}: {_one_line(reason)}"
+
+
+def _compared(latency: float, before: Measured) -> str:
+    return f"{latency:,.0f} {before.unit} ({latency / before.latency - 1:+.1%})"
+
+
+def _changes(before: Measured, after: Measured, causes: Sequence[str]) -> list[str]:
+    """How the causes changed that changed most."""
+    names = causes or sorted(before.breakdown.keys() | after.breakdown.keys())
+    changed = {n: after.breakdown.get(n, 0.0) - before.breakdown.get(n, 0.0) for n in names}
+    least = max(1.0, TELLING_CHANGE * (after.latency - before.latency))
+    largest = sorted(changed.items(), key=lambda change: -abs(change[1]))[:MOST_CHANGES]
+    return [f"{_words(name)} {by:+,.0f}" for name, by in largest if abs(by) >= least]
+
+
+def with_lines_marked(source: str, told: str, comment: str) -> str:
+    """The kernel's source, with a comment at the end of each line whose number is `told`."""
+    named = {int(number) for number in _NAMED_LINE.findall(told)}
+    return "\n".join(
+        f"{text}  {comment} line {number}" if number in named else text
+        for number, text in enumerate(source.splitlines(), 1)
+    )
+
+
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_ATTEMPT else f"{text[: LONGEST_ATTEMPT - 3]}..."
 
 
 def _causes(outcome: Measured) -> list[tuple[str, float]]:

@@ -10,6 +10,9 @@ from tilewright.proposers.llm.messages import Message, Phase, Request
 from tilewright.proposers.llm.prices import Price, reserved_usage
 from tilewright.proposers.llm.prompts.render import Prompts
 
+ANSWERED = 20_000
+"""Characters that a further turn adds to the prompt: a reply with kernels, and short answers."""
+
 
 def forecast(
     names: Sequence[str],
@@ -21,8 +24,9 @@ def forecast(
 ) -> tuple[int, int, float | None]:
     """Calls, tokens and US dollars (None if a price is unknown) that the search may use at most.
 
-    That is with all iterations, a full beam, every candidate repaired and every reply as long as
-    allowed. Prompts are taken to be as long as those for the starting kernel, shares to be equal.
+    That is with all iterations, a full beam, every candidate repaired or every proposal of as many
+    turns as allowed, and every reply as long as allowed. Prompts are taken to be as long as those
+    for the starting kernel, shares to be equal.
     """
     plan = Plan(start.candidate.id, "", "", "")
     failed = Trial(1, 1, start.candidate, Failed("check", "wrong_result", ""))
@@ -31,11 +35,18 @@ def forecast(
     candidates = plans * settings.implementations
     calls = 0
     tokens, usd = 0.0, 0.0
-    asked: tuple[tuple[int, Phase, tuple[Message, ...]], ...] = (
+    asked: Sequence[tuple[int, Phase, tuple[Message, ...]]] = (
         (plans, "plan", prompts.plan(brief, start, History([start]))),
         (candidates, "implement", prompts.implement(brief, start, plan)),
         (candidates * settings.repairs, "repair", prompts.repair(brief, start, failed)),
     )
+    if settings.turns > 1:
+        begun = prompts.turns(brief, start, History([start]), 0, settings.turns, ())
+        answers = Message("user", " " * ANSWERED)
+        asked = [
+            (candidates, f"turn {n}", begun + (answers,) * (n - 1))
+            for n in range(1, settings.turns + 1)
+        ]
     for count, phase, messages in asked:
         calls += count
         for name in names:

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
 from tilewright.core.records import content_id
+from tilewright.core.text import plain_text
 
 Role = Literal["user", "assistant"]
-Phase = Literal["plan", "implement", "repair", "probe"]
+Phase = str
+"""What a call is for: "plan", "implement", "repair", "probe", or "turn 3" of a proposal."""
 Stop = Literal["end", "length", "refused"]
+
+MAX_REPLY_CHARACTERS = 1 << 20
+"""Of a reply; far over any kernel, and over what models write in one answer."""
+MAX_TOKENS = (1 << 31) - 1
+"""Of one call; what a database's whole numbers hold, and far over any model's context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; None where the provider does not say.
+    """Tokens of one call; None where the provider does not say, or says what cannot be a count.
 
     `input` counts the whole prompt, of which `cached` were read from and `cache_written` written
     to the provider's cache; `output` counts everything generated, `reasoning` included.
@@ -66,6 +73,12 @@ class Usage:
     cache_written: int | None = None
     output: int | None = None
     reasoning: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            count = getattr(self, field.name)
+            if type(count) is not int or not 0 <= count <= MAX_TOKENS:
+                object.__setattr__(self, field.name, None)
 
     @property
     def known(self) -> bool:
@@ -86,6 +99,8 @@ class Reply:
     """What a model answered. `served_by` is the model's name as the provider reports it.
 
     `attempts` counts the tries it took; earlier ones that timed out may have been paid for.
+    Wherever a reply comes from (a provider, the database, a recording), it holds plain text of
+    at most `MAX_REPLY_CHARACTERS`: what is longer is cut off.
     """
 
     text: str
@@ -93,6 +108,11 @@ class Reply:
     usage: Usage = Usage()
     served_by: str = ""
     attempts: int = 1
+
+    def __post_init__(self) -> None:
+        text = plain_text(self.text[:MAX_REPLY_CHARACTERS])
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "served_by", plain_text(self.served_by[:200]))
 
 
 @lru_cache(maxsize=256)  # asked for several times while a call is made, of long prompts

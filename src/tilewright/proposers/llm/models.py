@@ -40,6 +40,12 @@ DEFAULT_LIMITS: Mapping[str, int] = {"anthropic": 32000}
 """Providers whose protocol demands a limit, and the one they are given then."""
 
 
+def public_name(name: str) -> str:
+    """A model's name without what belongs to one machine: commands, folders, addresses, options."""
+    provider = name.partition(":")[0]
+    return provider if provider in LOCAL else name.partition("?")[0].partition("@")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Per-model options. One that is None is left out of the request altogether.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.core.run_notes import Prices
 from tilewright.proposers.llm.messages import Request, Usage
 from tilewright.proposers.llm.models import LOCAL, Model, parse_model
 
@@ -43,14 +44,26 @@ class Price:
         )
 
 
+def needs_table(model: Model) -> bool:
+    """Whether only the price table can know the model's price."""
+    local = model.provider in LOCAL or model.on_this_machine
+    return model.options.price is None and not local
+
+
 def price_of(model: Model) -> Price | None:
-    """The model's price: its `price` option, else the table's; None when neither knows it."""
+    """The model's price: its `price` option, else the table's; None when neither knows it.
+
+    Also None where the table's package is not installed, without which `check_model` refuses.
+    """
     if model.options.price is not None:
         return _own_price(model)
-    if model.provider in LOCAL or model.on_this_machine:
+    if not needs_table(model):
         return None
-    from genai_prices import Usage as TableUsage
-    from genai_prices import calc_price
+    try:
+        from genai_prices import Usage as TableUsage
+        from genai_prices import calc_price
+    except ImportError:
+        return None
 
     if model.base_url:
         where = {"provider_api_url": model.base_url}
@@ -69,16 +82,20 @@ def price_of(model: Model) -> Price | None:
     )
 
 
-def snapshot(models: Mapping[str, Price | None]) -> dict[str, object]:
+def snapshot(models: Mapping[str, Price | None]) -> Prices:
     """What a run stores of the table: the prices it uses and the table's version."""
     prices = {name: asdict(price) if price else None for name, price in models.items()}
-    return {"table": f"genai-prices {version('genai-prices')}", "usd_per_mtok": prices}
+    try:
+        table = f"genai-prices {version('genai-prices')}"
+    except PackageNotFoundError:  # models with prices of their own, commands and folders need none
+        table = "none"
+    return Prices(table, prices)
 
 
-def from_snapshot(stored: Mapping[str, Any]) -> dict[str, Price | None]:
+def from_snapshot(stored: Prices) -> dict[str, Price | None]:
     """Inverse of `snapshot`."""
-    prices: Mapping[str, Any] = stored["usd_per_mtok"]
-    return {name: Price(**price) if price else None for name, price in prices.items()}
+    prices = stored.usd_per_mtok.items()
+    return {name: Price(**price) if price else None for name, price in prices}
 
 
 def reserved_usage(request: Request) -> Usage:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from tilewright.core.records import Brief, Candidate, Failed, History, Plan, Trial, content_id
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    Failed,
+    History,
+    KernelLanguage,
+    Plan,
+    TargetBrief,
+    Trial,
+    content_id,
+)
 from tilewright.proposers.dealing import implementer, plan_slots, planner
 from tilewright.proposers.llm.allocation import AdaptiveShares
+from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller, Pending
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.prompts.render import Prompts
-from tilewright.proposers.llm.replies import ReplyFailed, read_code, read_plan
-from tilewright.proposers.normal_form import normal_form
+from tilewright.proposers.llm.replies import (
+    OTHER,
+    NothingWorthwhile,
+    ReplyFailed,
+    read_code,
+    read_headings,
+    read_plan,
+)
 
 NOT_REPAIRED = ("slower_than_limit", "crash")
 """Failures that say nothing a model could act on."""
@@ -22,13 +40,38 @@ NOT_REPAIRED = ("slower_than_limit", "crash")
 _AS_JSON = (
     Message(
         "user",
-        "Give the whole answer as one JSON object with the text keys option, expected and plan.",
+        "Give the whole answer as one JSON object with the text keys option, change, expected and "
+        "plan.",
     ),
 )
 
 
+class Conversations(Protocol):
+    """Proposals in which a model works in several turns with tools."""
+
+    @property
+    def most(self) -> int:
+        """Turns of one proposal."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[tuple[str, str]]:
+        """Each tool with the names of its arguments, and what it does."""
+        ...
+
+    def begin(
+        self, brief: Brief, parent: Trial, history: History, plan: Plan, requests: Sequence[Request]
+    ) -> list[Candidate]:
+        """The first candidates of a proposal for each request; their plans say in which turn."""
+        ...
+
+    def go_on(self, trials: Sequence[Trial]) -> list[Candidate]:
+        """The next candidates of the proposal whose last ones became these trials."""
+        ...
+
+
 class LLMProposer:
-    """The `Proposer` and `Repairer` roles over one or several models.
+    """The `Proposer` and `Responder` roles over one or several models.
 
     Args:
         models: full names; plans and implementations are dealt over them.
@@ -36,6 +79,8 @@ class LLMProposer:
         caller: makes the calls.
         edits: replies to implement and repair prompts may be search/replace edits.
         shares: of each model in the work; None for equal ones.
+        branches: which kernels are not asked about any more.
+        turns: proposals in several turns; None for a plan and an implementation of it.
     """
 
     name = "llm"
@@ -49,12 +94,18 @@ class LLMProposer:
         *,
         edits: bool = False,
         shares: AdaptiveShares | None = None,
+        branches: Branches | None = None,
+        turns: Conversations | None = None,
     ) -> None:
         self._models = tuple(models)
         self._prompts = prompts
         self._caller = caller
         self._edits = edits
         self._shares = shares
+        self.branches = branches or Branches()
+        self._turns = turns
+        # By plan id: what to ask for it, and the history that this follows from.
+        self._unplanned: dict[str, tuple[tuple[Message, ...], History]] = {}
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -66,15 +117,26 @@ class LLMProposer:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
         """The plans of `plan`; all calls have begun when this returns."""
-        messages = self._prompts.plan(brief, parent, history)
+        if parent.candidate.id in self.branches.closed_before(brief.iteration):
+            return iter(())
         if self._shares is not None:
             self._shares.begin(brief.iteration, history)
         shares = self._shares_in(brief)
         slots = plan_slots(brief.iteration, brief.rank, count)
+        messages = [self._asked(brief, parent, history, n) for n in range(count)]
+        if self._turns is not None or not self._prompts.in_two_phases:
+            return iter(
+                [
+                    self._unwritten(
+                        parent, planner(self._models, slot, shares), slot, asked, history
+                    )
+                    for slot, asked in zip(slots, messages, strict=True)
+                ]
+            )
         calls = self._caller.begin(
             [
-                self._request(planner(self._models, slot, shares), "plan", messages, seed, number)
-                for number, slot in enumerate(slots)
+                self._request(planner(self._models, slot, shares), "plan", asked, seed, number)
+                for number, (slot, asked) in enumerate(zip(slots, messages, strict=True))
             ]
         )
         return self._distinct_plans(brief, parent, zip(slots, calls, strict=True))
@@ -84,13 +146,19 @@ class LLMProposer:
     ) -> Iterator[Plan]:
         """Of equal plans only the first slot's, so that calls do not depend on who is first."""
         seen: set[tuple[str, str]] = set()
-        for slot, call in calls:
+        done = 0
+        for number, (slot, call) in enumerate(calls):
             reply = call.reply()
             if reply is None:
                 continue
-            read = read_plan(reply, brief.menu)
+            offered = self._prompts.menu(brief, parent, number)
+            hidden = (option for option in brief.menu if option not in offered)
+            read = read_plan(reply, (*offered, *hidden))  # numbers are those of the offered ones
             if isinstance(read, ReplyFailed):
                 self._reject(call.request, read)
+            elif isinstance(read, NothingWorthwhile):
+                done += 1
+                self._caller.reject(call.request, f"nothing worthwhile ({read.reason})")
             elif (read.option, read.text) not in seen:
                 seen.add((read.option, read.text))
                 yield Plan(
@@ -101,12 +169,36 @@ class LLMProposer:
                     parameters={"slot": slot},
                     expected=read.expected,
                 )
+        if done and not seen:
+            self.branches.close(parent.candidate.id, brief.iteration)
+
+    def _asked(
+        self, brief: Brief, parent: Trial, history: History, number: int
+    ) -> tuple[Message, ...]:
+        if self._turns is None:
+            return self._prompts.plan(brief, parent, history, number)
+        most, tools = self._turns.most, self._turns.tools
+        return self._prompts.turns(brief, parent, history, number, most, tools)
+
+    def _unwritten(
+        self,
+        parent: Trial,
+        model: str,
+        slot: int,
+        messages: tuple[Message, ...],
+        history: History,
+    ) -> Plan:
+        """Stands for a plan where kernels are asked for at once; `implement` sends `messages`."""
+        plan = Plan(parent.candidate.id, OTHER, "Written without a plan.", model, {"slot": slot})
+        self._unplanned[plan.id] = messages, history
+        return plan
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
         """Up to `count` candidates, one call each."""
-        messages = self._prompts.implement(brief, parent, plan)
+        unplanned = self._unplanned.pop(plan.id, None)
+        messages = unplanned[0] if unplanned else self._prompts.implement(brief, parent, plan)
         slot = int(plan.parameters.get("slot", 0))
         shares = self._shares_in(brief)
         requests = [
@@ -114,9 +206,28 @@ class LLMProposer:
             for number in range(count)
             for author in [implementer(self._models, slot, number, count, shares)]
         ]
-        return self._candidates(requests, parent, parent.candidate.source, plan)
 
-    def repair(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
+        if self._turns is not None and unplanned is not None:
+            return self._turns.begin(brief, parent, unplanned[1], plan, requests)
+
+        def plan_in(reply: Reply) -> Plan:
+            if unplanned is None:
+                return plan
+            said = read_headings(reply, brief.menu)
+            return replace(plan, option=said.option, text=said.text, expected=said.expected)
+
+        return self._candidates(requests, brief, parent, parent.candidate.source, plan_in)
+
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        """What the author of these candidates goes on with: in its next turn, or a correction."""
+        plan = trials[0].candidate.plan
+        if plan is not None and plan.turn is not None:
+            return self._turns.go_on(trials) if self._turns is not None else []
+        return self._repaired(brief, parent, trials[0], seed)
+
+    def _repaired(self, brief: Brief, parent: Trial, failed: Trial, seed: int) -> list[Candidate]:
         """One corrected version, by the model that wrote the one that failed."""
         author, plan = failed.candidate.proposer, failed.candidate.plan
         failure = failed.outcome
@@ -128,32 +239,39 @@ class LLMProposer:
         request = self._request(author, "repair", messages, seed, 0)
         if plan is not None:
             plan = replace(plan, parameters={**plan.parameters, "repairs": failed.candidate.id})
-        return self._candidates([request], parent, failed.candidate.source, plan)
+        base = failed.candidate.source
+        return self._candidates([request], brief, parent, base, lambda reply: plan)
 
-    def normalize(self, source: str) -> str:
-        """Comments and white space removed."""
-        return normal_form(source)
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The normal form of the target's language."""
+        return target.language.normal_form(source)
 
     def _candidates(
-        self, requests: Sequence[Request], parent: Trial, base: str, plan: Plan | None
+        self,
+        requests: Sequence[Request],
+        brief: Brief,
+        parent: Trial,
+        base: str,
+        plan_in: Callable[[Reply], Plan | None],
     ) -> list[Candidate]:
-        """Candidates in the replies; edits are applied to `base`."""
+        """Candidates in the replies, each with its plan; edits are applied to `base`."""
         found: list[Candidate] = []
         for request, reply in zip(requests, self._caller.ask(requests), strict=True):
             if reply is None:
                 continue
-            source = self._source(reply, base)
+            source = self._source(reply, base, brief.target.language)
             if isinstance(source, ReplyFailed):
                 self._reject(request, source)
             else:
-                found.append(Candidate(source, parent.candidate.id, plan, request.model))
+                found.append(Candidate(source, parent.candidate.id, plan_in(reply), request.model))
         return found
 
-    def _source(self, reply: Reply, base: str) -> str | ReplyFailed:
+    def _source(self, reply: Reply, base: str, language: KernelLanguage) -> str | ReplyFailed:
         """The kernel in a reply: edits where they were asked for and given, else a whole one."""
         edits = read_edits(reply.text) if self._edits and reply.stop == "end" else []
-        source = apply_edits(base, edits) if edits else read_code(reply)
-        if isinstance(source, str) and normal_form(source) == normal_form(base):
+        source = apply_edits(base, edits) if edits else read_code(reply, language)
+        form = language.normal_form
+        if isinstance(source, str) and form(source) == form(base):
             return ReplyFailed("unchanged")
         return source
 

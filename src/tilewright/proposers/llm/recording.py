@@ -12,22 +12,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from tilewright.core.errors import InputError
+from tilewright.core.files import read_text
+from tilewright.core.run_notes import Prices
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_from_json
 
 VERSION = 1
+MAX_BYTES = 1 << 30
+"""Of a recording: thousands of calls with long prompts."""
 
 
 def write_recording(
-    prices: Mapping[str, object],
+    prices: Prices | None,
     exchanges: Iterable[tuple[str, Mapping[str, object], Mapping[str, object]]],
 ) -> str:
     """The recording's text, from (key, request, reply) of every call."""
-    lines: list[Mapping[str, object]] = [{"recording": VERSION, "prices": prices}]
+    head = asdict(prices) if prices else {}
+    lines: list[Mapping[str, object]] = [{"recording": VERSION, "prices": head}]
     lines += [{"key": key, "request": request, "reply": reply} for key, request, reply in exchanges]
     return "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
 
@@ -41,20 +46,32 @@ class Recording:
         self._used: set[str] = set()
         self._differing: set[str] = set()
         try:
-            head, *lines = [json.loads(line) for line in file.read_text().splitlines()]
+            text = read_text(file, MAX_BYTES)
+            head, *lines = [json.loads(line) for line in text.split("\n") if line]
             if head["recording"] != VERSION:
                 raise ValueError(f"version {head['recording']}")
-            self.prices: Mapping[str, Any] = head["prices"]
+            self.prices = Prices(**head["prices"]) if head["prices"] else None
             self._replies = {line["key"]: reply_from_json(line["reply"]) for line in lines}
             self._places = {
                 _place(request_from_json(line["request"])): self._replies[line["key"]]
                 for line in lines
             }
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            found = f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}"
             raise InputError(
-                f"{file} is not a usable recording ({type(error).__name__}: {error}): name a file "
+                f"{file} is not a usable recording ({found[:200]}): name a file "
                 "that `tilewright optimize --record` wrote."
             ) from error
+
+    def require(self, names: Iterable[str]) -> None:
+        """`InputError` where a model is asked for that the recording has no replies of."""
+        recorded = self.prices.usd_per_mtok if self.prices is not None else {}
+        for name in names:
+            if recorded and name not in recorded:
+                raise InputError(
+                    f"{self._file} holds no replies of {name}, but of {', '.join(recorded)}: "
+                    "give --proposer that name."
+                )
 
     def submit(self, request: Request) -> Future[Reply]:
         """The recorded reply; the future raises `ModelError` when there is none."""
@@ -71,7 +88,7 @@ class Recording:
                 ModelError(
                     f"the recording {self._file} holds no reply to this {request.phase} call of "
                     f"{request.model}: replay it with the workload and settings it was made with, "
-                    "or record it anew if the kernels it started from have changed."
+                    "or record it anew if the kernels or how replies are read have changed since."
                 )
             )
         return future

@@ -1,4 +1,7 @@
-"""Reads replies. What cannot be read is a typed failure; prose is never taken for code."""
+"""Reads replies. What cannot be read is a typed failure; prose is never taken for code.
+
+The time that reading takes grows linearly with a reply's length, whatever it holds.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tilewright.core.records import MenuOption
+from tilewright.core.records import KernelLanguage, MenuOption
+from tilewright.core.text import plain_text
 from tilewright.proposers.llm.messages import Reply
 
 ReplyFailureKind = Literal[
@@ -19,6 +23,7 @@ ReplyFailureKind = Literal[
     "several_blocks",  # several kernels, and nothing says which one is meant
     "edit_mismatch",  # an edit's text does not occur exactly once
     "unchanged",  # the kernel it was asked to change
+    "bad_calls",  # calls of tools that cannot be read
 ]
 
 OTHER = "other"
@@ -35,54 +40,90 @@ class ReplyFailed:
 
 @dataclass(frozen=True, slots=True)
 class PlanText:
-    """A plan as a model wrote it."""
+    """A plan as a model wrote it; its text begins with one sentence on what changes, if given."""
 
     option: str
     text: str
     expected: str = ""
 
 
-_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
-_KERNEL = re.compile(r"\bkernel\s*\(")
+@dataclass(frozen=True, slots=True)
+class NothingWorthwhile:
+    """The model sees no change that would make the kernel noticeably faster."""
+
+    reason: str
 
 
-def read_plan(reply: Reply, menu: Sequence[MenuOption]) -> PlanText | ReplyFailed:
-    """The plan in a reply: JSON with option, plan and expected, or text with headed lines."""
-    failure = _unusable(reply)
+MAX_PLAN_CHARACTERS = 16_000
+"""Of a plan's text, which goes into further prompts; what is longer is cut off."""
+
+MAX_REASON_CHARACTERS = 500
+"""Of why nothing is worthwhile, which is kept as a note."""
+
+NONE = "none"
+"""The option that a model names when it sees nothing worthwhile to plan."""
+
+_TAG = re.compile(r"<(/?)(think|thinking|reasoning)>")
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+$", re.MULTILINE)
+
+
+def read_plan(
+    reply: Reply, menu: Sequence[MenuOption]
+) -> PlanText | NothingWorthwhile | ReplyFailed:
+    """The plan in a reply: JSON with option, change, expected and plan, or text with headed lines.
+
+    The option `none` says that there is none.
+    """
+    failure = unusable(reply)
     if failure is not None:
         return failure
-    text = _THOUGHTS.sub("", reply.text).strip()
+    text = without_thoughts(reply.text).strip()
     document = _json_object(text)
     if document is not None and isinstance(document.get("plan"), str):
-        plan = document["plan"].strip()
-        option = _option(str(document.get("option", "")), plan, menu)
-        return PlanText(option, plan, str(document.get("expected", "")).strip())
-    named, text = _headed(text, "OPTION")
-    expected, text = _headed(text, "EXPECTED")
+        keys = ("option", "change", "expected", "plan")
+        named, change, expected, text = (_field(document, key) for key in keys)
+    else:
+        named, change, expected, text = _headings(text)
+    if re.match(rf"{NONE}\b", named, re.IGNORECASE):
+        return NothingWorthwhile((text or change or expected)[:MAX_REASON_CHARACTERS])
     if not text:
         return ReplyFailed("empty", "no plan after the headings")
-    return PlanText(_option(named, text, menu), text, expected)
+    option = _option(named, text, menu)
+    text = f"{change.rstrip('.')}.\n\n{text}" if change else text
+    return PlanText(option, text[:MAX_PLAN_CHARACTERS], expected[:MAX_PLAN_CHARACTERS])
 
 
-def read_code(reply: Reply) -> str | ReplyFailed:
+def read_headings(reply: Reply, menu: Sequence[MenuOption]) -> PlanText:
+    """What stands above a kernel that was written without a plan: option, change, expected."""
+    above = without_thoughts(reply.text).partition("```")[0]
+    named, change, expected, rest = _headings(above)
+    text = (change or rest)[:MAX_PLAN_CHARACTERS]
+    return PlanText(_option(named, above, menu), text, expected[:MAX_PLAN_CHARACTERS])
+
+
+def read_code(reply: Reply, language: KernelLanguage) -> str | ReplyFailed:
     """The one complete kernel in a reply, ending in a newline."""
-    failure = _unusable(reply)
+    failure = unusable(reply)
     if failure is not None:
         return failure
-    text = _THOUGHTS.sub("", reply.text)
+    text = without_thoughts(reply.text)
     document = _json_object(text)
     if document is not None and isinstance(document.get("code"), str):
-        return _finished(document["code"])
+        return _finished(plain_text(document["code"]))
     blocks, is_open = fenced_blocks(text)
     if is_open:
         return ReplyFailed("truncated", "the last fenced block does not end")
-    kernels = list(dict.fromkeys(b for b in blocks if _KERNEL.search(b)))
+    kernels = list(dict.fromkeys(b for b in blocks if _mentions_entry(b, language)))
     if not kernels:
         return ReplyFailed("no_code", f"{len(blocks)} fenced blocks, none with a kernel")
     if len(kernels) > 1:
         return ReplyFailed("several_blocks", f"{len(kernels)} different kernels")
     return _finished(kernels[0])
+
+
+def _mentions_entry(block: str, language: KernelLanguage) -> bool:
+    code = re.sub(rf"{re.escape(language.comment)}.*", "", block)
+    return re.search(rf"\b{re.escape(language.entry)}\s*+\(", code) is not None
 
 
 def fenced_blocks(text: str) -> tuple[list[str], bool]:
@@ -103,10 +144,34 @@ def inside_block(text: str) -> bool:
     return fenced_blocks(text)[1]
 
 
-def _unusable(reply: Reply) -> ReplyFailed | None:
+def without_thoughts(text: str) -> str:
+    """The text without what stands between a thinking tag and the next one that closes it."""
+    tags = list(_TAG.finditer(text))
+    closed = {tag[2]: tag.start() for tag in tags if tag[1]}  # the last place of each
+    kept: list[str] = []
+    begin, inside = 0, ""
+    for tag in tags:
+        if inside and tag[1] and tag[2] == inside:
+            begin, inside = tag.end(), ""
+        elif not inside and not tag[1] and closed.get(tag[2], -1) > tag.start():
+            kept.append(text[begin : tag.start()])
+            inside = tag[2]
+    return "".join((*kept, text[begin:]))
+
+
+def _headings(text: str) -> tuple[str, str, str, str]:
+    """What stands behind OPTION, CHANGE and EXPECTED, and the rest of the text."""
+    named, above, below = _headed(text, "OPTION")
+    expected, above, below = _headed(above + below, "EXPECTED")
+    change, *rest = _headed(above, "CHANGE")  # further down it is a word of the plan
+    return named, change, expected, "".join((*rest, below)).strip()
+
+
+def unusable(reply: Reply) -> ReplyFailed | None:
+    """Why a reply says nothing that can be read, or None."""
     if reply.stop == "refused":
         return ReplyFailed("refused", reply.text.strip()[:200])
-    if not _THOUGHTS.sub("", reply.text).strip():
+    if not without_thoughts(reply.text).strip():
         return ReplyFailed("truncated" if reply.stop == "length" else "empty")
     if reply.stop == "length":
         return ReplyFailed("truncated", "still incomplete after it was continued")
@@ -121,19 +186,26 @@ def _json_object(text: str) -> dict[str, Any] | None:
         return None
     try:
         document = json.loads(whole)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 
 
-def _headed(text: str, heading: str) -> tuple[str, str]:
-    """The rest of the first line that begins with `heading:`, and the text without that line."""
-    pattern = re.compile(rf"^[\s*#>`_-]*{heading}[*_`]*\s*:[*_` ]*(.*)$", re.MULTILINE | re.I)
+def _field(document: dict[str, Any], key: str) -> str:
+    """A text of a JSON object, where escapes may hold what plain text does not; "" if none."""
+    value = document.get(key, "")
+    return plain_text(value).strip() if isinstance(value, str) else ""
+
+
+def _headed(text: str, heading: str) -> tuple[str, str, str]:
+    """The rest of the first line that begins with `heading:`, what is above it, what below."""
+    pattern = re.compile(
+        rf"^[ \t*#>`_-]*+{heading}[*_`]*+[ \t]*+:[*_` ]*+(.*)$", re.MULTILINE | re.I
+    )
     found = pattern.search(text)
     if found is None:
-        return "", text
-    rest = text[: found.start()] + text[found.end() :]
-    return found[1].strip().strip("`*_."), rest.strip()
+        return "", text, ""
+    return found[1].strip().strip("`*_."), text[: found.start()], text[found.end() :]
 
 
 def _option(named: str, text: str, menu: Sequence[MenuOption]) -> str:
@@ -143,7 +215,7 @@ def _option(named: str, text: str, menu: Sequence[MenuOption]) -> str:
     exact = [i for i in ids if i.lower() == low] or [i for i in ids if i.lower() in low]
     if exact:
         return max(exact, key=len)
-    number = re.fullmatch(r"(\d+)\W*.*", named)
+    number = re.match(r"([0-9]{1,3})(?![0-9])", named)
     if number and 1 <= int(number[1]) <= len(ids):
         return ids[int(number[1]) - 1]
     mentioned = [i for i in ids if re.search(rf"(?<![\w-]){re.escape(i)}(?![\w-])", text, re.I)]

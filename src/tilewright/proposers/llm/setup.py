@@ -11,15 +11,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from tilewright.core.budget import Budget, Spent
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import CallRecord
-from tilewright.core.roles import CallStore
+from tilewright.core.roles import CallStore, MenuFilter
 from tilewright.proposers.llm.allocation import AdaptiveShares
+from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller
 from tilewright.proposers.llm.dispatch import Transport
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import Model, parse_model
-from tilewright.proposers.llm.prices import Price, price_of
+from tilewright.proposers.llm.prices import Price, needs_table, price_of
 from tilewright.proposers.llm.prompts.render import Prompts
-from tilewright.proposers.llm.proposer import LLMProposer
+from tilewright.proposers.llm.proposer import Conversations, LLMProposer
 from tilewright.proposers.llm.providers.base import find_key, install_command
 from tilewright.proposers.llm.providers.bedrock import require_region
 
@@ -41,12 +42,14 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
                 "install it or give its full path."
             )
         return
-    package = SDKS.get(model.provider)
-    if package is not None and not _installed(package):
-        raise ConfigurationError(
-            f"model {model.name} needs the Python package {package}: install it with "
-            f"`{install_command(model)}`."
-        )
+    packages = [SDKS[model.provider]] if model.provider in SDKS else []
+    packages += ["genai_prices"] if needs_table(model) else []
+    for package in packages:
+        if not _installed(package):
+            raise ConfigurationError(
+                f"model {model.name} needs the Python package {package}: install it with "
+                f"`{install_command(model)}`."
+            )
     find_key(model, environment)
     if model.provider == "bedrock":
         require_region(model)
@@ -79,7 +82,10 @@ def create_llm_proposer(
     without: Collection[str] = (),
     edits: bool = False,
     shares: AdaptiveShares | None = None,
+    branches: Branches | None = None,
+    applicable: MenuFilter | None = None,
     on_call: Callable[[CallRecord], None] = lambda call: None,
+    turns: Callable[[Caller], Conversations] | None = None,
 ) -> tuple[LLMProposer, Ledger]:
     """The proposer over these models, and the ledger of what its calls cost."""
     ledger = Ledger(budget, spent_on(store.calls(run_id)))
@@ -91,7 +97,16 @@ def create_llm_proposer(
         prices=prices,
         on_call=on_call,
     )
-    return LLMProposer(names, Prompts(without, edits), caller, edits=edits, shares=shares), ledger
+    proposer = LLMProposer(
+        names,
+        Prompts(without, edits, applicable),
+        caller,
+        edits=edits,
+        shares=shares,
+        branches=branches,
+        turns=turns(caller) if turns is not None else None,
+    )
+    return proposer, ledger
 
 
 def spent_on(calls: Sequence[CallRecord]) -> Spent:

@@ -14,6 +14,7 @@ from tilewright.proposers.loops.ir import (
     For,
     Kernel,
     Number,
+    Select,
     Statement,
     Type,
     Var,
@@ -107,8 +108,11 @@ def changed_by(loop: For) -> set[str]:
     return found
 
 
-def reductions(loop: For, types: Mapping[str, Type]) -> list[Reduction]:
-    """All that a loop carries in variables; `NotApplicableError` if something is no reduction."""
+def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) -> list[Reduction]:
+    """All that a loop carries in variables; `NotApplicableError` if something is no reduction.
+
+    Variables of `but` are left out.
+    """
     own = declared_in(loop.body)
     kinds: dict[str, str] = {}
     reads: dict[str, int] = {}
@@ -118,16 +122,39 @@ def reductions(loop: For, types: Mapping[str, Type]) -> list[Reduction]:
     for statement in statements(loop.body):
         if isinstance(statement, Assign) and isinstance(statement.target, Var):
             name = statement.target.name
-            if name in own:
+            if name in own or name in but:
                 continue
             kind = _kind(name, statement.value)
             if kind is None or kinds.setdefault(name, kind) != kind:
                 raise NotApplicableError(f"{name} is carried from one iteration to the next")
-            reads[name] -= 2  # as the target, and as the operand
+            own_reads = sum(e == Var(name) for e in walk(statement.value))
+            reads[name] -= 1 + own_reads  # as the target, and as the operand
     for name in kinds:
-        if reads[name] or types.get(name) not in ("float", "vector"):
+        if reads[name]:
             raise NotApplicableError(f"{name} is used while it is reduced")
+        if types.get(name) not in ("float", "vector"):
+            raise NotApplicableError(f"{name} is no float")
     return [Reduction(name, kind, types[name]) for name, kind in kinds.items()]
+
+
+def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
+    """Running sums of a loop: variables that each iteration adds to once, and reads afterwards."""
+    found = []
+    own = declared_in(loop.body)
+    for place, statement in enumerate(loop.body):
+        if not isinstance(statement, Assign) or not isinstance(statement.target, Var):
+            continue
+        name = statement.target.name
+        if types.get(name) != "float" or name in own or _kind(name, statement.value) != "sum":
+            continue
+        plain = isinstance(statement.value, Binary)
+        others = (*loop.body[:place], *(s for s in loop.body[place + 1 :] if isinstance(s, For)))
+        elsewhere = any(e == Var(name) for e in expressions(others))
+        again = any(isinstance(s, Assign) and s.target == Var(name) for s in loop.body[place + 1 :])
+        read = any(e == Var(name) for e in expressions(loop.body[place + 1 :]))
+        if plain and read and not elsewhere and not again:
+            found.append(name)
+    return found
 
 
 def _kind(name: str, value: Expr) -> str | None:
@@ -136,12 +163,32 @@ def _kind(name: str, value: Expr) -> str | None:
     kind = None
     if isinstance(value, Binary) and value.operator == "+":
         operands, kind = (value.left, value.right), "sum"
+    elif isinstance(value, Binary) and value.operator == "-" and value.left == Var(name):
+        operands, kind = (value.left,), "sum"
     elif isinstance(value, Call):
         operands, kind = value.arguments, _KINDS.get(value.function)
+    if isinstance(value, Select):
+        return _chosen(name, value)
     if kind is None or sum(o == Var(name) for o in operands) != 1:
         return None
     used = sum(e == Var(name) for e in walk(value))
     return kind if used == 1 else None
+
+
+def _chosen(name: str, value: Select) -> str | None:
+    """How a choice reduces a variable: to the larger, the smaller, or a sum of what is chosen."""
+    test = value.condition
+    if value.other == Var(name) and all(e != Var(name) for e in walk(test)):
+        return "sum" if _kind(name, value.value) == "sum" else None
+    if not isinstance(test, Binary) or test.operator not in ("<", "<=", ">", ">="):
+        return None
+    sides, chosen = (test.left, test.right), (value.value, value.other)
+    if sides not in (chosen, chosen[::-1]) or sum(side == Var(name) for side in sides) != 1:
+        return None
+    if sum(e == Var(name) for e in walk(value)) != 2:
+        return None
+    larger = test.left if test.operator[0] == ">" else test.right
+    return "most" if value.value == larger else "least"
 
 
 def coefficient(expr: Expr, variable: str) -> int:

@@ -8,6 +8,7 @@ from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
     Call,
+    Cast,
     Command,
     Declare,
     Element,
@@ -18,31 +19,55 @@ from tilewright.proposers.loops.ir import (
     Negative,
     Number,
     Parameter,
+    Select,
     Statement,
     Var,
     expressions,
+    statements,
 )
 
-_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
+_LEVELS = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="),
+    ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
+)  # fmt: skip
+_STRENGTH = {name: level for level, names in enumerate(_LEVELS, 1) for name in names}
+_UNARY = len(_LEVELS) + 1
+_MIXED = (*_LEVELS[1], *_LEVELS[2], *_LEVELS[3], *_LEVELS[4], *_LEVELS[7])
+"""Operators whose operands readers, and compilers' warnings, want in brackets."""
 
 
 def emit(kernel: Kernel) -> str:
     """A complete C source."""
     called = {e.function for e in expressions(kernel.body) if isinstance(e, Call)}
     parts = list(kernel.head)
+    if any(t.endswith("_t") for t in _types(kernel)) and not any("include" in p for p in parts):
+        parts.insert(0, "#include <stdint.h>")
     if any(not is_vector_function(name) for name in called):
         parts.append("#include <math.h>")
     if kernel.lanes:
         parts.append(vector_types(kernel.lanes))
     parts += definitions(sorted(filter(is_vector_function, called)), kernel.lanes)
-    parameters = ", ".join(
-        f"{'const ' * p.constant}{p.type} {p.name}" + "".join(f"[{n}]" for n in p.sizes)
-        for p in kernel.parameters
-    )
+    parameters = ", ".join(map(_parameter, kernel.parameters))
     scratch = [f"  {scratch_text(array)}" for array in kernel.scratch]
     body = "\n".join([*scratch, *(_statement(s, "  ", kernel) for s in kernel.body)])
     parts.append(f"void kernel({parameters}) {{\n{body}\n}}")
     return "\n\n".join(parts) + "\n"
+
+
+def _parameter(parameter: Parameter) -> str:
+    kind = f"{'const ' * parameter.constant}{parameter.type}"
+    if not parameter.sizes:
+        return f"{kind} *{'restrict ' * parameter.restricted}{parameter.name}"
+    sizes = "".join(f"[{n}]" for n in parameter.sizes)
+    if parameter.restricted:
+        sizes = f"[restrict {sizes[1:]}"
+    return f"{kind} {parameter.name}{sizes}"
+
+
+def _types(kernel: Kernel) -> set[str]:
+    found = {p.type for p in (*kernel.parameters, *kernel.scratch)}
+    found |= {str(s.type) for s in statements(kernel.body) if isinstance(s, Declare)}
+    return found | {str(e.type) for e in expressions(kernel.body) if isinstance(e, Cast)}
 
 
 def scratch_text(array: Parameter) -> str:
@@ -97,11 +122,18 @@ def text_of(expr: Expr, least: int = 0) -> str:
     if isinstance(expr, Load):
         return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"
     if isinstance(expr, Negative):
-        text = text_of(expr.value, 3)
+        text = text_of(expr.value, _UNARY)
         return f"-({text})" if text.startswith("-") else f"-{text}"  # -- would be a decrement
     if isinstance(expr, Call):
         return f"{expr.function}({', '.join(text_of(a) for a in expr.arguments)})"
+    if isinstance(expr, Cast):
+        return f"({expr.type}){text_of(expr.value, _UNARY)}"
+    if isinstance(expr, Select):
+        text = f"{text_of(expr.condition, 1)} ? {text_of(expr.value)} : {text_of(expr.other)}"
+        return f"({text})" if least else text
     assert isinstance(expr, Binary)
     strength = _STRENGTH[expr.operator]
-    text = f"{text_of(expr.left, strength)} {expr.operator} {text_of(expr.right, strength + 1)}"
+    inner = _UNARY if expr.operator in _MIXED else strength
+    left, right = text_of(expr.left, inner), text_of(expr.right, max(inner, strength + 1))
+    text = f"{left} {expr.operator} {right}"
     return f"({text})" if strength < least else text

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tilewright.proposers.loops.ir import Type
+
+_OF_ONE = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos",
+    "tan", "asin", "acos", "atan", "erf", "erfc", "sqrt", "cbrt", "fabs", "floor", "ceil", "round",
+    "trunc", "rint", "nearbyint",
+)  # fmt: skip
+_OF_TWO = ("fmax", "fmin", "pow", "fmod", "atan2", "hypot", "copysign")
+MATHEMATICAL: Mapping[str, int] = {
+    **{name + end: 1 for name in _OF_ONE for end in ("", "f")},
+    **{name + end: 2 for name in _OF_TWO for end in ("", "f")},
+    "fmaf": 3, "fma": 3,
+}  # fmt: skip
+"""Functions of math.h that kernels may call, with how many arguments they take."""
+
 VECTOR_OF: Mapping[str, str] = {
-    "expf": "v_exp",
-    "fmaxf": "v_max",
-    "fminf": "v_min",
-    "sqrtf": "v_sqrt",
-    "fabsf": "v_abs",
-}
+    name + end: f"v_{short}"
+    for name, short in (
+        ("exp", "exp"), ("tanh", "tanh"), ("erf", "erf"), ("log", "log"), ("fmax", "max"),
+        ("fmin", "min"), ("sqrt", "sqrt"), ("fabs", "abs"), ("floor", "floor"), ("ceil", "ceil"),
+    )
+    for end in ("f", "")
+}  # fmt: skip
 """The function on vectors that does what one on floats does."""
+
+COMPARED: Mapping[str, tuple[str, bool]] = {
+    "<": ("v_less", False), ">": ("v_less", True), "<=": ("v_at_most", False),
+    ">=": ("v_at_most", True), "==": ("v_equal", False), "!=": ("v_differ", False),
+}  # fmt: skip
+"""The comparison of vectors for an operator, and whether its operands are exchanged."""
+
+MASKS = frozenset({"v_less", "v_at_most", "v_equal", "v_differ", "v_and", "v_or", "v_not"})
+"""Functions whose lanes are all ones where something holds, else all zeros."""
 
 SCALAR_OF_REDUCTION: Mapping[str, str] = {"v_sum": "+", "v_most": "fmaxf", "v_least": "fminf"}
 """What combines the lanes of a vector to a float."""
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_exp": ("v_max", "v_min"),
+    "v_tanh": ("v_abs", "v_select", "v_exp"),
+    "v_erf": ("v_abs", "v_select", "v_exp"),
+    "v_log": ("v_select",),
     "v_most": ("v_max",),
     "v_least": ("v_min",),
 }
@@ -40,6 +68,30 @@ static inline vf v_sqrt(vf a) {
   for (int i = 0; i < LANES; i++) a[i] = __builtin_sqrtf(a[i]);
   return a;
 }""",
+    "v_floor": """\
+static inline vf v_floor(vf a) {
+  for (int i = 0; i < LANES; i++) a[i] = __builtin_floorf(a[i]);
+  return a;
+}""",
+    "v_ceil": """\
+static inline vf v_ceil(vf a) {
+  for (int i = 0; i < LANES; i++) a[i] = __builtin_ceilf(a[i]);
+  return a;
+}""",
+    "v_running": "",
+    "v_ends": "static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + LAST); }",
+    "v_first": "static inline float v_first(vf a) { return a[0]; }",
+    "v_less": "static inline vf v_less(vf a, vf b) { return (vf)(a < b); }",
+    "v_at_most": "static inline vf v_at_most(vf a, vf b) { return (vf)(a <= b); }",
+    "v_equal": "static inline vf v_equal(vf a, vf b) { return (vf)(a == b); }",
+    "v_differ": "static inline vf v_differ(vf a, vf b) { return (vf)(a != b); }",
+    "v_and": "static inline vf v_and(vf a, vf b) { return (vf)((vi)a & (vi)b); }",
+    "v_or": "static inline vf v_or(vf a, vf b) { return (vf)((vi)a | (vi)b); }",
+    "v_not": "static inline vf v_not(vf a) { return (vf)~(vi)a; }",
+    "v_select": """\
+static inline vf v_select(vf which, vf a, vf b) {
+  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+}""",
     # Range reduction by multiples of log 2 in two parts, then the polynomial of Cephes' expf
     # (S. L. Moshier, Methods and Programs for Mathematical Functions), and the power of two in two
     # factors, so that subnormal and the largest results are right as well.
@@ -61,7 +113,75 @@ static inline vf v_exp(vf x) {
   vi whole = __builtin_convertvector(n, vi), half = whole >> 1;
   return p * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
 }""",
+    # Near zero the polynomial of Cephes' tanhf, elsewhere 1 - 2 / (exp(2 |x|) + 1).
+    "v_tanh": """\
+/* hyperbolic tangent of each lane, within 2 units in the last place */
+static inline vf v_tanh(vf x) {
+  vf size = v_abs(x), z = x * x;
+  vf far = 1.0f - 2.0f / (v_exp(size + size) + 1.0f);
+  far = (vf)((vi)far | ((vi)x & ~0x7fffffff));
+  vf p = z * -5.70498872745e-3f + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  return v_select((vf)(size < 0.625f), p * z * x + x, far);
+}""",
+    # Two minimax polynomials: x + x p(x x) near zero, 1 - exp(q(|x|)) elsewhere.
+    "v_erf": """\
+/* error function of each lane, within 2 units in the last place */
+static inline vf v_erf(vf x) {
+  vf t = v_abs(x), s = x * x;
+  t = v_select((vf)(t < 4.0f), t, (vf){0} + 4.0f);
+  vf q = t * -1.72853470e-5f + 3.83197126e-4f;
+  q = q * t - 3.88396438e-3f;
+  q = q * t + 2.42546219e-2f;
+  q = q * t - 1.06777877e-1f;
+  q = q * t - 6.34846687e-1f;
+  q = q * t - 1.28717512e-1f;
+  vf far = 1.0f - v_exp(q * t - t);
+  far = (vf)((vi)far | ((vi)x & ~0x7fffffff));
+  vf p = s * -5.96761703e-4f + 4.99119423e-3f;
+  p = p * s - 2.67681349e-2f;
+  p = p * s + 1.12819925e-1f;
+  p = p * s - 3.76125336e-1f;
+  p = p * s + 1.28379166e-1f;
+  return v_select((vf)(t < 0.927734375f), p * x + x, far);
+}""",
+    # The polynomial of Cephes' logf on a fraction near 1; subnormal numbers are scaled up before.
+    "v_log": """\
+/* natural logarithm of each lane, within 2 units in the last place */
+static inline vf v_log(vf x) {
+  vi tiny = x < 1.17549435e-38f;
+  vf up = v_select((vf)tiny, x * 8388608.0f, x);
+  vi exponent = ((vi)up >> 23) - 126 + (tiny & -23);
+  vf m = (vf)(((vi)up & 0x007fffff) | 0x3f000000);
+  vi low = m < 0.707106781f;
+  exponent += low;
+  vf e = __builtin_convertvector(exponent, vf);
+  m = v_select((vf)low, m + m, m) - 1.0f;
+  vf z = m * m;
+  vf p = m * 7.0376836292e-2f - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  p = p * m * z - e * 2.12194440e-4f - z * 0.5f;
+  vf y = m + p + e * 0.693359375f;
+  y = v_select((vf)(x < __builtin_inff()), y, x);
+  y = v_select((vf)(x > 0.0f), y, (vf){0} + __builtin_nanf(""));
+  return v_select((vf)(x == 0.0f), (vf){0} - __builtin_inff(), y);
+}""",
 }
+
+
+def type_of_call(name: str) -> Type:
+    """What a function of math.h or one of these returns."""
+    if name in (*SCALAR_OF_REDUCTION, "v_first") or name[:-1] in MATHEMATICAL:
+        return "float"
+    return "double" if name in MATHEMATICAL else "vector"
 
 
 def vector_types(lanes: int) -> str:
@@ -81,7 +201,7 @@ def definitions(used: Iterable[str], lanes: int) -> list[str]:
 
     for name in used:
         want(name)
-    order = [*(n for n in _TEXTS if n != "v_exp"), "v_exp", *SCALAR_OF_REDUCTION]
+    order = [*_TEXTS, *SCALAR_OF_REDUCTION]
     return [_text(name, lanes) for name in order if name in wanted]
 
 
@@ -93,7 +213,22 @@ def is_vector_function(name: str) -> bool:
 def _text(name: str, lanes: int) -> str:
     if name in SCALAR_OF_REDUCTION:
         return _reduction(name, lanes)
-    return _TEXTS[name].replace("LANES", str(lanes))
+    if name == "v_running":
+        return _running(lanes)
+    return _TEXTS[name].replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
+
+
+def _running(lanes: int) -> str:
+    """Each lane gets the sum of itself and all before: those 1 before are added, then 2, 4, ..."""
+    lines = []
+    distance = 1
+    while distance < lanes:
+        order = [lane - distance if lane >= distance else lanes for lane in range(lanes)]
+        mask = ", ".join(map(str, order))
+        lines.append(f"  a = a + __builtin_shuffle(a, (vf){{0}}, (vi){{{mask}}});")
+        distance *= 2
+    head = "/* sums of the lanes up to each */\nstatic inline vf v_running(vf a) {"
+    return "\n".join([head, *lines, "  return a;", "}"])
 
 
 def _reduction(name: str, lanes: int) -> str:

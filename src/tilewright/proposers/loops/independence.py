@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from tilewright.proposers.loops.analysis import NotApplicableError, changed_by
 from tilewright.proposers.loops.ir import (
@@ -40,7 +40,7 @@ def require_independent(loop: For, kernel: Kernel, private: Collection[str] = ()
     """
     accesses = list(_accesses(loop.body, kernel))
     written = {access.array for access, is_write in accesses if is_write}
-    inside = (changed_by(loop) | written) - {loop.variable}
+    inside = changed_by(loop) - {loop.variable}
     written -= {*private}
     for statement in statements(loop.body):
         if isinstance(statement, Command):
@@ -61,7 +61,7 @@ def _rank(accesses: list[Access]) -> int:
 def _separates(
     loop: For, accesses: list[Access], dimension: int, inside: set[str], kernel: Kernel
 ) -> bool:
-    places = [_linear(access.subscripts[dimension]) for access in accesses]
+    places = [linear(access.subscripts[dimension]) for access in accesses]
     terms, offsets = places[0][0], [offset for _, offset in places]
     if any(other != terms for other, _ in places):
         return False
@@ -85,15 +85,15 @@ def _names_of(expr: Expr) -> set[str]:
     }
 
 
-def _linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
+def linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
     """A subscript as a sum of terms with whole factors, none of them zero, and a number."""
     if isinstance(subscript, Number) and subscript.text.isdigit():
         return {}, int(subscript.text)
     if isinstance(subscript, Negative):
-        return _scaled(_linear(subscript.value), -1)
+        return _scaled(linear(subscript.value), -1)
     if isinstance(subscript, Binary) and subscript.operator in "+-":
-        terms, offset = _linear(subscript.left)
-        others, more = _scaled(_linear(subscript.right), 1 if subscript.operator == "+" else -1)
+        terms, offset = linear(subscript.left)
+        others, more = _scaled(linear(subscript.right), 1 if subscript.operator == "+" else -1)
         for term, factor in others.items():
             terms[term] = terms.get(term, 0) + factor
         return {t: f for t, f in terms.items() if f}, offset + more
@@ -103,7 +103,7 @@ def _linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
             (subscript.right, subscript.left),
         ):
             if isinstance(number, Number) and number.text.isdigit():
-                return _scaled(_linear(other), int(number.text))
+                return _scaled(linear(other), int(number.text))
     return {subscript: 1}, 0
 
 
@@ -160,7 +160,7 @@ def _loads(body: tuple[Statement, ...], around: list[For]) -> Iterator[tuple[Loa
 def _greatest(subscript: Expr, around: list[For]) -> int | None:
     """Greatest value of a subscript, None if it is not made of the variables of loops alone."""
     last = {o.variable: (o.first, o.first + (o.trips - 1) * o.step) for o in around}
-    terms, found = _linear(subscript)
+    terms, found = linear(subscript)
     for term, factor in terms.items():
         if not isinstance(term, Var) or term.name not in last:
             return None
@@ -168,18 +168,35 @@ def _greatest(subscript: Expr, around: list[For]) -> int | None:
     return found
 
 
+def is_inside(element: Element, around: Sequence[For], kernel: Kernel) -> bool:
+    """Whether all iterations of the loops around an element find it inside its array."""
+    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
+    for statement in statements(kernel.body):
+        if isinstance(statement, Declare) and statement.sizes:
+            sizes[statement.name] = statement.sizes
+    known = sizes.get(element.array, ())
+    if len(known) != len(element.subscripts):
+        return False
+    for subscript, size in zip(element.subscripts, known, strict=True):
+        greatest = _greatest(subscript, [*around])
+        least = _greatest(Negative(subscript), [*around])
+        if greatest is None or least is None or greatest >= size or -least < 0:
+            return False
+    return True
+
+
 def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
     """Elements that an access covers along a dimension.
 
     A command covers rows that lie as far apart as those of the array: see `_require_rows`.
     """
-    behind = len(access.subscripts) - 1 - dimension
+    following = len(access.subscripts) - 1 - dimension
     if isinstance(access, Load):
-        return kernel.lanes if behind == 0 else 1
-    if isinstance(access, Element) or behind > 1:
+        return kernel.lanes if following == 0 else 1
+    if isinstance(access, Element) or following > 1:
         return 1
     rows, row_bytes = kernel.block
-    return rows if behind == 1 else -(-row_bytes // element_bytes(access.array, kernel))
+    return rows if following == 1 else -(-row_bytes // element_bytes(access.array, kernel))
 
 
 def element_bytes(array: str, kernel: Kernel) -> int:
@@ -193,6 +210,7 @@ def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Acc
         values: list[Expr] = []
         if isinstance(statement, Command):
             yield from _touched(statement, kernel)
+            values = [*statement.arguments]  # for what their subscripts read
         elif isinstance(statement, Declare) and statement.value is not None:
             values = [statement.value]
         elif isinstance(statement, Assign):

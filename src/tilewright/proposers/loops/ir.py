@@ -1,5 +1,7 @@
 """A small form of C: loops over whole ranges, scalars, arrays and vectors of floats.
 
+Conditions are values, as in C; an `if` is a `Select` for each variable or element it assigns.
+
 A vector is `lanes` floats; `Load` is the one that begins at an element of an array. Everything is
 frozen, so that rewrites share what they leave alone.
 """
@@ -10,8 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-Type = Literal["int", "float", "vector", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t"]
-"""Variables are of the first three; arrays may be of all but vectors."""
+Type = Literal[
+    "int", "float", "vector", "double", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t",
+    "uint32_t", "int64_t", "uint64_t",
+]  # fmt: skip
+"""Arrays of parameters may be of all but vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,28 @@ class Negative:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """left operator right, for + - * / %."""
+    """left operator right: arithmetic, comparisons, && and ||, and operators on bits."""
 
     operator: str
     left: Expr
     right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """(type)value."""
+
+    type: Type
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """condition ? value : other; only the one that is chosen is computed."""
+
+    condition: Expr
+    value: Expr
+    other: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +98,7 @@ class Call:
     arguments: tuple[Expr, ...]
 
 
-Expr: TypeAlias = Number | Var | Element | Load | Address | Negative | Binary | Call
+Expr: TypeAlias = Number | Var | Element | Load | Address | Negative | Binary | Cast | Select | Call
 Target: TypeAlias = Var | Element | Load
 
 
@@ -133,12 +155,16 @@ Statement: TypeAlias = Declare | Assign | Command | For
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument of the kernel, with all its sizes and the C type of its elements."""
+    """An argument of the kernel, with all its sizes and the C type of its elements.
+
+    A pointer has no sizes and one subscript. `restricted` is what `restrict` says.
+    """
 
     name: str
     sizes: tuple[int, ...]
     constant: bool
     type: str = "float"
+    restricted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +189,12 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
     """What an expression is made of."""
     if isinstance(expr, (Element, Load, Address)):
         return expr.subscripts
-    if isinstance(expr, Negative):
+    if isinstance(expr, (Negative, Cast)):
         return (expr.value,)
     if isinstance(expr, Binary):
         return (expr.left, expr.right)
+    if isinstance(expr, Select):
+        return (expr.condition, expr.value, expr.other)
     return expr.arguments if isinstance(expr, Call) else ()
 
 
@@ -184,6 +212,10 @@ def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
         expr = replace(expr, subscripts=subscripts)
     elif isinstance(expr, Negative):
         expr = Negative(changed(expr.value, change))
+    elif isinstance(expr, Cast):
+        expr = Cast(expr.type, changed(expr.value, change))
+    elif isinstance(expr, Select):
+        expr = Select(*(changed(part, change) for part in parts(expr)))
     elif isinstance(expr, Binary):
         expr = Binary(expr.operator, changed(expr.left, change), changed(expr.right, change))
     elif isinstance(expr, Call):
@@ -206,7 +238,7 @@ def changed_in(statement: Statement, change: Callable[[Expr], Expr]) -> Statemen
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    """All statements, those of loops behind the loop."""
+    """All statements, those of loops after the loop."""
     for statement in body:
         yield statement
         if isinstance(statement, For):

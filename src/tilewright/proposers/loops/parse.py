@@ -1,55 +1,46 @@
-"""From C text to the small form; whatever it does not know is refused with its line."""
+"""From C text to the small form; whatever it does not know is refused with its line.
+
+Macros are expanded, functions of the file are read where they are called, and whole numbers that
+can be followed (constants, indices, pointers that walk) stand for themselves.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
-import tree_sitter_c
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from tilewright.core.records import CommandEffect
-from tilewright.proposers.loops.analysis import NotApplicableError, hidden_name
-from tilewright.proposers.loops.emit import scratch_text, sharing_text
-from tilewright.proposers.loops.functions import is_vector_function
-from tilewright.proposers.loops.ir import (
-    Assign,
-    Binary,
-    Command,
-    Declare,
-    Element,
-    For,
-    Kernel,
-    Load,
-    Parameter,
-    Statement,
-    Type,
-    Var,
-)
-from tilewright.proposers.loops.parse_expressions import (
+from tilewright.proposers.c.preprocess import expanded
+from tilewright.proposers.c.syntax import descendants, pointer_levels, text_of
+from tilewright.proposers.c.syntax import parse as syntax_tree
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.c_types import NAMES
+from tilewright.proposers.loops.emit import sharing_text
+from tilewright.proposers.loops.functions import MATHEMATICAL, is_vector_function, type_of_call
+from tilewright.proposers.loops.ir import Call, Command, For, Kernel, Parameter, Type
+from tilewright.proposers.loops.parse_functions import Functions
+from tilewright.proposers.loops.parse_syntax import (
+    NotFollowedError,
     UnsupportedError,
-    argument,
-    constant,
-    expression,
     field_of,
-    source_of,
+    named_type,
 )
+from tilewright.proposers.loops.scope import Place, Scope, Value, number
 from tilewright.proposers.loops.sharing import require_shareable
+from tilewright.proposers.nesting import DEEPEST, nested_beyond
 
-_TYPES: dict[str, Type] = {"int": "int", "float": "float", "vf": "vector"}
-_ARRAYS: dict[str, Type] = {
-    "int8_t": "int8_t", "uint8_t": "uint8_t", "int16_t": "int16_t", "uint16_t": "uint16_t",
-    "int32_t": "int32_t",
-}  # fmt: skip
-_SIZES = ("float", *_ARRAYS)
 _VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
 _SHARING = re.compile(
     r"omp parallel for(?: schedule ?\( ?static ?\))? num_threads ?\( ?([1-9]\d?) ?\)"
     r"(?: schedule ?\( ?static ?\))?"
 )
-_COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
+_HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
+"""Pragmas that promise or wish something and change no result."""
+_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h")
+"""Headers that are included again where a kernel is printed that needs them."""
 
 
 def parse(
@@ -59,50 +50,65 @@ def parse(
 
     `block` are the most rows, and bytes per row, that one command touches in memory.
     """
-    found = _Reader({c.name: c.operands for c in commands}).kernel(source)
-    return replace(found, block=block)
+    root = syntax_tree(expanded(source, [c.name for c in commands]))
+    if root.has_error:
+        wrong = next((n for n in descendants(root) if n.type == "ERROR" or n.is_missing), root)
+        raise UnsupportedError(wrong, "this is not C that can be read")
+    deep = nested_beyond(root, DEEPEST)
+    if deep is not None:
+        raise UnsupportedError(deep, f"the code nests more than {DEEPEST} levels deep")
+    roles = {c.name: c.operands for c in commands}
+    kept: set[str] = set()
+    while True:  # a number that cannot be followed is kept as a variable from the start
+        try:
+            return replace(_Reader(roles, kept).kernel(root), block=block)
+        except NotFollowedError as error:
+            if error.name in kept:
+                raise
+            kept.add(error.name)
 
 
-class _Reader:
+class _Reader(Functions):
     """Reads one source; `roles` are those of the operands of the commands it may use."""
 
-    def __init__(self, roles: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, roles: Mapping[str, tuple[str, ...]], kept: set[str]) -> None:
+        super().__init__()
         self._roles = roles
+        self.kept = {*kept}
         self._shared: list[tuple[Node, For]] = []
+        self._scratch: list[Parameter] = []
+        self._pragma: Node | None = None
 
-    def kernel(self, source: str) -> Kernel:
+    def kernel(self, root: Node) -> Kernel:
         """Raises `UnsupportedError`."""
-        root = _parser().parse(source.encode()).root_node
-        if root.has_error:
-            raise UnsupportedError(root, "this is not C that can be read")
-        lanes, registers, found = 0, 0, None
+        lanes, registers = 0, 0
         head: list[str] = []
         for node in root.named_children:
             if node.type == "type_definition":
                 lanes = _lanes(node) or lanes
             elif node.type == "function_definition":
-                name = _function_name(node)
-                if name == "kernel":
-                    found = node
-                elif not is_vector_function(name):
-                    raise UnsupportedError(node, f"the function {name} is not known")
+                name = pointer_levels(field_of(node, "declarator"))[0] or _function_name(node)
+                if not is_vector_function(name):
+                    self.functions[name] = node
             elif node.type == "declaration" and self._roles:
-                head.append(source_of(node))
+                head.append(text_of(node))
                 registers = _described(node)
+            elif node.type == "declaration":
+                self._global(node)
+            elif node.type == "enum_specifier":
+                self._enumeration(node)
             elif node.type == "preproc_include":
-                if "math.h" not in source_of(node):
-                    head.insert(0, source_of(node).strip())
-            elif node.type != "comment":
-                raise UnsupportedError(node, "only functions may stand here")
+                if not any(name in text_of(node) for name in _OWN_HEADERS):
+                    head.insert(0, text_of(node).strip())
+            elif node.type not in ("comment", ";", "preproc_call"):
+                raise UnsupportedError(node, "only functions and constants may stand here")
+        found = self.functions.pop("kernel", None)
         if found is None:
             raise UnsupportedError(root, "there is no function named kernel")
-        block = field_of(found, "body").named_children
-        scratch = tuple(p for node in block if _is_scratch(node) for p in _scratch(node))
-        body = self._statements([node for node in block if not _is_scratch(node)])
-        parameters = _parameters(found)
-        hidden = hidden_name(body, {p.name for p in (*parameters, *scratch)})
-        if hidden is not None:
-            raise UnsupportedError(found, f"{hidden} is declared again where it is visible")
+        self.scope = Scope(self.constants)
+        parameters = tuple(self._parameters(found))
+        body = self.block(field_of(found, "body").named_children)
+        scratch = tuple(self._scratch)
         kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
         for node, loop in self._shared:
             try:
@@ -111,87 +117,148 @@ class _Reader:
                 raise UnsupportedError(node, f"threads share this loop, but {error}") from error
         return kernel
 
-    def _body(self, node: Node) -> tuple[Statement, ...]:
-        if node.type != "compound_statement":
-            return tuple(self._statement(node))
-        return self._statements(node.named_children)
-
-    def _statements(self, nodes: Sequence[Node]) -> tuple[Statement, ...]:
-        found: list[Statement] = []
-        pragma: Node | None = None
+    def statements(self, nodes: Sequence[Node]) -> None:
+        """Statements of one block; a pragma is for the loop after it."""
+        plain: list[Node] = []
         for node in nodes:
-            if node.type == "preproc_call" and pragma is None:
-                pragma = node
-            elif pragma is None:
-                found += self._statement(node)
-            elif node.type != "comment":
-                found.append(self._shared_loop(pragma, node))
-                pragma = None
-        if pragma is not None:
-            raise UnsupportedError(pragma, "no loop follows")
-        return tuple(found)
+            if node.type == "preproc_call":
+                hint = " ".join(text_of(node).split()).removeprefix("#pragma ")
+                if hint.startswith(_HINTS):
+                    continue
+            plain.append(node)
+        super().statements(plain)
+        if self._pragma is not None:
+            raise UnsupportedError(self._pragma, "no loop follows")
 
-    def _shared_loop(self, pragma: Node, node: Node) -> For:
-        clauses = _SHARING.fullmatch(" ".join(source_of(pragma).split()).removeprefix("#pragma "))
+    def statement(self, node: Node) -> None:
+        """One statement. Raises `UnsupportedError`."""
+        if self._pragma is not None:
+            self._shared_loop(self._pragma, node)
+        elif node.type == "preproc_call":
+            self._pragma = node
+        elif node.type == "declaration" and text_of(node).startswith("static "):
+            self._static(node)
+        else:
+            super().statement(node)
+
+    def _shared_loop(self, pragma: Node, node: Node) -> None:
+        self._pragma = None
+        clauses = _SHARING.fullmatch(" ".join(text_of(pragma).split()).removeprefix("#pragma "))
         if clauses is None or node.type != "for_statement":
             raise UnsupportedError(
                 pragma, f"the only pragma that is known is {sharing_text(2)!r}, before a loop"
             )
-        loop = replace(self._loop(node), threads=int(clauses.group(1)))
+        *before, last = self.loop(node)
+        assert isinstance(last, For)
+        loop = replace(last, threads=int(clauses.group(1)))
         self._shared.append((pragma, loop))
-        return loop
+        self._done += [*before, loop]
 
-    def _statement(self, node: Node) -> list[Statement]:
-        if node.type == "comment":
-            return []
-        if node.type == "declaration":
-            return _declaration(node)
-        if node.type == "for_statement":
-            return [self._loop(node)]
-        if node.type == "expression_statement" and node.named_children:
-            inner = node.named_children[0]
-            if inner.type == "call_expression":
-                return [self._command(inner)]
-            return [_assignment(inner)]
-        raise UnsupportedError(
-            node, f"{source_of(node).splitlines()[0]!r} is no loop and no assignment"
-        )
-
-    def _command(self, node: Node) -> Command:
-        name = source_of(field_of(node, "function"))
-        arguments = field_of(node, "arguments").named_children
-        if name not in self._roles or len(arguments) != len(self._roles[name]):
+    def command(self, node: Node) -> None:
+        """A call as a statement: of a command, or of a function of the file."""
+        name = text_of(field_of(node, "function"))
+        arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        if name in self.functions:
+            self.called(node)
+        elif name not in self._roles or len(arguments) != len(self._roles[name]):
             raise UnsupportedError(node, f"the call of {name} is not known")
-        return Command(name, tuple(argument(a) for a in arguments), self._roles[name])
+        else:
+            given = tuple(self.argument(a) for a in arguments)
+            self._done.append(Command(name, given, self._roles[name]))
 
-    def _loop(self, node: Node) -> For:
-        first = field_of(node, "initializer")
-        if first.type != "declaration" or source_of(field_of(first, "type")) != "int":
-            raise UnsupportedError(node, "only loops that declare an int are known")
-        if len(first.children_by_field_name("declarator")) != 1:
-            raise UnsupportedError(node, "only loops that declare one variable are known")
-        declared = field_of(first, "declarator")
-        name = source_of(field_of(declared, "declarator"))
-        condition, update = field_of(node, "condition"), field_of(node, "update")
-        if (
-            source_of(field_of(condition, "operator")) != "<"
-            or source_of(field_of(condition, "left")) != name
-        ):
-            raise UnsupportedError(node, f"only loops while {name} < a constant are known")
-        begin = constant(field_of(declared, "value"))
-        last, step = constant(field_of(condition, "right")), _step(update, name)
-        body = self._body(field_of(node, "body"))
-        return For(name, begin, last, step, body)
+    def call(self, node: Node) -> Value:
+        """The value of a call."""
+        name = text_of(field_of(node, "function"))
+        if name in self.functions:
+            found = self.called(node)
+            if found is None:
+                raise UnsupportedError(node, f"{name} returns nothing")
+            return found
+        arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        if not is_vector_function(name) and MATHEMATICAL.get(name) != len(arguments):
+            raise UnsupportedError(node, f"the function {name} is not known")
+        return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
 
+    def _parameters(self, function: Node) -> Iterator[Parameter]:
+        for node in field_of(field_of(function, "declarator"), "parameters").named_children:
+            if node.type == "comment" or text_of(node) == "void":
+                continue
+            kind = NAMES.get(text_of(field_of(node, "type")))
+            if kind is None:
+                what = text_of(field_of(node, "type"))
+                raise UnsupportedError(node, f"arrays of {what} are not known")
+            name, levels = pointer_levels(field_of(node, "declarator"))
+            pointer = levels[:1] == [None]
+            if not levels or (pointer and len(levels) > 1) or None in levels[1:]:
+                raise UnsupportedError(node, f"the sizes of {name} are not given")
+            sizes = () if pointer else tuple(self.constant(s) for s in levels if s is not None)
+            constant = any(
+                c.type == "type_qualifier" and text_of(c) == "const" for c in node.children
+            )
+            restricted = "restrict" in text_of(field_of(node, "declarator"))
+            self._array_named(name, kind, sizes, pointer)
+            yield Parameter(name, sizes, constant, kind, restricted)
 
-@cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_c.language()))
+    def _array_named(self, name: str, kind: Type, sizes: tuple[int, ...], pointer: bool) -> None:
+        self.printed_name(name)
+        self._sizes[name] = sizes
+        self.scope.declare(name, Place(name, kind, 1 if pointer else len(sizes)))
+
+    def _static(self, node: Node) -> None:
+        """Static arrays, which hold anything before a call."""
+        for declarator in node.children_by_field_name("declarator"):
+            name, levels = pointer_levels(declarator)
+            kind = NAMES.get(text_of(field_of(node, "type")))
+            if kind is None or not levels or None in levels or declarator.type == "init_declarator":
+                raise UnsupportedError(node, "only plain static arrays without values are known")
+            sizes = tuple(self.constant(s) for s in levels if s is not None)
+            printed_name = self.printed_name(name)
+            self._sizes[printed_name] = sizes
+            self.scope.declare(name, Place(printed_name, kind, len(sizes)))
+            if self._calls:
+                raise UnsupportedError(node, "static arrays in functions that are called")
+            if not self._rehearsing:
+                self._scratch.append(Parameter(printed_name, sizes, False, kind))
+
+    def _global(self, node: Node) -> None:
+        """A declaration in front of all functions: constants, static arrays, prototypes."""
+        if any(d.type == "function_declarator" for d in node.children_by_field_name("declarator")):
+            return
+        self.scope = self.constants
+        declarators = node.children_by_field_name("declarator")
+        if all(d.type == "array_declarator" for d in declarators):
+            self._static(node)
+            return
+        if not any(text_of(c) == "const" for c in node.children if c.type == "type_qualifier"):
+            raise UnsupportedError(node, "a variable outside of functions is not known")
+        for declarator in declarators:
+            value = declarator.child_by_field_name("value")
+            name, levels = pointer_levels(declarator)
+            if value is None or levels:
+                raise UnsupportedError(node, "only numbers may be constants outside of functions")
+            self.constants.declare(name, self._constant_of(node, value))
+
+    def _constant_of(self, node: Node, value: Node) -> Value:
+        found, kind = self.value(value), named_type(field_of(node, "type"))
+        if found.interval is not None and kind not in ("float", "double"):
+            return replace(found, type=kind, retyped=kind != "int")
+        if found.type == kind:
+            return found
+        raise UnsupportedError(node, f"{text_of(value)!r} is converted to {kind}")
+
+    def _enumeration(self, node: Node) -> None:
+        self.scope, following = self.constants, 0
+        for item in field_of(node, "body").named_children:
+            if item.type == "enumerator":
+                value = item.child_by_field_name("value")
+                following = following if value is None else self.constant(value)
+                self.constants.declare(text_of(field_of(item, "name")), number(following))
+                following += 1
 
 
 def _lanes(node: Node) -> int:
     """Of the type of float vectors, as this package writes it."""
-    text = source_of(node)
+    text = text_of(node)
     if "vector_size" not in text or " vf " not in text:
         return 0
     size = _VECTOR_SIZE.search(text)
@@ -204,106 +271,15 @@ def _function_name(node: Node) -> str:
     declarator = field_of(node, "declarator")
     while declarator.type != "identifier":
         declarator = field_of(declarator, "declarator")
-    return source_of(declarator)
-
-
-def _parameters(function: Node) -> tuple[Parameter, ...]:
-    found = []
-    for node in field_of(field_of(function, "declarator"), "parameters").named_children:
-        kind = source_of(field_of(node, "type"))
-        if kind not in _SIZES:
-            raise UnsupportedError(node, f"arrays of {kind} are not known")
-        name, sizes = _declarator(field_of(node, "declarator"))
-        if not sizes:
-            raise UnsupportedError(node, f"the sizes of {name} are not given")
-        found.append(Parameter(name, sizes, source_of(node).startswith("const "), kind))
-    return tuple(found)
-
-
-def _is_scratch(node: Node) -> bool:
-    return node.type == "declaration" and source_of(node).startswith("static ")
-
-
-def _scratch(node: Node) -> list[Parameter]:
-    """Static arrays, as this package writes them."""
-    kind = source_of(field_of(node, "type"))
-    found = [_declarator(d) for d in node.children_by_field_name("declarator")]
-    text = " ".join(source_of(node).split())
-    written = [scratch_text(Parameter(name, sizes, False, kind)) for name, sizes in found]
-    if kind not in _SIZES or [text] != written:
-        raise UnsupportedError(node, "only plain static arrays, aligned to 64 bytes, are known")
-    return [Parameter(name, sizes, False, kind) for name, sizes in found]
-
-
-def _declarator(node: Node) -> tuple[str, tuple[int, ...]]:
-    """Name and sizes."""
-    sizes: list[int] = []
-    while node.type == "array_declarator":
-        sizes.insert(0, constant(field_of(node, "size")))
-        node = field_of(node, "declarator")
-    if node.type != "identifier":
-        raise UnsupportedError(node, f"{source_of(node)!r} is no plain variable or array")
-    return source_of(node), tuple(sizes)
-
-
-def _declaration(node: Node) -> list[Statement]:
-    named = source_of(field_of(node, "type"))
-    kind = _TYPES.get(named, _ARRAYS.get(named))
-    qualified = [
-        c for c in node.children if c.type in ("storage_class_specifier", "type_qualifier")
-    ]
-    if kind is None or qualified:
-        raise UnsupportedError(node, "only plain int, float and vf variables are known")
-    found: list[Statement] = []
-    for declarator in node.children_by_field_name("declarator"):
-        value = None
-        if declarator.type == "init_declarator":
-            value = expression(field_of(declarator, "value"))
-            declarator = field_of(declarator, "declarator")
-        name, sizes = _declarator(declarator)
-        if named in _ARRAYS and (not sizes or value is not None):
-            raise UnsupportedError(node, "only plain int, float and vf variables are known")
-        found.append(Declare(kind, name, sizes, value))
-    return found
-
-
-def _assignment(node: Node) -> Assign:
-    if node.type != "assignment_expression":
-        raise UnsupportedError(node, f"{source_of(node)!r} is no assignment")
-    target = expression(field_of(node, "left"))
-    if not isinstance(target, (Var, Element, Load)):
-        raise UnsupportedError(node, f"{source_of(field_of(node, 'left'))!r} cannot be assigned")
-    value = expression(field_of(node, "right"))
-    operator = source_of(field_of(node, "operator"))
-    if operator in _COMPOUND:
-        value = Binary(_COMPOUND[operator], target, value)
-    elif operator != "=":
-        raise UnsupportedError(node, f"the operator {operator} is not known")
-    return Assign(target, value)
-
-
-def _step(update: Node, name: str) -> int:
-    if update.type == "update_expression" and source_of(update) in (f"{name}++", f"++{name}"):
-        return 1
-    if update.type == "assignment_expression" and source_of(field_of(update, "operator")) == "+=":
-        step = constant(field_of(update, "right"))
-        if source_of(field_of(update, "left")) == name and step > 0:
-            return step
-    raise UnsupportedError(update, f"{source_of(update)!r} is no constant step of {name}")
+    return text_of(declarator)
 
 
 def _described(node: Node) -> int:
     """How many registers a declaration describes: the length that all its lists have, or 0."""
     lists = [
         len(inner.named_children)
-        for inner in _descendants(node)
+        for inner in descendants(node)
         if inner.type == "initializer_list"
         and all(value.type == "number_literal" for value in inner.named_children)
     ]
     return lists[0] if lists and len(set(lists)) == 1 else 0
-
-
-def _descendants(node: Node) -> Iterator[Node]:
-    for child in node.named_children:
-        yield child
-        yield from _descendants(child)

@@ -1,117 +1,373 @@
-"""Expressions of C text in the small form, and how a construct is refused."""
+"""Expressions of C to those of the small form.
+
+Whole numbers that are followed (constants, variables of loops, what is computed from them) stand
+for themselves wherever they are used. Their ranges are known, so that a subscript that the source
+computes in 64 bits may be printed as an int.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.core.errors import InputError
-from tilewright.proposers.loops.functions import VECTOR_OF, is_vector_function
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.analysis import fresh
+from tilewright.proposers.loops.c_types import common, is_whole, promoted
 from tilewright.proposers.loops.ir import (
     Address,
     Binary,
-    Call,
+    Cast,
     Element,
     Expr,
     Load,
     Negative,
     Number,
+    Select,
     Var,
 )
-
-_NUMBER = re.compile(
-    r"0|[1-9]\d*"  # not octal, hexadecimal or with a suffix: whole numbers mean what they say
-    r"|(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?"
+from tilewright.proposers.loops.parse_arithmetic import (
+    OPERATORS,
+    combined,
+    computed,
+    converted,
+    fits,
+    literal_value,
+    printed,
+    within,
+)
+from tilewright.proposers.loops.parse_syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    field_of,
+    named_type,
+    operator_of,
+)
+from tilewright.proposers.loops.scope import (
+    Interval,
+    Place,
+    Scope,
+    Unknown,
+    Value,
+    Variable,
+    number,
+    plus,
 )
 
 
-class UnsupportedError(InputError):
-    """A construct that the small form does not have; `line` is its own."""
+class Expressions:
+    """Reads expressions where names stand for what `scope` says.
 
-    def __init__(self, node: Node, what: str) -> None:
-        self.line = node.start_point[0] + 1
-        self.what = what
-        super().__init__(f"line {self.line}: {what}.")
+    What an expression does beside its value waits in `_after` until its statement is complete.
+    """
 
+    def __init__(self) -> None:
+        self.scope = Scope(None)
+        self._sizes: dict[str, tuple[int, ...]] = {}
+        self._ranges: dict[str, Interval] = {}
+        self._after: list[tuple[Node, int]] = []
+        self._conditional = 0
+        self._rehearsing = False
+        self._printed: list[set[str]] = [set()]
 
-def source_of(node: Node) -> str:
-    """C text of a node."""
-    return (node.text or b"").decode()
+    def expression(self, node: Node) -> Expr:
+        """A value as it is printed. Raises `UnsupportedError`."""
+        return printed(self.value(node))
 
+    def value(self, node: Node) -> Value:
+        """A value with its type. Raises `UnsupportedError`."""
+        kind = node.type
+        if kind == "parenthesized_expression":
+            return self.value(node.named_children[0])
+        if kind == "identifier":
+            return self._named(node)
+        if kind == "number_literal":
+            return literal_value(node)
+        if kind in ("true", "false"):
+            return number(int(kind == "true"))
+        if kind == "subscript_expression":
+            return self._element(node, self.place(node))
+        if kind == "unary_expression":
+            return self._unary(node)
+        if kind == "binary_expression":
+            return self._binary(node)
+        if kind == "conditional_expression":
+            return self._chosen(node)
+        if kind == "cast_expression":
+            return self._cast(node)
+        if kind == "pointer_expression":
+            return self._pointed(node)
+        if kind == "update_expression":
+            return self._updated(node)
+        if kind == "call_expression":
+            return self.call(node)
+        raise UnsupportedError(node, f"the expression {text_of(node)!r} is not known")
 
-def field_of(node: Node, name: str) -> Node:
-    """A part of a node by its name in the grammar; what lacks it is refused."""
-    found = node.child_by_field_name(name)
-    if found is None:
-        raise UnsupportedError(node, f"{source_of(node)[:40]!r} is not complete")
-    return found
+    def constant(self, node: Node) -> int:
+        """A whole number that is the same in every run. Raises `UnsupportedError`."""
+        interval = self.value(node).interval
+        if interval is None or interval[0] != interval[1]:
+            raise UnsupportedError(node, f"{text_of(node)!r} is no constant whole number")
+        return interval[0]
 
+    def place(self, node: Node) -> Place:
+        """Where an expression points. Raises `UnsupportedError`."""
+        if node.type == "parenthesized_expression":
+            return self.place(node.named_children[0])
+        if node.type == "identifier":
+            found = self.scope.find(text_of(node))
+            if isinstance(found, Place):
+                return found
+            if isinstance(found, Unknown):
+                raise NotFollowedError(node, text_of(node), found.why)
+            raise UnsupportedError(node, f"{text_of(node)!r} is no array")
+        if node.type == "subscript_expression":
+            index = self._index(field_of(node, "index"))
+            return self._inside(node, self.place(field_of(node, "argument")), index)
+        if node.type == "pointer_expression" and operator_of(node) == "&":
+            return self._address(node)
+        if node.type == "pointer_expression":
+            return self._inside(node, self.place(field_of(node, "argument")), number(0))
+        if node.type == "binary_expression" and operator_of(node) in "+-":
+            return self._moved(node)
+        if node.type == "update_expression":
+            found = self.place(field_of(node, "argument"))
+            return self._moved_on(node, found)
+        if node.type == "cast_expression":
+            declared = field_of(node, "type")
+            found = self.place(field_of(node, "value"))
+            if named_type(field_of(declared, "type")) == found.type:
+                return found
+        raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not known")
 
-def constant(node: Node) -> int:
-    """A whole decimal number."""
-    number = re.fullmatch(r"-?(?:0|[1-9]\d*)", source_of(node))
-    if number is None:
-        raise UnsupportedError(node, f"{source_of(node)!r} is no whole decimal number")
-    return int(number.group())
+    def _address(self, node: Node) -> Place:
+        found = self.place(field_of(node, "argument"))
+        *outer, last = found.subscripts
+        interval = self.interval_of(last)
+        return replace(found, subscripts=tuple(outer), offset=Value(last, "int", interval))
 
+    def _moved(self, node: Node) -> Place:
+        left, right = field_of(node, "left"), field_of(node, "right")
+        minus = operator_of(node) == "-"
+        if minus or self._points(left):
+            found, amount = self.place(left), self._index(right)
+        else:
+            found, amount = self.place(right), self._index(left)
+        if minus:
+            amount = self._negated(node, amount)
+        if len(found.subscripts) + 1 != found.rank:
+            raise UnsupportedError(node, f"{text_of(node)!r} moves a pointer by whole rows")
+        return replace(found, offset=plus(found.offset, amount))
 
-def expression(node: Node) -> Expr:
-    """A value, or what an assignment writes. Raises `UnsupportedError`."""
-    if node.type == "parenthesized_expression":
-        return expression(node.named_children[0])
-    if node.type == "identifier":
-        return Var(source_of(node))
-    if node.type == "number_literal" and _NUMBER.fullmatch(source_of(node)):
-        return Number(source_of(node))
-    if node.type == "subscript_expression":
-        return Element(*_subscripts(node))
-    if node.type == "unary_expression" and source_of(field_of(node, "operator")) == "-":
-        return Negative(expression(field_of(node, "argument")))
-    if node.type == "binary_expression" and source_of(field_of(node, "operator")) in "+-*/%":
-        left, right = expression(field_of(node, "left")), expression(field_of(node, "right"))
-        return Binary(source_of(field_of(node, "operator")), left, right)
-    if node.type == "pointer_expression":
-        return _load(node)
-    if node.type == "call_expression":
-        return _call(node)
-    raise UnsupportedError(node, f"the expression {source_of(node)!r} is not known")
+    def _negated(self, node: Node, amount: Value) -> Value:
+        if amount.interval is None:
+            raise UnsupportedError(node, f"by how much {text_of(node)!r} moves is not known")
+        least, most = amount.interval
+        if least == most:
+            return number(-least)
+        return Value(Negative(amount.expr), "int", (-most, -least))
 
+    def _points(self, node: Node) -> bool:
+        """Whether an operand of + is the pointer."""
+        while node.type in ("parenthesized_expression", "cast_expression", "binary_expression"):
+            inner = node.child_by_field_name("left") or node.child_by_field_name("value")
+            node = inner or node.named_children[0]
+        if node.type == "identifier":
+            return isinstance(self.scope.find(text_of(node)), (Place, Unknown))
+        return node.type == "pointer_expression" and operator_of(node) == "&"
 
-def argument(node: Node) -> Expr:
-    """Of a command: a number, an expression, or an address."""
-    if node.type == "pointer_expression" and source_of(node).startswith("&"):
-        inner = node.named_children[0]
-        return Address(*_subscripts(inner))
-    return expression(node)
+    def _index(self, node: Node) -> Value:
+        found = self.value(node)
+        if not is_whole(found.type):
+            raise UnsupportedError(node, f"{text_of(node)!r} is no whole number")
+        return found
 
+    def _inside(self, node: Node, place: Place, index: Value) -> Place:
+        """What the subscript `index` of a pointer stands for."""
+        if len(place.subscripts) == place.rank:
+            raise UnsupportedError(node, f"{text_of(node)!r} has too many subscripts")
+        if place.offset is not None:
+            if index.interval is None:
+                index = Value(Binary("+", place.offset.expr, printed(index)), "int")
+            else:
+                index = plus(place.offset, index)
+            sizes = self._sizes.get(place.array, ())
+            if (
+                len(sizes) > 1
+                and not self._rehearsing
+                and not within(index.interval, sizes[len(place.subscripts)])
+            ):
+                raise UnsupportedError(node, f"{text_of(node)!r} may reach over the end of a row")
+        return replace(place, subscripts=(*place.subscripts, index.expr), offset=None)
 
-def _subscripts(node: Node) -> tuple[str, tuple[Expr, ...]]:
-    found: list[Expr] = []
-    while node.type == "subscript_expression":
-        found.insert(0, expression(field_of(node, "index")))
-        node = field_of(node, "argument")
-    if node.type != "identifier":
-        raise UnsupportedError(node, f"{source_of(node)!r} is no array")
-    return source_of(node), tuple(found)
+    def _element(self, node: Node, place: Place) -> Value:
+        if len(place.subscripts) != place.rank:
+            raise UnsupportedError(node, f"{text_of(node)!r} is no element of an array")
+        return Value(Element(place.array, place.subscripts), place.type)
 
+    def _named(self, node: Node) -> Value:
+        name = text_of(node)
+        found = self.scope.find(name)
+        if isinstance(found, Value):
+            return found
+        if isinstance(found, Variable):
+            return Value(Var(found.name), found.type)
+        if isinstance(found, Unknown):
+            raise NotFollowedError(node, name, found.why)
+        why = "is an array" if isinstance(found, Place) else "is not declared here"
+        raise UnsupportedError(node, f"{name!r} {why}")
 
-def _load(node: Node) -> Load:
-    """*(vf *)&array[...], with or without const."""
-    cast_node = node.named_children[-1]
-    if cast_node.type == "cast_expression" and source_of(field_of(cast_node, "type")) in (
-        "const vf *",
-        "vf *",
-    ):
-        address = field_of(cast_node, "value")
-        if address.type == "pointer_expression" and source_of(address).startswith("&"):
-            return Load(*_subscripts(address.named_children[-1]))
-    raise UnsupportedError(node, f"the pointer {source_of(node)!r} is not known")
+    def _unary(self, node: Node) -> Value:
+        sign, inner = operator_of(node), self.value(field_of(node, "argument"))
+        if sign == "+":
+            return inner
+        if sign == "!":
+            zero = Number("0")
+            return Value(Binary("==", printed(inner), zero), "int")
+        if sign == "~" and is_whole(inner.type):
+            return Value(Binary("^", printed(inner), Negative(Number("1"))), promoted(inner.type))
+        if sign != "-":
+            raise UnsupportedError(node, f"the operator {sign} is not known")
+        if inner.interval is not None and not inner.type.startswith("u"):
+            return replace(
+                self._negated(node, inner), type=promoted(inner.type), retyped=inner.retyped
+            )
+        return Value(Negative(printed(inner)), promoted(inner.type))
 
+    def _binary(self, node: Node) -> Value:
+        sign = operator_of(node)
+        if sign not in OPERATORS:
+            raise UnsupportedError(node, f"the operator {sign} is not known")
+        left = self.value(field_of(node, "left"))
+        with self._maybe(sign in ("&&", "||")):
+            right = self.value(field_of(node, "right"))
+        return combined(node, sign, left, right)
 
-def _call(node: Node) -> Call:
-    name = source_of(field_of(node, "function"))
-    if name not in VECTOR_OF and not is_vector_function(name):
-        raise UnsupportedError(node, f"the function {name} is not known")
-    arguments = field_of(node, "arguments").named_children
-    return Call(name, tuple(expression(a) for a in arguments))
+    def _chosen(self, node: Node) -> Value:
+        condition = self.value(field_of(node, "condition"))
+        with self._maybe():
+            value, other = (self.value(field_of(node, n)) for n in ("consequence", "alternative"))
+        if condition.interval is not None and condition.interval[0] == condition.interval[1]:
+            return value if condition.interval[0] else other
+        kind = common(value.type, other.type)
+        return Value(Select(printed(condition), printed(value), printed(other)), kind)
+
+    def _cast(self, node: Node) -> Value:
+        declared, inner = field_of(node, "type"), self.value(field_of(node, "value"))
+        if declared.child_by_field_name("declarator") is not None:
+            raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not known")
+        kind = named_type(field_of(declared, "type"))
+        if inner.interval is not None and is_whole(kind):
+            return converted(node, inner, kind)
+        return Value(Cast(kind, printed(inner)), kind)
+
+    def _pointed(self, node: Node) -> Value:
+        """*pointer, or the vector that begins there: *(vf *)&array[...]."""
+        inner = field_of(node, "argument")
+        if operator_of(node) == "*" and inner.type == "cast_expression":
+            declared = field_of(inner, "type")
+            if text_of(field_of(declared, "type")) == "vf":
+                target = field_of(inner, "value")
+                found = self.place(
+                    field_of(target, "argument") if target.type == "pointer_expression" else target
+                )
+                if len(found.subscripts) == found.rank:
+                    return Value(Load(found.array, found.subscripts), "vector")
+        if operator_of(node) != "*":
+            raise UnsupportedError(node, f"the address {text_of(node)!r} is used as a number")
+        return self._element(node, self.place(node))
+
+    def _updated(self, node: Node) -> Value:
+        """variable++ or ++variable within an expression."""
+        name, found = field_of(node, "argument"), None
+        if name.type == "identifier":
+            found = self.scope.find(text_of(name))
+        if not isinstance(found, (Value, Unknown)):
+            what = f"{text_of(node)!r} changes a variable within an expression"
+            raise UnsupportedError(node, what)
+        amount = self._step_of(node, name)
+        if text_of(node).startswith(operator_of(node)):
+            self.advance(name, amount)
+            return self._named(name)
+        self._after.append((name, amount))
+        return self._named(name)
+
+    def _moved_on(self, node: Node, found: Place) -> Place:
+        name = field_of(node, "argument")
+        amount = self._step_of(node, name)
+        if text_of(node).startswith(operator_of(node)):
+            self.advance(name, amount)
+            return self.place(name)
+        self._after.append((name, amount))
+        return found
+
+    def _step_of(self, node: Node, name: Node) -> int:
+        if self._conditional:
+            what = f"{text_of(node)!r} happens under a condition"
+            raise NotFollowedError(node, text_of(name), what)
+        return 1 if operator_of(node) == "++" else -1
+
+    def advance(self, name: Node, amount: int) -> None:
+        """A variable that is followed grows by a number."""
+        found = self.scope.find(text_of(name))
+        by = number(amount)
+        if isinstance(found, Place) and len(found.subscripts) + 1 == found.rank:
+            moved: Value | Place = replace(found, offset=plus(found.offset, by))
+        elif isinstance(found, Value) and found.interval is not None:
+            moved = replace(plus(found, by), type=found.type, retyped=found.type != "int")
+            if not fits(moved.interval, found.type):
+                what = f"{text_of(name)!r} leaves the range of its type"
+                raise NotFollowedError(name, text_of(name), what)
+        else:
+            why = found.why if isinstance(found, Unknown) else f"{text_of(name)!r} cannot move"
+            raise NotFollowedError(name, text_of(name), why)
+        self.scope.rebind(text_of(name), moved)
+
+    def call(self, node: Node) -> Value:
+        """The value of a call."""
+        raise NotImplementedError
+
+    def argument(self, node: Node) -> Expr:
+        """Of a command: a number, an expression, an address, or an array by its name."""
+        if node.type == "pointer_expression" and operator_of(node) == "&":
+            inner = field_of(node, "argument")
+            if inner.type == "subscript_expression":
+                found = self.place(inner)
+                return Address(found.array, found.subscripts)
+            if inner.type == "identifier" and self.scope.find(text_of(inner)) is None:
+                return Address(text_of(inner), ())  # what the file's head describes
+            raise UnsupportedError(node, f"the address {text_of(node)!r} is not known")
+        if node.type == "identifier":
+            known = self.scope.find(text_of(node))
+            if isinstance(known, Place) and not known.subscripts and known.offset is None:
+                return Var(known.array)
+        return self.expression(node)
+
+    def interval_of(self, expr: Expr) -> Interval | None:
+        """Least and greatest value of a subscript of numbers and variables of loops."""
+        if isinstance(expr, Number) and expr.text.isdigit():
+            return int(expr.text), int(expr.text)
+        if isinstance(expr, Var):
+            return self._ranges.get(expr.name)
+        if isinstance(expr, Negative):
+            return computed("-", (0, 0), self.interval_of(expr.value))
+        if isinstance(expr, Binary):
+            left, right = self.interval_of(expr.left), self.interval_of(expr.right)
+            return computed(expr.operator, left, right)
+        return None
+
+    def printed_name(self, name: str) -> str:
+        """A name for a variable that hides no visible one of the kernel."""
+        visible = set().union(*self._printed)
+        found = name if name not in visible else fresh(name, visible)
+        self._printed[-1].add(found)
+        return found
+
+    @contextmanager
+    def _maybe(self, under: bool = True) -> Iterator[None]:
+        """What is read here is computed under a condition."""
+        self._conditional += under
+        yield
+        self._conditional -= under

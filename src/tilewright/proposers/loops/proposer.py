@@ -21,15 +21,14 @@ from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops, statements
-from tilewright.proposers.loops.parse_expressions import UnsupportedError
+from tilewright.proposers.loops.parse_syntax import UnsupportedError
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 from tilewright.proposers.loops.sharing import regions
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
-from tilewright.proposers.normal_form import normal_form
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,
-    "exchange": 1, "block": 1, "interleave": 1, "stage": 1, "share": 2,
+    "exchange": 1, "block": 1, "interleave": 1, "stage": 1, "pack": 1, "share": 2,
 }  # fmt: skip
 """Techniques that may complete a plan after its first step, if the target's menu has them, and how
 often they are drawn."""
@@ -64,6 +63,7 @@ class LoopProposer:
             kernel = read_kernel(parent.candidate.source, brief.target)
         except InputError:
             return []
+        whole, brief = brief.menu, replace(brief, menu=brief.offered(), dropout=0.0)
         rng, drawing = random.Random(f"plan {seed}"), _Drawing(brief.target)
         now = estimate(kernel, brief.target)
         wanted = count * (1 if now is None else DRAWN_PER_PLAN)
@@ -73,13 +73,16 @@ class LoopProposer:
         elif parent.candidate.parent_id is not None:
             found = self._as_it_is_but_shared(brief, parent, kernel, history)
         for attempt in range(4 * count):
-            option_and_step = drawing.first(kernel, brief.menu, rng)
-            if option_and_step is None or len(found) == wanted:
+            if len(found) == wanted:
                 break
-            option, step, after = option_and_step
-            steps = [(step, kernel)]
-            if attempt == 0 and now is None:
-                after = drawing.everything(after, steps)
+            drawn = (
+                drawing.whole(kernel, whole, attempt == 1) if now is None and attempt < 2 else None
+            )
+            if drawn is None:
+                drawn = drawing.first(kernel, brief.menu, rng)
+            if drawn is None:
+                continue
+            option, steps, after = drawn
             after = drawing.extend(after, rng, rng.randrange(LONGEST), steps)
             if attempt % 2 == 0:
                 after = drawing.shared(after, steps)
@@ -120,13 +123,13 @@ class LoopProposer:
         try:
             read_kernel(source, target)
         except UnsupportedError as error:
-            text = source.splitlines()[error.line - 1].strip() if source else ""
-            return [LeftAlone(error.line, text, error.what)]
+            text = "".join(source.splitlines()[error.line - 1 : error.line])
+            return [LeftAlone(error.line, text.strip(), error.what)]
         return []
 
-    def normalize(self, source: str) -> str:
-        """Comments and white space removed."""
-        return normal_form(source)
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The normal form of the target's language."""
+        return target.language.normal_form(source)
 
     def _estimated(
         self, brief: Brief, parent: Trial, kernel: Kernel, cost: float
@@ -184,15 +187,29 @@ class _Drawing:
 
     def first(
         self, kernel: Kernel, menu: Sequence[MenuOption], rng: random.Random
-    ) -> tuple[MenuOption, Step, Kernel] | None:
+    ) -> _Begun | None:
         """A random place of a random option that applies."""
         options = [o for o in menu if o.technique in TECHNIQUES]
         rng.shuffle(options)
         for option in options:
             found = self._drawn(kernel, option.technique, rng)
             if found is not None:
-                return option, *found
+                return option, [(found[0], kernel)], found[1]
         return None
+
+    def whole(self, kernel: Kernel, menu: Sequence[MenuOption], packed: bool) -> _Begun | None:
+        """All that can be vectorised, after what has to be packed for it.
+
+        Not after a random step: a loop that was unrolled is no longer vectorised.
+        """
+        steps: list[tuple[Step, Kernel]] = []
+        after = self.packed(kernel, steps) if packed else kernel
+        if packed and not steps:
+            return None  # that is what the plan without packing does
+        after = self.everything(after, steps)
+        technique = steps[0][0].technique if steps else None
+        option = next((o for o in menu if steps and o.technique == technique), None)
+        return None if option is None else (option, steps, after)
 
     def extend(
         self, kernel: Kernel, rng: random.Random, more: int, steps: list[tuple[Step, Kernel]]
@@ -215,6 +232,27 @@ class _Drawing:
                     break
                 steps.append((found[-1][0], kernel))
                 kernel = found[-1][1]
+        return kernel
+
+    def packed(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
+        """The kernel with each input packed that only keeps a loop from being vectorised.
+
+        And with those that are to be multiplied as wider numbers.
+        """
+        if "pack" not in self._follow_ups:
+            return kernel
+        for _ in range(LONGEST):
+            for step, after in steps_of(kernel, "pack", self._lanes):
+                moved = len(loops(after)) - len(loops(kernel))
+                there = Step("vectorise", step.loop + moved, self._lanes)
+                wider = after.scratch[-1].type == "int16_t"
+                here = replace(there, loop=step.loop)
+                if wider or (_applies(there, after) and not _applies(here, kernel)):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
         return kernel
 
     def shared(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
@@ -286,10 +324,21 @@ class _Drawing:
         return sorted(found, key=lambda share: regions(kernel, share[0].loop))
 
 
+def _applies(step: Step, kernel: Kernel) -> bool:
+    try:
+        step.apply(kernel)
+    except NotApplicableError:
+        return False
+    return True
+
+
 def _length(kernel: Kernel) -> int:
     """Statements, loops included."""
     return sum(1 for _ in statements(kernel.body))
 
+
+_Begun = tuple[MenuOption, list[tuple[Step, Kernel]], Kernel]
+"""The option that a plan takes, its first steps, and the kernel after them."""
 
 _Way = tuple[float, list[tuple[Step, Kernel]], Kernel]
 """An estimate, the steps there, and the kernel."""

@@ -11,6 +11,7 @@ from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.order import block, exchange
+from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
 from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.stage import stage
@@ -27,9 +28,10 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "block": block,
     "interleave": lambda kernel, loop, _: interleave(kernel, loop),
     "stage": stage,
+    "pack": lambda kernel, loop, _: pack(kernel, loop),
     "share": share,
 }
-_WITHOUT_FACTOR = ("reciprocal", "exchange", "interleave")
+_WITHOUT_FACTOR = ("reciprocal", "exchange", "interleave", "pack")
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
     "accumulators": (2, 4, 8),
@@ -46,6 +48,7 @@ _SENTENCES = {
     "reciprocal": "multiply by reciprocals in the loop over {variable}",
     "exchange": "exchange the loop over {variable} and the one inside",
     "block": "run the loop inside the one over {variable} in blocks of {factor} iterations",
+    "pack": "pack an input in the order in which the loop over {variable} reads it, once",
     "share": "share the iterations of the loop over {variable} among {factor} threads",
     "interleave": "load just before use in the loop over {variable}",
 }

@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.analysis import labelled_loops
 from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import estimate
-from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, same_code, walk
+from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, walk
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -30,11 +30,8 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
     before = estimate(kernel, machine).total
     for technique in CATALOGUE:
         for step in steps_for(kernel, machine, technique):
-            try:
-                after = step.apply(kernel, machine)
-            except NotApplicable:
-                continue
-            if not same_code(after.body, kernel.body):
+            after = step.carried_out(kernel, machine)
+            if after is not None:
                 yield Applicable(step, estimate(after, machine).total / max(before, 1.0))
 
 

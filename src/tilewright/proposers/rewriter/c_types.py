@@ -13,6 +13,10 @@ SIZES: Mapping[str, int] = {
     **dict.fromkeys(("short", "int16_t", "uint16_t"), 2),
     **dict.fromkeys(("int", "unsigned", "int32_t", "uint32_t", "float"), 4),
     **dict.fromkeys(("long", "size_t", "int64_t", "uint64_t", "uintptr_t", "double"), 8),
+    **dict.fromkeys(("intptr_t", "ptrdiff_t", "ssize_t", "intmax_t", "uintmax_t"), 8),
+    **{f"{sign}int_least{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}int_fast{bits}_t": 8 for sign in ("", "u") for bits in (16, 32, 64)},
+    **{f"{sign}int_fast8_t": 1 for sign in ("", "u")},
 }
 """Bytes of the C types a kernel may name, on a 64-bit core."""
 INTEGER_TYPES = frozenset(SIZES) - {"float", "double"} | {"signed"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.core.errors import InputError
@@ -18,46 +19,68 @@ from tilewright.proposers.rewriter.ir import (
     Opaque,
     Stmt,
     map_expressions,
+    rebuilt,
     walk,
 )
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 
 
-def canonical_text(source: str, machine: Machine | None) -> str:
+def canonical_text(source: str, machine: Machine, form: Callable[[str], str]) -> str:
     """Comments and layout removed; loop variables numbered where all their uses are modelled.
 
-    Without a machine, or for source that cannot be lifted, only white space is normalised.
+    `form` is the normal form of C: of source that cannot be lifted, and of what stands around the
+    kernel or is not modelled.
     """
-    if machine is None:
-        return " ".join(source.split())
     try:
         kernel = simplify(lift(source, machine))
     except InputError:
-        return " ".join(source.split())
-    return emit(Kernel("", kernel.signature, kernel.arrays, _bare(kernel.body, [0]), ""))
+        return form(source)
+    text = _canonical(kernel, form)
+    return "\n".join([form(kernel.before), text, form(kernel.after)])
 
 
-def _bare(body: Body, counter: list[int]) -> Body:
-    return tuple(_bare_one(s, counter) for s in body)
+def are_alike(first: Kernel, second: Kernel, machine: Machine) -> bool:
+    """Whether two kernels do the same in the same order, whatever loops and settings look like."""
+
+    def commands_of(kernel: Kernel) -> str:
+        body = rebuilt(
+            kernel.body,
+            lambda s: () if isinstance(s, Command) and machine.unit(s.name) == "config" else None,
+        )
+        return _canonical(replace(kernel, body=body, signature=""), str)
+
+    return commands_of(first) == commands_of(second)
 
 
-def _bare_one(stmt: Stmt, counter: list[int]) -> Stmt:
+def _canonical(kernel: Kernel, form: Callable[[str], str]) -> str:
+    body = _bare(kernel.body, [0], form)
+    return emit(Kernel("", kernel.signature, kernel.arrays, body, ""))
+
+
+def _bare(body: Body, counter: list[int], form: Callable[[str], str]) -> Body:
+    return tuple(_bare_one(s, counter, form) for s in body)
+
+
+def _bare_one(stmt: Stmt, counter: list[int], form: Callable[[str], str]) -> Stmt:
     match stmt:
         case Command():
             return replace(stmt, notes=(), trailing="")
         case Assign():
             return replace(stmt, notes=())
         case Opaque(text):
-            return replace(stmt, text=" ".join(text.split()), notes=())
+            return replace(stmt, text=form(text), notes=())
         case Guard():
             return replace(
-                stmt, body=_bare(stmt.body, counter), orelse=_bare(stmt.orelse, counter), notes=()
+                stmt,
+                body=_bare(stmt.body, counter, form),
+                orelse=_bare(stmt.orelse, counter, form),
+                notes=(),
             )
         case Loop():
             if not any(isinstance(s, Opaque) for s in walk(stmt.body)):
                 stmt = _numbered(stmt, counter)
-            return replace(stmt, body=_bare(stmt.body, counter), notes=())
+            return replace(stmt, body=_bare(stmt.body, counter, form), notes=())
 
 
 def _numbered(loop: Loop, counter: list[int]) -> Loop:

@@ -12,9 +12,12 @@ from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Kernel, Loop, same_code, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
@@ -56,6 +59,9 @@ from tilewright.proposers.rewriter.sites import (
     tested_loops,
     tiled_loops,
 )
+
+RAISE = "raise"
+"""The technique that leaves nothing of a schedule; plans that go back to the computation use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,14 @@ class Step:
         if isinstance(result, str):
             raise NotApplicable(result)
         return result
+
+    def carried_out(self, kernel: Kernel, machine: Machine) -> Kernel | None:
+        """The same; None where it does not fit or changes nothing."""
+        try:
+            after = self.apply(kernel, machine)
+        except NotApplicable:
+            return None
+        return None if same_code(after.body, kernel.body) else after
 
 
 @lru_cache(maxsize=1 << 13)
@@ -205,11 +219,25 @@ _LOADS = frozenset(("dma", "load"))
 _BANKS = frozenset(("bank", "steal"))
 _STORES = frozenset(("store", "accumulator", "dependency"))
 _CORE = frozenset(("cpu", "command"))
+
+
+def _raise(kernel: Kernel, machine: Machine) -> Kernel:
+    try:
+        return raised(emit(kernel), machine)
+    except NotRaised as reason:
+        raise NotApplicable(f"its computation is not found: {str(reason).rstrip('.')}") from reason
+
+
 CATALOGUE: Mapping[str, Technique] = {
+    RAISE: Technique(
+        once,
+        _raise,
+        "forget the schedule: derive what the kernel computes and write it as the naive loop nest",
+    ),
     "resident": Technique(
         resident_sites,
         _resident,
-        "keep {0} resident: load all that loop {1} uses of it once ({2})",
+        "keep {0} resident: load every part of it that loop {1} uses only once ({2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(
@@ -262,7 +290,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "interleave": Technique(
         each_loop(),
         _on_loop(interleave),
-        "spread the loads at the head of loop {0} over the work behind them",
+        "spread the loads at the head of loop {0} over the work after them",
         _LOADS,
     ),
     "reorder": Technique(
@@ -361,7 +389,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "fuse": Technique(
         each_loop(),
         _on_loop(fuse),
-        "run the iterations of loop {0} together with those of the loop behind it",
+        "run the iterations of loop {0} together with those of the loop after it",
         _CORE | {"dependency"},
     ),
     "peel": Technique(

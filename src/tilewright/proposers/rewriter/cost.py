@@ -236,7 +236,7 @@ def _nodes(
         elif isinstance(stmt, Loop):
             nodes = _nodes(stmt.body, inside, busy, touched)
             paths = list(walk_paths(stmt.body, inside))
-            ahead, behind = (
+            ahead, delayed = (
                 {c for c, p in paths if isinstance(c, Command) and stmt.var in _tested(p, op)}
                 for op in "<>"
             )
@@ -247,7 +247,7 @@ def _nodes(
                     CORE_ITERATION,
                     nodes,
                     tuple(sorted({b for c in ahead for b in touched[c].writes})),
-                    tuple(sorted({b for c in behind for b in touched[c].reads})),
+                    tuple(sorted({b for c in delayed for b in touched[c].reads})),
                 )
             )
         elif isinstance(stmt, Guard):

@@ -18,7 +18,7 @@ def covered(read: Region, writes: Iterable[Region], loop: Loop) -> bool:
     """Whether one write that runs before the read in the same iteration covers all it reads.
 
     `for k { for b { load(SPAD(64 * k + 16 * b)); } for b { use(SPAD(64 * k + 16 * b)); } }`: with
-    `k` fixed, the loads fill rows 0..63 behind `64 * k` without a gap, and the uses stay inside.
+    `k` fixed, the loads fill rows 0..63 after `64 * k` without a gap, and the uses stay inside.
     """
     return any(_covers(write, read, loop) for write in writes)
 

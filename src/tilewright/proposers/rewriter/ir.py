@@ -63,7 +63,7 @@ Operand: TypeAlias = Expr | Local | Dram | Text
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Command:
-    """One accelerator command; `notes` are comment lines before it, `trailing` one behind it."""
+    """One accelerator command; `notes` are comment lines before it, `trailing` one after it."""
 
     name: str
     operands: tuple[Operand, ...]

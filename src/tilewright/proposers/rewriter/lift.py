@@ -7,12 +7,18 @@ itself may hold: `lift_statements`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
-import tree_sitter_c
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from tilewright.core.errors import InputError
+from tilewright.proposers.c.preprocess import expanded
+from tilewright.proposers.c.syntax import (
+    descendants,
+    parse,
+    pointer_levels,
+    text_of,
+)
+from tilewright.proposers.nesting import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
@@ -20,34 +26,15 @@ from tilewright.proposers.rewriter.lift_constants import declare_constants, stru
 from tilewright.proposers.rewriter.lift_kinds import NotModelled
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_statements import Lifter
-from tilewright.proposers.rewriter.lift_syntax import (
-    descendants,
-    nested_beyond,
-    pointer_levels,
-    text_of,
-)
 from tilewright.proposers.rewriter.lift_values import Reader
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.preprocess import expanded
 
 ENTRY = "kernel"
-DEEPEST = 200
-"""Levels of blocks and expressions within one another; every one takes calls of this reader."""
-
-
-@cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_c.language()))
-
-
-def parse(source: str) -> Node:
-    """The syntax tree of a file."""
-    return _parser().parse(source.encode()).root_node
 
 
 def lift(source: str, machine: Machine) -> Kernel:
     """The kernel function of a C file as IR; `InputError` if there is none or it does not parse."""
-    plain = expanded(source, {*machine.constants, *machine.effects})
+    plain = expanded(source, {*machine.constants, *machine.effects}, machine.macros)
     root = parse(plain)
     _check_depth(root)
     defined = [
@@ -94,9 +81,9 @@ def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str
     data, written = plain.encode(), source.encode()
     rows, written_rows = data.split(b"\n"), written.split(b"\n")
     (first, column), (last, end) = entry.start_point, entry.end_point
-    behind = len(rows[last]) - end
+    following = len(rows[last]) - end
     same = rows[first][:column] == written_rows[first][:column]
-    same &= rows[last][end:] == written_rows[last][len(written_rows[last]) - behind :]
+    same &= rows[last][end:] == written_rows[last][len(written_rows[last]) - following :]
     if not same:
         signature = data[entry.start_byte : block.start_byte]
         return (
@@ -105,7 +92,7 @@ def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str
             data[entry.end_byte :].decode(),
         )
     start = sum(len(row) + 1 for row in written_rows[:first]) + column
-    stop = sum(len(row) + 1 for row in written_rows[: last + 1]) - 1 - behind
+    stop = sum(len(row) + 1 for row in written_rows[: last + 1]) - 1 - following
     signature = written[start : written.index(b"{", start)]
     return written[:start].decode(), signature.decode().rstrip(), written[stop:].decode()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Record, Table, Value
 from tilewright.proposers.rewriter.lift_narrow import stored
-from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 
 LONGEST = 256

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import leaves_early
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -22,7 +23,6 @@ from tilewright.proposers.rewriter.lift_choice import choice, decided, negated
 from tilewright.proposers.rewriter.lift_kinds import NotModelled
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting
-from tilewright.proposers.rewriter.lift_syntax import leaves_early
 
 
 class Branches(Lifting):
@@ -57,7 +57,7 @@ class Branches(Lifting):
         return _joined(condition, body, orelse)
 
     def _switch(self, node: Node, scope: Scope) -> Body:
-        """A `switch` whose cases end by `break`, as tests one behind the other."""
+        """A `switch` whose cases end by `break`, as tests one after the other."""
         subject = node.child_by_field_name("condition")
         if subject is None:
             raise NotModelled("switch statement")

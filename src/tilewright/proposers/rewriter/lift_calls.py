@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import identifiers, leaves_early, parameters, text_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -20,7 +21,6 @@ from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Refer
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
-from tilewright.proposers.rewriter.lift_syntax import identifiers, leaves_early, parameters, text_of
 
 _ADDRESSES = {"dram_read": Dram, "dram_write": Dram, "local_read": Local, "local_write": Local}
 _DEEPEST = 16
@@ -56,6 +56,9 @@ class Calls(Lifting):
         return (Guard(either.condition, branches[0], branches[1]),)
 
     def _command(self, name: str, operands: list[Operand]) -> Command:
+        for at in self.machine.local_operands(name):
+            if at < len(operands):
+                operands[at] = self.machine.local(operands[at])
         self._check_operands(name, tuple(operands))
         return Command(name, tuple(operands))
 

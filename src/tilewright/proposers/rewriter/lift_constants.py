@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import pointer_levels, text_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.lift_braces import initial
 from tilewright.proposers.rewriter.lift_kinds import NotModelled
-from tilewright.proposers.rewriter.lift_syntax import pointer_levels, text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 
 

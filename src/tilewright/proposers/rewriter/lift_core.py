@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import identifiers, text_of
 from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.ir import Array, Assign, Dram
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer
-from tilewright.proposers.rewriter.lift_syntax import identifiers, text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 
 _Sum = tuple[tuple[tuple[float, Dram], ...], float]

@@ -1,4 +1,4 @@
-"""The forms of a loop: where it tests, what it tests, and what it does behind an iteration."""
+"""The forms of a loop: where it tests, what it tests, and what it does after an iteration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from tilewright.proposers.rewriter.lift_kinds import NotModelled
-from tilewright.proposers.rewriter.lift_syntax import (
+from tilewright.proposers.c.syntax import (
     comma_separated,
     descendants,
     is_skip,
@@ -15,6 +14,7 @@ from tilewright.proposers.rewriter.lift_syntax import (
     leaves_early,
     text_of,
 )
+from tilewright.proposers.rewriter.lift_kinds import NotModelled
 
 _ALWAYS = frozenset(("1", "true"))
 
@@ -23,7 +23,7 @@ _ALWAYS = frozenset(("1", "true"))
 class Form:
     """`for (first; test; update) statements`.
 
-    With `leaves`, the loop ends where its test holds; with `last`, it is tested behind an
+    With `leaves`, the loop ends where its test holds; with `last`, it is tested after an
     iteration.
     """
 
@@ -39,7 +39,7 @@ class Form:
         return [n for n in descendants(self.test) if n.type == "update_expression"]
 
     def updates(self) -> list[Node]:
-        """What is done behind each iteration."""
+        """What is done after each iteration."""
         return list(comma_separated(self.update)) if self.update is not None else []
 
 

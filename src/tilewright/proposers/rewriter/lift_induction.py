@@ -182,8 +182,8 @@ def at_head(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Val
     return _solved(marked, count, changing)
 
 
-def behind(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
-    """The variable behind the loop."""
+def after_loop(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
+    """The variable after the loop."""
     if marked.last == marked.mark:
         return marked.first
     end = count.lower + count.trips * count.step
@@ -200,7 +200,7 @@ def _at(value: Value, name: str, at: Expr) -> Value:
             return Local(space, row.substituted(put), flags)
         case Pointer(array, index, axis):
             return Pointer(array, tuple(e.substituted(put) for e in index), axis)
-    raise NotModelled("value of a variable behind its loop")
+    raise NotModelled("value of a variable after its loop")
 
 
 def _solved(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:

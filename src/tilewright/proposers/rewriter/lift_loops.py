@@ -8,6 +8,12 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import (
+    comma_separated,
+    declared_name,
+    leaves_early,
+    text_of,
+)
 from tilewright.proposers.rewriter.expr import Bounds, Expr, Quotient, Remainder, bounds
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -23,23 +29,17 @@ from tilewright.proposers.rewriter.lift_forms import Form, form_of, never_again
 from tilewright.proposers.rewriter.lift_induction import (
     Count,
     Marked,
+    after_loop,
     at_head,
-    behind,
     counted,
     mark_of,
 )
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Value
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_steady import behind_last, steady
-from tilewright.proposers.rewriter.lift_syntax import (
-    comma_separated,
-    declared_name,
-    leaves_early,
-    text_of,
-)
 
 MOST_LISTED = 16
-"""Iterations of a loop that may be written one behind the other."""
+"""Iterations of a loop that may be written one after the other."""
 MOST_ITERATIONS = 512
 """The same of all loops of a kernel."""
 
@@ -48,7 +48,7 @@ class Loops(Branches):
     """Loops of any form whose iterations can be counted."""
 
     def _loop(self, node: Node, scope: Scope) -> Body:
-        """A counted loop; where that leaves text, its iterations one behind the other if few."""
+        """A counted loop; where that leaves text, its iterations one after the other if few."""
         body = node.child_by_field_name("body")
         if node.type == "do_statement" and body is not None and never_again(node):
             if any(leaves_early(s) for s in body.named_children):
@@ -142,7 +142,7 @@ class Loops(Branches):
         for name, marked in changing.items():
             try:
                 if marked == exact[name]:
-                    inner.assign(name, behind(marked, count, changing))
+                    inner.assign(name, after_loop(marked, count, changing))
                 else:
                     inner.assign(name, behind_last(name, exact, changing, count))
             except NotModelled:

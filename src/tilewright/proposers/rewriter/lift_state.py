@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import assigned, identifiers, text_of
 from tilewright.proposers.rewriter.expr import Atom, Expr
 from tilewright.proposers.rewriter.ir import Body, Opaque
 from tilewright.proposers.rewriter.lift_braces import initial
 from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Value
 from tilewright.proposers.rewriter.lift_scope import Scope
-from tilewright.proposers.rewriter.lift_syntax import assigned, identifiers, text_of
 from tilewright.proposers.rewriter.lift_values import Reader
 from tilewright.proposers.rewriter.machine import Machine
 

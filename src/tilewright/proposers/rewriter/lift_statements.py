@@ -13,6 +13,12 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import (
+    comment_lines,
+    is_skip,
+    jumped_over,
+    leaves_early,
+)
 from tilewright.proposers.rewriter.analysis import with_notes
 from tilewright.proposers.rewriter.ir import Body, Command, Opaque, Stmt
 from tilewright.proposers.rewriter.lift_calls import Calls
@@ -20,17 +26,11 @@ from tilewright.proposers.rewriter.lift_constants import declare_enumerators
 from tilewright.proposers.rewriter.lift_kinds import NotModelled
 from tilewright.proposers.rewriter.lift_loops import Loops
 from tilewright.proposers.rewriter.lift_scope import Scope
-from tilewright.proposers.rewriter.lift_syntax import (
-    comment_lines,
-    is_skip,
-    jumped_over,
-    leaves_early,
-)
 from tilewright.proposers.rewriter.lift_variables import Variables
 
 
 class Lifter(Variables, Calls, Loops):
-    """The statements of one function, one behind the other."""
+    """The statements of one function, one after the other."""
 
     def function_body(self, block: Node) -> Body:
         """The statements of the kernel."""

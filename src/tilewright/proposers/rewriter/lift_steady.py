@@ -32,10 +32,10 @@ def steady(condition: Condition, changing: Mapping[str, Marked]) -> dict[str, Ma
 def behind_last(
     name: str, exact: Mapping[str, Marked], even: Mapping[str, Marked], count: Count
 ) -> Value:
-    """A variable behind its loop: what the last iteration makes of the values at its head."""
+    """A variable after its loop: what the last iteration makes of the values at its head."""
     last = exact[name].last
     if last is None:
-        raise NotModelled(f"value of {name} behind its loop")
+        raise NotModelled(f"value of {name} after its loop")
     heads = {n: replace(m, first=at_head(m, count, even)) for n, m in even.items()}
     final = {count.variable: count.lower + (count.trips - 1) * count.step}
     values = mark_values(heads)

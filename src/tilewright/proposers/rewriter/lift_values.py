@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.rewriter.c_types import SIZES, element_of
-from tilewright.proposers.rewriter.expr import Expr, quotient
+from tilewright.proposers.rewriter.expr import Expr, bounds, quotient
 from tilewright.proposers.rewriter.ir import (
     Compare,
     Condition,
@@ -40,7 +41,6 @@ from tilewright.proposers.rewriter.lift_kinds import (
 )
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
-from tilewright.proposers.rewriter.lift_syntax import text_of
 from tilewright.proposers.rewriter.machine import Machine
 
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
@@ -247,6 +247,8 @@ class Reader:
         if isinstance(left, Expr) and isinstance(right, Truth):
             right = as_number(right)
         if isinstance(left, Expr) and isinstance(right, Expr):
+            if operator == "|" and self._apart(left, right):
+                return left + right
             return arithmetic(operator, left, right)
         if isinstance(right, Local | Pointer) and operator in ("+", "|"):
             left, right = right, left
@@ -272,6 +274,18 @@ class Reader:
         if isinstance(left, Pointer) and isinstance(right, Pointer) and operator == "-":
             return self._distance(left, right)
         raise NotModelled(f"operator {operator} on addresses")
+
+    def _apart(self, left: Expr, right: Expr) -> bool:
+        """Whether two numbers have no bit in common: one are high bits, the other fits below."""
+        if left.is_const and not right.is_const:
+            left, right = right, left
+        if not right.is_const or left.const < 0 or right.const <= 0 or left.const & right.const:
+            return False
+        if left.is_const:
+            return True
+        bit = right.const & -right.const
+        low, high = bounds(left - left.const + left.const % bit, self.scope.ranges)
+        return low >= 0 and high < bit
 
     def _compared(self, operator: str, left: Value, right: Value) -> Truth:
         if isinstance(left, Pointer) and isinstance(right, Pointer):

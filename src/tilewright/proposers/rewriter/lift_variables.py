@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.proposers.c.syntax import (
+    comma_separated,
+    declared_name,
+    descendants,
+    identifiers,
+    pointer_levels,
+    text_of,
+)
 from tilewright.proposers.rewriter.c_types import INTEGER_TYPES
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Text
@@ -20,14 +28,6 @@ from tilewright.proposers.rewriter.lift_kinds import (
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
-from tilewright.proposers.rewriter.lift_syntax import (
-    comma_separated,
-    declared_name,
-    descendants,
-    identifiers,
-    pointer_levels,
-    text_of,
-)
 
 
 class Variables(Lifting):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.core.records import CommandEffect, TargetBrief
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import Flag, Local, Operand, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,14 @@ class Machine:
 
     effects: Mapping[str, CommandEffect]
     constants: Mapping[str, int]
+    macros: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, brief: TargetBrief) -> Machine:
         """The machine a brief describes."""
-        return cls({e.name: e for e in brief.commands}, dict(brief.constants))
+        effects = {e.name: e for e in brief.commands if e.unit != "macro"}
+        macros = [e.attributes["definition"] for e in brief.commands if e.unit == "macro"]
+        return cls(effects, dict(brief.constants), tuple(macros))
 
     @cached_property
     def spaces(self) -> Mapping[str, Space]:
@@ -66,6 +71,26 @@ class Machine:
     def flag(self, meaning: str) -> str | None:
         """Name of the flag with this meaning, if the target has one."""
         return next((n for n, m in self.flags.items() if m == meaning), None)
+
+    def local(self, operand: Operand) -> Operand:
+        """A local address that is written as a number, as the row and flags it means."""
+        if not isinstance(operand, Expr):
+            return operand
+        bits = operand.const & 0xFFFFFFFF
+        absent = self.flag("absent")
+        if absent is not None and bits == self.constants[absent] and operand.is_const:
+            return Text(absent)
+        named = [f for f in self.flags if f != absent and bits & self.constants[f]]
+        row = bits & ~sum(self.constants[f] for f in named)
+        space = max(
+            (s for s in self.spaces if self.constants[s] & row == self.constants[s]),
+            key=lambda s: self.constants[s],
+        )
+        row -= self.constants[space]
+        small = all(abs(c) < self.spaces[space].rows for _, c in operand.terms)
+        if row >= self.spaces[space].rows or not small:
+            return operand
+        return Local(space, Expr(row, operand.terms), tuple(Flag(f) for f in named))
 
     def element(self, space: str) -> str | None:
         """C type of a local memory's elements, where the target declares it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -26,7 +26,9 @@ ELSEWHERE = 1 << 24
 Place: TypeAlias = tuple[int, int]
 """Row of the first slot, and rows from slot to slot."""
 BEAM = 48
-"""Placements kept after each buffer."""
+"""Placements kept after each buffer, of few buffers."""
+MOST_TRIED = 1_600
+"""Placements kept times the square of the number of buffers: what finding places for them costs."""
 PARTNERS_SHARE, SLOTS_SHARE, OTHERS_SHARE = 4.0, 1.0, 0.5
 """What it costs to share a bank: a product waits for each row; loads disturb reads now and then."""
 
@@ -59,21 +61,38 @@ def spread(kernel: Kernel, machine: Machine) -> Kernel:
     return kernel
 
 
-def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> dict[str, Place]:
-    """Base and slot stride per buffer of a memory; empty when it is too full to choose.
-
-    A beam search over whole placements, the largest buffers first.
-    """
+def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> Mapping[str, Place]:
+    """Base and slot stride per buffer of a memory; empty when it is too full to choose."""
     buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
-    together = _used_together(kernel, machine, buffers)
+    sizes = tuple(_Size(b.name, b.rows, b.slots) for b in buffers)
+    return _places(sizes, frozenset(_used_together(kernel, machine, buffers)), space)
+
+
+class _Size(NamedTuple):
+    """A buffer as it is placed."""
+
+    name: str
+    rows: int
+    slots: int
+
+
+@lru_cache(maxsize=1 << 11)
+def _places(
+    sizes: tuple[_Size, ...], together: frozenset[frozenset[str]], space: Space
+) -> Mapping[str, Place]:
+    """A beam search over whole placements, the largest buffers first; fewer are kept of many.
+
+    Remembered: most rewrites leave what is placed as it was.
+    """
+    width = max(1, min(BEAM, MOST_TRIED // max(1, len(sizes) ** 2)))
     beam: list[_Placement] = [_Placement((), 0.0)]
-    for buffer in sorted(buffers, key=lambda b: -b.rows * b.slots):
+    for size in sorted(sizes, key=lambda b: -b.rows * b.slots):
         grown = [
-            placement.with_buffer(buffer, place, together, space)
+            placement.with_buffer(size, place, together, space)
             for placement in beam
-            for place in _positions(buffer, placement, space)
+            for place in _positions(size, placement, space)
         ]
-        beam = sorted(grown, key=lambda p: (p.cost, p.addresses))[:BEAM]
+        beam = sorted(grown, key=lambda p: (p.cost, p.addresses))[:width]
     return dict(beam[0].named) if beam else {}
 
 
@@ -81,7 +100,7 @@ def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> dict[str, Pl
 class _Placement:
     """Places of some buffers, and how much what is there collides."""
 
-    taken: tuple[tuple[Buffer, Place], ...]
+    taken: tuple[tuple[_Size, Place], ...]
     cost: float
 
     @property
@@ -93,7 +112,7 @@ class _Placement:
         return tuple(place for _, place in self.taken)
 
     def with_buffer(
-        self, buffer: Buffer, place: Place, together: set[frozenset[str]], space: Space
+        self, buffer: _Size, place: Place, together: frozenset[frozenset[str]], space: Space
     ) -> _Placement:
         """One buffer more: what it shares banks with, weighted by how much that costs."""
         new = _Slots(buffer.rows, buffer.slots, place)
@@ -148,7 +167,7 @@ def collision(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, Place]:
-    """Base and slot stride per buffer, the largest first and one behind the other."""
+    """Base and slot stride per buffer, the largest first and one after the other."""
     need = sum(b.rows * b.slots for b in buffers)
     if need > space.rows:
         raise NotApplicable(f"{need} rows do not fit the {space.rows} rows of {space.name}")
@@ -159,7 +178,7 @@ def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, Place]:
     return plan
 
 
-def _moved(kernel: Kernel, buffers: list[Buffer], plan: dict[str, Place]) -> Kernel:
+def _moved(kernel: Kernel, buffers: list[Buffer], plan: Mapping[str, Place]) -> Kernel:
     return relocated(kernel, [(b, *plan[b.name]) for b in buffers if b.name in plan])
 
 
@@ -178,8 +197,8 @@ def _used_together(kernel: Kernel, machine: Machine, buffers: list[Buffer]) -> s
     return {frozenset((a, b)) for names in readers.values() for a in names for b in names if a != b}
 
 
-def _positions(buffer: Buffer, placement: _Placement, space: Space) -> Iterator[Place]:
-    """Places that are free: from a bank's start, up to a bank's end, or behind another buffer."""
+def _positions(buffer: _Size, placement: _Placement, space: Space) -> Iterator[Place]:
+    """Places that are free: from a bank's start, up to a bank's end, or after another buffer."""
     used = [i for other, place in placement.taken for i in _at(other, *place)]
     strides = [buffer.rows if buffer.slots > 1 else 0]
     if buffer.slots > 1:
@@ -196,6 +215,6 @@ def _positions(buffer: Buffer, placement: _Placement, space: Space) -> Iterator[
                 yield base, stride
 
 
-def _at(buffer: Buffer, base: int, stride: int) -> list[tuple[int, int]]:
+def _at(buffer: _Size, base: int, stride: int) -> list[tuple[int, int]]:
     starts = [base + s * stride for s in range(buffer.slots)]
     return [(s, s + buffer.rows) for s in starts]

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import History, Measured, MenuOption, Trial
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.descent import descended
+from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import Cost, estimate
-from tilewright.proposers.rewriter.descent import descended
 from tilewright.proposers.rewriter.ir import (
     Assign,
     Body,
@@ -19,10 +19,8 @@ from tilewright.proposers.rewriter.ir import (
     Loop,
     children,
     commands,
-    same_code,
     walk,
 )
-from tilewright.proposers.rewriter.learning import Evidence, evidence
 from tilewright.proposers.rewriter.machine import Machine
 
 FOLLOW_UPS: Mapping[str, float] = {
@@ -58,6 +56,8 @@ LONGEST = 3
 """Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
 POOL = 2
 """Drafts made for each plan that is asked for; the most promising ones are kept."""
+SAMPLE = 10
+"""Steps compared before one is taken: the best of ten is among the best fifth nine times in ten."""
 ATTEMPTS = 4
 """Draws of a follow-up step before a draft stays as it is."""
 
@@ -106,9 +106,9 @@ def draw(
     serial = passes_through_memory(kernel, machine)
     known = {o.technique for o in menu if o.technique}
     known |= set(SERIAL_FOLLOW_UPS) if serial else {*FOLLOW_UPS, *DEEP}
-    long_ones = 1 if serial else -(-count // 2)
+    long_ones, moves = 1 if serial else -(-count // 2), _Moves(machine, sorted(known))
     for start in rng.sample(list(pool.values()), min(len(pool), long_ones)):
-        steps, after = descended(start.steps, start.kernel, machine, sorted(known), rng, DEEPEST)
+        steps, after = descended(moves, start.steps, start.kernel, rng, DEEPEST, SAMPLE)
         pool.setdefault(steps, Draft(start.option, steps, after, estimate(after, machine)))
     ranked = sorted(pool.values(), key=lambda d: d.cost.total)
     kept = ranked[: max(0, count - 1)]
@@ -175,9 +175,26 @@ def shuffled(
     steps = list(steps_for(kernel, machine, technique))
     rng.shuffle(steps)
     for step in steps:
-        try:
-            after = step.apply(kernel, machine)
-        except NotApplicable:
-            continue
-        if not same_code(after.body, kernel.body):
+        after = step.carried_out(kernel, machine)
+        if after is not None:
             yield step, after
+
+
+class _Moves:
+    """The `Moves` role: steps of some techniques on one machine."""
+
+    def __init__(self, machine: Machine, techniques: Sequence[str]) -> None:
+        self._machine = machine
+        self._techniques = techniques
+
+    def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
+        """Wherever the techniques may apply."""
+        return {name: list(steps_for(kernel, self._machine, name)) for name in self._techniques}
+
+    def carried_out(self, kernel: Kernel, step: Step) -> Kernel | None:
+        """The kernel after a step, or None."""
+        return step.carried_out(kernel, self._machine)
+
+    def cost(self, kernel: Kernel) -> float:
+        """The estimate in cycles."""
+        return estimate(kernel, self._machine).total

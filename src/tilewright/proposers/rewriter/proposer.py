@@ -19,8 +19,8 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.by_hand import left_alone
-from tilewright.proposers.rewriter.canonical import canonical_text
-from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
+from tilewright.proposers.rewriter.catalogue import RAISE, Step
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expectation import changes, described, gain
@@ -50,25 +50,28 @@ class RewriterProposer:
 
         A third of them start from an ancestor instead, where that promises a better kernel than
         the parent: an early choice that led nowhere can be made differently. Once nothing better
-        was found for some iterations, all of them are walks off the tried paths.
+        was found for some iterations, all of them are walks off the tried paths. Two thirds of the
+        start's begin anew, from the naive nest of what it computes, where that is another kernel.
         """
-        machine = self._machine_of(brief)
+        machine = self._machine_of(brief.target)
         try:
             kernel = _lifted(parent.candidate.source, machine)
         except InputError:
             return []
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
-        if is_stale(history, brief.iteration):
+        reused = _plans_of_schedule(brief, parent, kernel, machine, before)[:count]
+        count -= len(reused)
+        anew = self._plans_anew(brief, parent, history, count - count // 3, before, rng)
+        count -= len(anew)
+        if is_stale(parent, history, brief.iteration):
             tried = tried_from(parent, history)
             menu = brief.target.menu_for(brief.workload)  # whole: walks differ without dropout
             walks = wander(kernel, machine, menu, tried, count, rng)
-            return [_plan(parent, draft, before) for draft in walks]
-        reused = _plans_of_schedule(brief, parent, kernel, machine, before)[:count]
-        count -= len(reused)
+            return [*reused, *anew, *(_plan(parent, draft, before) for draft in walks)]
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
-        drafts = draw(kernel, machine, brief.menu, parent, history, count - len(plans), rng)
-        return reused + [_plan(parent, draft, before) for draft in drafts] + plans
+        drafts = draw(kernel, machine, brief.offered(), parent, history, count - len(plans), rng)
+        return [*reused, *anew, *(_plan(parent, draft, before) for draft in drafts), *plans]
 
     def _plans_from_ancestor(
         self,
@@ -79,23 +82,56 @@ class RewriterProposer:
         before: Cost,
         rng: random.Random,
     ) -> list[Plan]:
-        ancestors = history.lineage(parent.candidate.id)[:-1]
+        ancestors = _ancestors(parent, history)
         if not ancestors or not count:
             return []
-        ancestor, machine = rng.choice(ancestors), self._machine_of(brief)
+        ancestor, machine = rng.choice(ancestors), self._machine_of(brief.target)
         try:
             kernel = _lifted(ancestor.candidate.source, machine)
         except InputError:
             return []
         self._ancestors[ancestor.candidate.id] = ancestor.candidate.source
-        drafts = draw(kernel, machine, brief.menu, ancestor, history, count, rng, 2 * LONGEST)
+        drafts = draw(kernel, machine, brief.offered(), ancestor, history, count, rng, 2 * LONGEST)
         return [_plan(parent, d, before, ancestor) for d in drafts if d.cost.total < before.total]
+
+    def _plans_anew(
+        self,
+        brief: Brief,
+        parent: Trial,
+        history: History,
+        count: int,
+        before: Cost,
+        rng: random.Random,
+    ) -> list[Plan]:
+        """Once in a run: the naive nest of what the start computes, and schedules made from it.
+
+        None where the start is that nest.
+        """
+        menu, machine = brief.offered(), self._machine_of(brief.target)
+        if parent.candidate.parent_id is not None or not (menu and count):
+            return []
+        if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
+            return []
+        try:
+            kernel = _lifted(parent.candidate.source, machine)
+            nest = Step(RAISE).apply(kernel, machine)
+        except (InputError, NotApplicable):
+            return []
+        if are_alike(nest, kernel, machine):
+            return []
+        alone = Draft(menu[0], (), nest, estimate(nest, machine))
+        drafts = draw(nest, machine, menu, parent, history, count - 1, rng, 2 * LONGEST)
+        again = (Step(RAISE),)
+        return [
+            _plan(parent, replace(d, steps=again + d.steps), before, anew=True)
+            for d in (alone, *drafts)
+        ]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
         """The plan's steps, and variants that go one follow-up step further."""
-        machine = self._machine_of(brief)
+        machine = self._machine_of(brief.target)
         try:
             base = str(plan.parameters.get("base", ""))
             source = self._ancestors.get(base, "") if base else parent.candidate.source
@@ -121,13 +157,13 @@ class RewriterProposer:
         except InputError as error:
             return [LeftAlone(1, "the whole kernel", str(error).rstrip("."))]
 
-    def normalize(self, source: str) -> str:
+    def normalize(self, source: str, target: TargetBrief) -> str:
         """Comments, layout and names of locals removed."""
-        return canonical_text(source, self._machine[1] if self._machine else None)
+        return canonical_text(source, self._machine_of(target), target.language.normal_form)
 
-    def _machine_of(self, brief: Brief) -> Machine:
-        if self._machine is None or self._machine[0] is not brief.target:
-            self._machine = (brief.target, Machine.of(brief.target))
+    def _machine_of(self, target: TargetBrief) -> Machine:
+        if self._machine is None or self._machine[0] is not target:
+            self._machine = (target, Machine.of(target))
         return self._machine[1]
 
 
@@ -136,9 +172,30 @@ def _lifted(source: str, machine: Machine) -> Kernel:
     return read(source, machine)
 
 
-def _plan(parent: Trial, draft: Draft, before: Cost, ancestor: Trial | None = None) -> Plan:
+def _ancestors(parent: Trial, history: History) -> list[Trial]:
+    """The kernels that led to this one; of one that began anew, the naive nest and those since."""
+    lineage = history.lineage(parent.candidate.id)
+    begun = [n for n, t in enumerate(lineage) if (p := t.candidate.plan) and p.begins_anew]
+    if not begun:
+        return lineage[:-1]
+    nest = [
+        t for t in history if (p := t.candidate.plan) and p.parameters.get("steps") == RAISE
+    ]  # it comes before what is made from it
+    return [t for t in (*nest[:1], *lineage[begun[-1] :]) if t.candidate != parent.candidate]
+
+
+def _plan(
+    parent: Trial,
+    draft: Draft,
+    before: Cost,
+    ancestor: Trial | None = None,
+    *,
+    anew: bool = False,
+) -> Plan:
     text = "; then ".join(s.sentence for s in draft.steps)
     parameters: dict[str, str | int] = {"steps": "; ".join(str(s) for s in draft.steps)}
+    if anew:
+        parameters["anew"] = 1
     if ancestor is not None:
         text = f"go back to trial {ancestor.index} and from there {text}"
         parameters["base"] = ancestor.candidate.id

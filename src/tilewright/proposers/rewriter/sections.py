@@ -55,7 +55,7 @@ class Section:
 
 
 def is_core_loop(stmt: Stmt) -> bool:
-    """Whether the core computes elements one behind the other."""
+    """Whether the core computes elements one after the other."""
     return isinstance(stmt, Loop) and all(isinstance(s, Assign) for s in walk(stmt.body))
 
 

@@ -2,7 +2,7 @@
 
 A move does what its last setting says, so moving it past another setting changes its meaning.
 Rewrites that move loads and stores about therefore work on a kernel without settings, in which each
-move carries the operands of its own behind its operands.
+move carries the operands of its own after its operands.
 
 Before: `config(48, 1.0f, 4, id0); load0(&A[i][0], SPAD(0), 4, 4);`
 After:  `load0(&A[i][0], SPAD(0), 4, 4, 48, 1.0f, 4);`
@@ -126,7 +126,7 @@ class _Resolver(_Rewriter):
         return (stmt,), state  # code of the core sets nothing the IR does not model
 
     def _state_after(self, body: Body, state: State) -> State:
-        """What is in force behind a body, whatever its moves find."""
+        """What is in force after a body, whatever its moves find."""
         for stmt in body:
             match stmt:
                 case Command() if stmt.name in self._movers:

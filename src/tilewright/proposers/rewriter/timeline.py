@@ -24,7 +24,7 @@ class Event:
     """One command: its unit, how long that is busy, how long the core is, and what it touches.
 
     `reads` and `writes` are buffers by number, `alone` those of them with a single slot; `ahead`
-    says that a load is for the next iteration, `behind` that a store is of the one before.
+    says that a load is for the next iteration, `delayed` that a store is of the one before.
     """
 
     unit: str
@@ -33,7 +33,7 @@ class Event:
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     ahead: bool = False
-    behind: bool = False
+    delayed: bool = False
     alone: frozenset[int] = frozenset()
 
 
@@ -41,7 +41,7 @@ class Event:
 class Repeat:
     """A loop: iterations, the core's time for each, and buffers that iterations use in turn.
 
-    Those that are loaded one iteration `ahead`, and those that are stored one iteration `behind`.
+    `ahead` are loaded one iteration ahead, `delayed` are stored one iteration later.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Repeat:
     core: float
     body: tuple[Node, ...]
     ahead: tuple[int, ...] = ()
-    behind: tuple[int, ...] = ()
+    delayed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Timeline:
             before = self._times() if later else []
             for buffer in loop.ahead:
                 self.ready[buffer] = self.coming[buffer]
-            for buffer in loop.behind:
+            for buffer in loop.delayed:
                 self.left[buffer] = self.used[buffer]
             self.core += loop.core
             self.run(loop.body)
@@ -160,7 +160,7 @@ class Timeline:
                 if buffer in event.alone:
                     start = max(start, self.used[buffer], self.stored[buffer])
         else:
-            used = self.left if event.behind else self.used
+            used = self.left if event.delayed else self.used
             start = max(start, *(used[buffer] + LATENCY for buffer in event.reads), 0.0)
         end = self.free[event.unit] = start + event.busy
         for buffer in event.writes if event.unit == "load" else ():

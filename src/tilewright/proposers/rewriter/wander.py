@@ -28,11 +28,20 @@ TRIES = 4
 """Walks begun for each one that is wanted, at most."""
 
 
-def is_stale(history: History, iteration: int) -> bool:
-    """Whether no kernel was better than all before it in the iterations just before this one."""
-    best, found = math.inf, iteration
+def is_stale(parent: Trial, history: History, iteration: int) -> bool:
+    """Whether no kernel was better than all before it in the iterations just before this one.
+
+    Of the kernels that began anew, where the parent is one of them, else of the others.
+    """
+    best, found, anew = math.inf, iteration, set[str]()
     for trial in history:
-        if trial.latency is not None and trial.latency < best * (1 - LEAST_PROGRESS):
+        plan = trial.candidate.plan
+        if (plan is not None and plan.begins_anew) or trial.candidate.parent_id in anew:
+            anew.add(trial.candidate.id)
+    of_new = parent.candidate.id in anew
+    for trial in history:
+        is_of_line = (trial.candidate.id in anew) == of_new
+        if is_of_line and trial.latency is not None and trial.latency < best * (1 - LEAST_PROGRESS):
             best, found = trial.latency, trial.iteration
     return iteration - found > STALE
 

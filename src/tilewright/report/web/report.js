@@ -44,7 +44,13 @@ function section(title, content) {
 
 function describe(trial) {
   const parts = [element("h3", "", trial.title)];
-  if (trial.plan) parts.push(element("p", "plan", trial.plan));
+  if (trial.plan && trial.plan.trim() !== trial.summary) {
+    const whole = element("details", "plan");
+    whole.append(element("summary", "", trial.summary), element("p", "words", trial.plan));
+    parts.push(whole);
+  } else if (trial.plan) {
+    parts.push(element("p", "plan", trial.plan));
+  }
   if (trial.expected) parts.push(element("p", "expected", "Expected: " + trial.expected));
   parts.push(list(trial.facts, "facts"));
   if (trial.failure) parts.push(section("Failed: " + trial.failure, scrollable(trial.log, "log")));
@@ -91,6 +97,23 @@ function neighbour(index, key) {
     if (best === null || distance < (place(best).f - here.f) * direction) best = other;
   }
   return best;
+}
+
+// A button on each block that a reader takes elsewhere.
+for (const block of document.querySelectorAll("pre.command, pre.code")) {
+  const button = element("button", "copy", "Copy");
+  button.type = "button";
+  button.addEventListener("click", () => {
+    const range = document.createRange();
+    range.selectNodeContents(block.querySelector("code"));
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  });
+  const frame = element("div", "copyable");
+  block.replaceWith(frame);
+  frame.append(button, block);
 }
 
 if (tree) {

@@ -1,85 +1,103 @@
-"""The oracles: exact for int8, float64 with the error of float32 sums for bfloat16."""
+"""The oracles: exact for int8; for bfloat16 a formula, from which the error of sums follows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tilewright.core.records import Argument
 from tilewright.parts import inputs
-from tilewright.parts.float_error import SMALLEST_NORMAL, Bounded
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import Expected
-from tilewright.targets.amx.elements import BF16, INT8, Element, bf16_bits, bf16_values
+from tilewright.parts.problem import FormulaProblem, Problem, sampled_product
+from tilewright.targets.amx.elements import INT8, Element, bf16_bits, bf16_values
 from tilewright.targets.amx.shapes import Gemm, Shape
 
 
-class TileProblem:
-    """A product of two matrices, which a convolution is too."""
+class Int8Problem:
+    """A product of two int8 matrices, which a convolution is too."""
 
-    def __init__(self, shape: Shape, element: Element) -> None:
+    fingerprint = "amx-int8 reference 3"
+    distributions = ("full-range", *(n for n in inputs.DISTRIBUTIONS if n != "full-range"))
+    """The first is the timed one, which is drawn again for every call and must be cheap."""
+
+    def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
-        self.fingerprint = f"{element.target} reference 2"
         self._shape = shape
-        self._element = element
-
-    @property
-    def distributions(self) -> tuple[str, ...]:
-        """The first is the timed one, which is drawn again for every call and must be cheap.
-
-        Subnormal numbers are left out of bfloat16: the instruction takes them for zero.
-        """
-        if self._element is INT8:
-            others = (name for name in inputs.DISTRIBUTIONS if name != "full-range")
-            return ("full-range", *others)
-        return ("small", "full-range", "sparse", "wide")
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of A, B, input or weights."""
-        if self._element is INT8:
-            return inputs.draw(argument, distribution, self.reduction, rng)
+        return inputs.draw(argument, distribution, self.reduction, rng)
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """`C` or `output`; whole numbers below 2**53 are exact in float64, in whatever order."""
+        values = {name: array.astype(np.float64) for name, array in inputs.items()}
+        left, right = _matrices(self._shape, values)
+        return {_output(self._shape): (left @ right).astype(np.int32)}
+
+
+class Bf16Problem(FormulaProblem):
+    """A product of two bfloat16 matrices with float32 sums."""
+
+    fingerprint = "amx-bf16 reference 4"
+    distributions = tuple(
+        n for n in inputs.FLOAT_DISTRIBUTIONS if n not in ("extremes", "denormals")
+    )
+    """As for int8. Subnormal numbers are left out: the instruction takes them for zero."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.reduction
+        self._shape = shape
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of A, B, input or weights."""
         if distribution == "small":
-            # Sign, the last bit of the exponent and the fraction: magnitudes from 0.5 to below 2.
+            # Sign, three bits of the exponent and the fraction: magnitudes from 1/128 to below 2.
+            # Of numbers closer together most sums would be exact in float32, and the rare others
+            # not among the sampled ones, whose error would be taken for that of honest kernels.
             bits = rng.integers(0, 1 << 16, argument.shape, np.uint16)
-            return bits & 0x80FF | 0x3F00
+            return bits & 0x83FF | 0x3C00
         real = Argument(argument.name, argument.shape, "float32", argument.role)
-        if distribution == "wide":
-            values = rng.standard_normal(real.shape) * 10.0 ** rng.integers(-6, 6, real.shape)
-        else:
-            values = inputs.draw(real, distribution, self.reduction, rng)
-        return bf16_bits(values)
+        return bf16_bits(inputs.draw(real, distribution, self.reduction, rng))
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Expected]:
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Both matrices, as float64."""
+        values = {name: bf16_values(array) for name, array in inputs.items()}
+        left, right = _matrices(self._shape, values)
+        return {"left": left, "right": right}
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`C` or `output`, in the type of the sums."""
-        left, right = self._matrices(inputs)
-        name = "C" if isinstance(self._shape, Gemm) else "output"
-        if self._element is INT8:
-            # Whole numbers below 2**53 are exact in float64, in whatever order.
-            exact = (left @ right).astype(np.int32)
-            return {name: exact.reshape(self._output_shape)}
-        product = Bounded.exact(left) @ Bounded.exact(right)
-        flushed = product.error + self.reduction * SMALLEST_NORMAL
-        return {name: Bounded(product.value, flushed).reshape(*self._output_shape)}
+        return {_output(self._shape): operands["left"] @ operands["right"]}
 
-    @property
-    def _output_shape(self) -> tuple[int, ...]:
-        return self._shape.arguments(self._element)[-1].shape
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of one matrix and columns of the other."""
+        left, right = sampled_product(operands["left"], operands["right"], rng)
+        return {"left": left, "right": right}
 
-    def _matrices(self, inputs: Mapping[str, Array]) -> tuple[Array, Array]:
-        """Both factors as float64; packed ones as they were before."""
-        values = {
-            name: bf16_values(array) if self._element is BF16 else array.astype(np.float64)
-            for name, array in inputs.items()
-        }
-        if isinstance(self._shape, Gemm):
-            b = values["B"]
-            return values["A"], unpacked(b) if self._shape.packed else b
-        windows = sliding_window_view(values["input"], (3, 3), (1, 2))  # [n][y][x][c][r][t]
-        rows = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, self.reduction)
-        taps = [unpacked(values["weights"][r, t]) for r in range(3) for t in range(3)]
-        return rows, np.concatenate(taps)
+
+def create_problem(shape: Shape, element: Element) -> Problem:
+    """The oracle of a shape."""
+    return Int8Problem(shape) if element is INT8 else Bf16Problem(shape)
+
+
+def _output(shape: Shape) -> str:
+    return "C" if isinstance(shape, Gemm) else "output"
+
+
+def _matrices(shape: Shape, values: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Both factors; packed ones as they were before."""
+    if isinstance(shape, Gemm):
+        b = values["B"]
+        return values["A"], unpacked(b) if shape.packed else b
+    windows = sliding_window_view(values["input"], (3, 3), (1, 2))  # [n][y][x][c][r][t]
+    rows = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, shape.reduction)
+    taps = [unpacked(values["weights"][r, t]) for r in range(3) for t in range(3)]
+    return rows, np.concatenate(taps)
 
 
 def unpacked(packed: Array) -> Array:

@@ -131,8 +131,8 @@ def parse_shape(spec: str, element: Element) -> Shape:
     """
     if not re.match(r"(gemm|conv)([-_x\d]|$)", spec):
         raise UnknownNameError(f"{element.target} workload", spec, REGISTERED)
-    gemm = re.fullmatch(r"gemm-(\d{1,6})x(\d{1,6})x(\d{1,6})(-packed)?", spec)
-    conv = re.fullmatch(r"conv-" + "x".join([r"(\d{1,6})"] * 5) + "-k3s1", spec)
+    gemm = re.fullmatch(r"gemm-([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})(-packed)?", spec)
+    conv = re.fullmatch(r"conv-" + "x".join([r"([0-9]{1,6})"] * 5) + "-k3s1", spec)
     if gemm is not None:
         m, n, k = (int(size) for size in gemm.groups()[:3])
         shape: Shape = Gemm(m, n, k, gemm.group(4) is not None)

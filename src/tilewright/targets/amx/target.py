@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Failed, TargetBrief, Workload, content_id
+from tilewright.core.records import Failed, FolderTemplate, TargetBrief, Workload, content_id
 from tilewright.core.roles import Task
 from tilewright.native.calibration import calibrated, peaks
 from tilewright.native.evaluator import Census, Counts, NativeEvaluation
 from tilewright.native.machine import Processor, processor
 from tilewright.native.settings import EvaluationSettings
-from tilewright.native.target import NativeTarget
-from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
+from tilewright.native.target import NativeTarget, require_linux
+from tilewright.parts.brief_files import (
+    load_commands,
+    load_examples,
+    load_menu,
+    load_template,
+    render,
+)
+from tilewright.parts.languages import C
 from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
@@ -26,13 +34,15 @@ from tilewright.targets.amx.performance import (
     described,
     loads_in_words,
 )
-from tilewright.targets.amx.problems import TileProblem
+from tilewright.targets.amx.problems import create_problem
 from tilewright.targets.amx.shapes import PATTERNS, REGISTERED, parse_shape, workload_of
 from tilewright.targets.amx.support import refusal
 
 FOLDER = Path(__file__).parent
 HEADER = "tiles.h"
 HEADERS = (HEADER, "immintrin.h", "stdint.h", "string.h")
+_OWN_MACROS = re.compile(r"\btile_(move|product|name)\w*")
+"""Those of tiles.h that hand text to the assembler."""
 _UNDERESTIMATE = 1.5
 """How far a clock may be above that of the calibration; floors are taken so many times lower."""
 
@@ -55,12 +65,19 @@ class AmxTarget(NativeTarget):
             commands=load_commands(FOLDER / "commands.toml", known),
             limits=limits(processor()),
             constants={},
+            language=C,
             examples=load_examples(FOLDER / "examples", known),
+            costs=render(FOLDER / "costs.md", known).strip(),
+            plan_hints=render(FOLDER / "plan_hints.md", known).strip(),
         )
 
     def brief(self) -> TargetBrief:
         """What tiles are, rules, menu, effects of instructions and limits."""
         return self._brief
+
+    def template(self) -> FolderTemplate:
+        """What `tilewright init` writes: a matrix product."""
+        return load_template(FOLDER / "template.toml", words(self._element))
 
     def workloads(self) -> Mapping[str, str]:
         """Patterns and registered names."""
@@ -70,7 +87,7 @@ class AmxTarget(NativeTarget):
         """The workload named by `spec`, with its naive starting kernel."""
         shape = parse_shape(spec, self._element)
         start = naive_kernel(shape, self._element)
-        problem = TileProblem(shape, self._element)
+        problem = create_problem(shape, self._element)
         return self._task(
             workload_of(shape, self._element), start, problem, settings, {"naive": start}
         )
@@ -87,6 +104,7 @@ class AmxTarget(NativeTarget):
         if lacking is not None:
             return [("tiles", None, lacking)]
         try:
+            require_linux(self.name)
             rate = self._peak(fresh=True)
         except ToolchainMissingError as error:
             return [("tiles", False, str(error))]
@@ -107,6 +125,7 @@ class AmxTarget(NativeTarget):
             versions={"machine": processor().name},
             headers={HEADER: header("emulated" if lacking else "hardware")},
             harness_flags=("-DTILES",) if lacking is None else (),
+            peak_per_s=None if lacking else self._peak(),
             refuse_timing=lacking,
             census=Census({HEADER: header("counted")}, "tile_counts", (LOADED,), loads_in_words),
         )
@@ -158,7 +177,13 @@ def header(tiles: Literal["hardware", "emulated", "counted"]) -> str:
 
 def refused(source: str) -> Failed | None:
     """What the rules say against a source, or None."""
-    return check_source(source, HEADERS, "use the intrinsics of tiles.h and immintrin.h")
+    joined = re.sub(r"\\[ \t\f\v]*\r?\n", "", source)
+    own = _OWN_MACROS.search(joined)
+    if own is not None:
+        line = joined.count("\n", 0, own.start()) + 1
+        log = f"kernel.c:{line}: {own.group()} is not for kernels: use the intrinsics of tiles.h."
+        return Failed("build", "compile_error", log, line)
+    return check_source(source, C, HEADERS, "use the intrinsics of tiles.h and immintrin.h")
 
 
 def words(element: Element) -> Mapping[str, object]:

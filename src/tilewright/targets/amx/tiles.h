@@ -11,7 +11,7 @@
 #define TILES_H
 #include <stdint.h>
 
-/* immintrin.h may be included before or behind this file: its own tiles are left out. GCC's do not
+/* immintrin.h may be included before or after this file: its own tiles are left out. GCC's do not
    tell the compiler that loads read memory, so that stores before them may come too late. */
 #undef _tile_loadd
 #undef _tile_stream_loadd
@@ -43,7 +43,15 @@ static inline void tile_loadconfig(const void *from) {
 static inline void tile_release(void) { __asm__ volatile("tilerelease"); }
 
 #define tile_name(tile) tile_name_(tile)
-#define tile_name_(tile) "%%tmm" #tile
+#define tile_name_(tile) tile_name_##tile /* not #tile: an argument's text must not reach the assembler */
+#define tile_name_0 "%%tmm0"
+#define tile_name_1 "%%tmm1"
+#define tile_name_2 "%%tmm2"
+#define tile_name_3 "%%tmm3"
+#define tile_name_4 "%%tmm4"
+#define tile_name_5 "%%tmm5"
+#define tile_name_6 "%%tmm6"
+#define tile_name_7 "%%tmm7"
 #define tile_move(name, operands, address, stride) \
   __asm__ volatile(name " " operands ::"r"((const void *)(address)), "r"((long)(stride)) : "memory")
 #define tile_product(name, c, a, b) \

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.core.records import TargetBrief
 from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
+from tilewright.parts.languages import C
+from tilewright.targets.gemmini.feedback import LOSSES
 from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.settings import ORDERINGS
+from tilewright.targets.gemmini.toolchain import compiler_family
 
 FOLDER = Path(__file__).parent
+FAILURES = {
+    "local_out_of_bounds": "scratchpad or accumulator rows that do not exist",
+    "limit_exceeded": "rows, columns or strides over what a command may carry",
+    "uninitialised_read": "a local row was read before it was ever written",
+    "unordered_dram_read": "DRAM was read after an accelerator store to it, without a fence",
+    "unordered_dram_write": "DRAM was written after an accelerator access to it, without a fence",
+    "raced_dram_access": "such an access overtook the earlier one in the modelled time",
+}
+"""Kinds of failure that the simulator reports and no other target has."""
+CORE_BINDS_BELOW = 8
+"""Rows of an array that is done with a pair sooner than a core with no care sends the next one."""
 
 
 def load_brief(instance: Instance) -> TargetBrief:
     """The brief of an instance, from the files of this folder and of `examples/`."""
-    known = words(instance)
+    known = {**words(instance), **_measured(instance)}
     return TargetBrief(
         name=instance.name,
         isa=render(FOLDER / "isa.md", known),
@@ -23,7 +39,13 @@ def load_brief(instance: Instance) -> TargetBrief:
         commands=load_commands(FOLDER / "commands.toml", known),
         limits=instance.limits,
         constants=instance.constants,
+        language=C,
+        settings={"ordering": ORDERINGS},
+        failures=FAILURES,
+        causes=("array_busy", *LOSSES),
         examples=load_examples(FOLDER / "examples", known),
+        costs=render(FOLDER / "costs.md", known).strip(),
+        plan_hints=render(FOLDER / "plan_hints.md", known).strip(),
     )
 
 
@@ -33,7 +55,6 @@ def words(instance: Instance) -> Mapping[str, object]:
     scratchpad_rows = limits["scratchpad_banks"] * limits["scratchpad_bank_rows"]
     accumulator_rows = limits["accumulator_banks"] * limits["accumulator_bank_rows"]
     row_bytes = dim * config.element_bytes
-    row_beats = max(1, -(-row_bytes // config["dma_bus_bytes"]))
     wide_beats = -(-instance.move_columns * config.element_bytes // config["dma_bus_bytes"])
     banks = limits["accumulator_banks"]
     return {
@@ -55,9 +76,17 @@ def words(instance: Instance) -> Mapping[str, object]:
         else "one bank",
         "output_bits": config["array_output_bits"],
         "scale_cycles": -(-dim // config["dma_scale_lanes"]),
+        "minimum_rows": config["array_minimum_rows"],
+        "array_latency": config["array_input_delay"]
+        + (2 * dim - 1) * (config["array_tile_latency"] + 1)
+        + config["array_output_delay"],
         "bus_bytes": config["dma_bus_bytes"],
+        "line_cycles": config["dram_line_cycles"],
         "wide_load_cycles": dim * wide_beats,
-        "narrow_load_cycles": dim * row_beats * 3 // 2,
+        "wide_sum_load_cycles": dim
+        * instance.move_columns
+        * config.sum_bytes
+        // config["dma_bus_bytes"],
         "loads_in_flight": config["dma_in_flight"] // dim + 1,
         "load_entries": config["commands_load_entries"],
         "execute_entries": config["commands_execute_entries"],
@@ -65,6 +94,31 @@ def words(instance: Instance) -> Mapping[str, object]:
         # The example of the ISA text: a square of the widest move's columns.
         "s": instance.move_columns,
         "blocks": instance.move_columns // dim,
+    }
+
+
+def _measured(instance: Instance) -> Mapping[str, object]:
+    """What the texts may refer to: times of the machine, and what the benchmark has measured.
+
+    An instance that was not measured itself has the numbers of the int8 array; what depends on
+    the array's size is told only where `is_measured`. What the core runs depends on the compiler.
+    """
+    config = instance.config
+    hit, miss = config["l2_hit_latency"], config["l2_hit_latency"] + config["dram_latency"]
+    family = compiler_family()
+    tables = tomllib.loads((FOLDER / "costs.toml").read_text(encoding="utf-8"))[family]
+    measured = tables.get(instance.name, tables["gemmini"])
+    return {
+        **{name: f"{value:g}" for name, value in measured.items() if value},
+        "compiler": family,
+        "same_row_cycles": measured["same_row_cycles"],
+        "is_measured": instance.name in tables,
+        "fetch_cycles": miss + config["cpu_fetch_refill"],
+        "core_binds": config["array_dim"] < CORE_BINDS_BELOW,
+        "queued_cycles": config["commands_execute_entries"] // 2 * config["array_dim"],
+        "hit_fetch_cycles": hit + config["cpu_fetch_refill"],
+        "data_cycles": miss + config["cpu_l1_refill"],
+        "line_bytes": config["l2_line_bytes"],
     }
 
 

@@ -100,7 +100,8 @@ def parse_convolution(spec: str, instance: Instance) -> Convolution:
 
     Raises `WorkloadError` when it is malformed or its sizes are impossible or too large.
     """
-    match = re.fullmatch(r"conv-" + r"x".join([r"(-?\d+)"] * 5) + r"-k(\d+)s(\d+)(?:p(\d+))?", spec)
+    form = "conv-" + "x".join([r"(-?\d+)"] * 5) + r"-k(\d+)s(\d+)(?:p(\d+))?"
+    match = re.fullmatch(form, spec, re.ASCII)
     if match is None:
         raise WorkloadError(
             f"workload {spec!r} is malformed: expected {PATTERN} with positive whole numbers, for "

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tilewright.core.records import (
     Argument,
     Artifact,
     Candidate,
-    Check,
     Failed,
     Measured,
     Verdict,
     Workload,
 )
+from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.cases import Cases
 from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini.instance import Instance
@@ -56,7 +56,7 @@ def create_evaluator(
             toolchain, instance, settings.compile_timeout_s, baselines, workload.arguments
         ),
         GemminiChecker(simulator, cases, settings.checks),
-        GemminiRunner(simulator, cases, settings.checks, instance, workload, toolchain.build),
+        GemminiRunner(simulator, cases, instance, workload, toolchain.build),
     )
 
 
@@ -98,23 +98,34 @@ class GemminiBuilder:
 
 
 class GemminiChecker:
-    """Compares the first `checks` cases, without timing."""
+    """Compares cases of every distribution, and at least `checks`, without timing."""
 
     def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
         self._simulator = simulator
         self._cases = cases
         self._checks = checks
 
-    def check(self, artifact: Artifact) -> Verdict | Failed:
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case."""
+        return self._checked(artifact, [self._cases.first], NOTHING_CHECKED)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         """All cases must agree; the first that does not is the failure."""
-        passed: list[Check] = []
-        for index in range(self._checks):
-            case = self._cases[index]
+        return self._checked(artifact, self._cases.compared(self._checks), passed)
+
+    def _checked(
+        self, artifact: Artifact, numbers: Iterable[int], passed: Verdict
+    ) -> Verdict | Failed:
+        seeds = {check.seed for check in passed.checks}
+        checks = list(passed.checks)
+        for case in (self._cases[number] for number in numbers):
+            if case.check.seed in seeds:
+                continue
             result = self._simulator.run(artifact, case, "check")
             if isinstance(result, Failed):
                 return result
-            passed.append(case.check)
-        return Verdict(tuple(passed))
+            checks.append(case.passed(self._simulator.outputs(result)))
+        return Verdict(tuple(checks))
 
 
 class GemminiRunner:
@@ -124,14 +135,12 @@ class GemminiRunner:
         self,
         simulator: Simulator,
         cases: Cases,
-        checks: int,
         instance: Instance,
         workload: Workload,
         build: str,
     ) -> None:
         self._simulator = simulator
         self._cases = cases
-        self._index = checks
         self._instance = instance
         self._workload = workload
         self._build = build
@@ -141,16 +150,17 @@ class GemminiRunner:
     ) -> Measured | Failed:
         """Simulated cycles from a cold start to the last command's end."""
         limit = None if limit_latency is None else math.ceil(limit_latency)
-        case = self._cases[self._index]
+        case = self._cases.timed()
         result = self._simulator.run(artifact, case, "measure", limit)
         if isinstance(result, Failed):
             return result
+        told = self._simulator.told(artifact, result)
         return Measured(
             latency=float(result.cycles),
             unit="cycles",
             quantity="simulated",
             utilization=utilization(self._workload, result.cycles, self._instance.dim**2),
-            verdict=Verdict((*verdict.checks, case.check)),
+            verdict=Verdict((*verdict.checks, case.passed(self._simulator.outputs(result)))),
             breakdown=cycles_by_cause(result),
             details=measurements(result),
             versions={
@@ -159,6 +169,8 @@ class GemminiRunner:
                 **versions(self._instance),
             },
             artifact_digest=artifact.digest,
-            feedback=self._simulator.feedback(artifact, result),
+            feedback=told.feedback,
+            by_line=told.by_line,
+            bound=told.bound,
             warnings=order_warnings(artifact, result),
         )

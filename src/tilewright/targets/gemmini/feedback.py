@@ -1,23 +1,24 @@
-"""A measurement in words: the bound, what costs most and on which line, how full memory is.
+"""A measurement in words: the bound, what costs how much, when, and on which line.
 
-Written for whoever proposes the next step, so it names the first-order causes and leaves out the
-rest; all numbers are those of the timed run.
+Written for whoever proposes the next step; all numbers are those of the timed run.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tilewright.core.records import Workload
 from tilewright.parts.debug_lines import source_lines
 from tilewright.parts.inputs import bytes_of
+from tilewright.parts.languages import C
 from tilewright.targets.gemmini.parameters import SimConfig
+from tilewright.targets.gemmini.phases import described_phases, largest_first, listed
 
 if TYPE_CHECKING:
-    from tilewright.targets.gemmini.sim import Hotspot, SimResult
+    from tilewright.targets.gemmini.sim import SimResult
 
 LOSSES: Mapping[str, str] = {
     "bank_conflict": "two operands of a product share a scratchpad bank",
@@ -27,21 +28,46 @@ LOSSES: Mapping[str, str] = {
     "dependency": "the array waits for its own products, or for a command just sent",
     "rs_full_load": "a load finds its queue full and holds back the products behind it",
     "rs_full_store": "a store finds its queue full and holds back the products behind it",
-    "cpu": "the core has not sent the next product yet",
+    "cpu": "the core runs other instructions",
+    "cpu_fetch": "the core fetches instructions that its cache does not hold",
+    "cpu_data": "the core loads or stores what its cache does not hold",
+    "cpu_literal": "the core loads a constant that the compiler put in memory",
     "fence": "the core waits at a fence",
     "drain": "config_ex waits until the array is empty, or its last results leave it",
 }
 """Exclusive causes of cycles in which the array does not work, by name in the breakdown."""
 
-_SHOWN = 3
-_NEGLIGIBLE = 0.005  # of all cycles
+CORE_WAITS: Mapping[str, str] = {
+    "fetch_wait": "instructions",
+    "data_wait": "data",
+    "literal_wait": "constants in memory",
+    "command_wait": "a full command queue",
+}
+"""What the core waits for, by name in the breakdown; these overlap with the array's work."""
 
+_MEANINGS = {
+    **LOSSES,
+    "small_blocks": "the array works on products that do not fill it",
+    "preloads_alone": "a preload comes too late for its block to be read beside the compute before",
+}
+
+_EXPLAINED = 3
+_LINES = 5
+_CORE_LINES = 3
+_NEGLIGIBLE = 0.005  # of all cycles
+_TINY = 0.001  # of all cycles, or of the most that a line loses
 
 _AT_BANK = {
     "bank_conflict": "{users} share scratchpad bank {bank}: {cycles:,} conflict cycles",
     "write_steal": "{users} share scratchpad bank {bank}: {cycles:,} cycles lost to the load's "
     "writes",
 }
+
+
+def least_latency(workload: Workload, config: SimConfig) -> float:
+    """Cycles that every kernel of this workload needs: those of the array, or of moving inputs."""
+    least = bounds(workload, config, 0)
+    return float(max(least["array"], least["DMA"]))
 
 
 def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str, int]:
@@ -62,98 +88,148 @@ def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str
     }
 
 
-def describe(workload: Workload, config: SimConfig, result: SimResult, binary: bytes) -> str:
-    """The text of a timed run, a few lines; lines are those of the kernel's source."""
+def cycles_by_line(result: SimResult, binary: bytes) -> dict[str, dict[str, float]]:
+    """Cycles by cause, and instructions, of each line of the kernel that has any.
+
+    A key is a line's number, or "elsewhere" for what the compiler brought along.
+    """
+    counted = [(h.pc, h.cause, h.cycles) for h in result.hotspots]
+    counted += [(pc, "instructions", count) for pc, count in result.executed]
+    lines = source_lines(binary, [pc for pc, _, _ in counted], C.file)
+    table: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for line, (_, cause, cycles) in zip(lines, counted, strict=True):
+        table[line or 0][cause] += cycles
+    return {str(line or "elsewhere"): dict(table[line]) for line in sorted(table)}
+
+
+def describe(
+    workload: Workload,
+    config: SimConfig,
+    result: SimResult,
+    binary: bytes,
+    by_line: Mapping[str, Mapping[str, float]],
+) -> str:
+    """The text of a timed run, a line for each thing there is to say."""
     least = bounds(workload, config, result.instructions)
-    parts = [_bound(least, result.cycles)]
-    parts += _losses(result, _lines(binary, result.hotspots), binary)
-    parts += _partial_products(least["array"], result)
-    parts.append(
+    parts = [
+        _bound(least, result.cycles),
+        _causes(least["array"], config["array_dim"], result),
+        *_at_banks(result, binary),
+        *described_phases(result.phases, config["array_dim"]),
+        *_lines(by_line),
+        _core(result, by_line),
         "Local memory written: scratchpad "
         + _fill(result.scratchpad_kb, _scratchpad_kb(config))
         + ", accumulator "
         + _fill(result.accumulator_kb, _accumulator_kb(config))
-        + "."
-    )
-    return "\n".join(parts)
+        + ".",
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def _bound(least: Mapping[str, int], cycles: int) -> str:
     binding = max(least, key=lambda name: least[name])
-    each = ", ".join(f"{name} {value:,}" for name, value in least.items())
+    above = cycles - least[binding]
     return (
-        f"{cycles:,} cycles, {cycles / least[binding]:.2f} times the bound: the {binding} binds "
-        f"(cycles needed at least: {each})."
+        f"{cycles / least[binding]:.2f} times the bound, {above:,} cycles above it: the {binding} "
+        f"binds (cycles needed at least by any kernel: array {least['array']:,}, DMA "
+        f"{least['DMA']:,} to fetch every input once; by this one's instructions: CPU "
+        f"{least['CPU']:,})."
     )
 
 
-def _losses(
-    result: SimResult, lines: Mapping[str, list[tuple[int, int]]], binary: bytes
-) -> list[str]:
-    """One sentence for each of the largest causes, largest first."""
+def _causes(ideal: int, dim: int, result: SimResult) -> str:
+    """All cycles in which the array does nothing useful; the largest causes are explained."""
     lost = {name: result.breakdown.get(name, 0) for name in LOSSES}
-    largest = sorted(lost, key=lambda name: -lost[name])[:_SHOWN]
-    return [
-        _at_banks(name, result, binary)
-        or f"{name.replace('_', ' ')}: {lost[name]:,} cycles, {lost[name] / result.cycles:.1%} of "
-        f"all ({LOSSES[name]}){_places(lines.get(name, []))}."
-        for name in largest
-        if lost[name] >= _NEGLIGIBLE * result.cycles
-    ]
-
-
-def _at_banks(cause: str, result: SimResult, binary: bytes) -> str:
-    """Which operands lose cycles at which scratchpad bank, and where first; "" for other causes."""
-    losses = [loss for loss in result.bank_losses if loss.cause == cause]
-    if not losses:
+    partial = result.breakdown.get("array_busy", 0) - ideal
+    # At least so many: pairs that take less time than whole ones hide some of them.
+    alone = result.breakdown.get("array_busy", 0) - result.computes * dim
+    lost["preloads_alone"] = min(max(0, alone), max(0, partial))
+    lost["small_blocks"] = max(0, partial) - lost["preloads_alone"]
+    largest = largest_first(lost)
+    if not largest:
         return ""
-    most = losses[0]
-    (line,) = source_lines(binary, [most.first_pc])
-    told = _AT_BANK[cause].format(users=most.users, bank=most.bank, cycles=most.cycles)
-    text = f"{told[0].upper()}{told[1:]}, {most.cycles / result.cycles:.1%} of all"
-    if line is not None:
-        text += f"; first at line {line}"
-    others = sum(loss.cycles for loss in losses[1:])
-    if others >= _NEGLIGIBLE * result.cycles:
-        banks = sorted({loss.bank for loss in losses[1:]})
-        text += f"; {others:,} more at bank {', '.join(map(str, banks))}"
-    return text + "."
-
-
-def _places(lines: Sequence[tuple[int, int]]) -> str:
-    """Where a cause was met most: up to two lines with their cycles."""
-    named = [f"line {line} ({cycles:,})" for line, cycles in lines[:2]]
-    return f"; most at {' and '.join(named)}" if named else ""
-
-
-def _partial_products(ideal: int, result: SimResult) -> list[str]:
-    """The array works longer than whole products would take."""
-    extra = result.breakdown.get("array_busy", 0) - ideal
-    if extra < _NEGLIGIBLE * result.cycles:
-        return []
-    return [
-        f"array busy: {extra:,} cycles, {extra / result.cycles:.1%} of all, are more than whole "
-        "products take (blocks smaller than the array, or a preload and its compute that reach it "
-        "apart)."
+    told = [
+        f"{name.replace('_', ' ')} {cycles:,}"
+        + (f" ({_MEANINGS[name]})" if number < _EXPLAINED else "")
+        for number, (name, cycles) in enumerate(largest)
     ]
+    return f"Cycles without useful work of the array, which add up: {'; '.join(told)}."
 
 
-def _lines(binary: bytes, hotspots: Sequence[Hotspot]) -> dict[str, list[tuple[int, int]]]:
-    """Source lines and their cycles for each cause, most cycles first."""
-    spots = [h for h in hotspots if h.cause in LOSSES]
-    found = source_lines(binary, [h.pc for h in spots])
-    cycles: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for spot, line in zip(spots, found, strict=True):
+def _at_banks(result: SimResult, binary: bytes) -> list[str]:
+    """Which operands lose cycles at which scratchpad bank, and where first."""
+    told = []
+    for cause in _AT_BANK:
+        losses = [loss for loss in result.bank_losses if loss.cause == cause]
+        if not losses or not _tells(losses[0].cycles, result):
+            continue
+        most = losses[0]
+        (line,) = source_lines(binary, [most.first_pc], C.file)
+        text = _AT_BANK[cause].format(users=most.users, bank=most.bank, cycles=most.cycles)
+        text = f"{text[0].upper()}{text[1:]}"
         if line is not None:
-            cycles[spot.cause][line] += spot.cycles
-    return {
-        cause: sorted(by_line.items(), key=lambda item: -item[1])
-        for cause, by_line in cycles.items()
-    }
+            text += f"; first at line {line}"
+        others = sum(loss.cycles for loss in losses[1:])
+        if _tells(others, result):
+            banks = sorted({loss.bank for loss in losses[1:]})
+            text += f"; {others:,} more at bank {', '.join(map(str, banks))}"
+        told.append(f"{text}.")
+    return told
+
+
+def _tells(cycles: int, result: SimResult) -> bool:
+    """Whether so many cycles are worth a clause: a share of all cycles, or of the lost ones."""
+    lost = sum(result.breakdown.get(name, 0) for name in LOSSES)
+    return cycles > 0 and cycles >= min(_NEGLIGIBLE * result.cycles, lost / 10)
+
+
+def _lines(by_line: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The lines at which the array loses most."""
+    spots = [
+        (cycles, cause, line)
+        for line, causes in by_line.items()
+        for cause, cycles in causes.items()
+        if cause in LOSSES and line != "elsewhere"
+    ]
+    spots = sorted(spots, key=lambda spot: (-spot[0], int(spot[2])))[:_LINES]
+    told = [
+        f"{cause.replace('_', ' ')} {cycles:,.0f} at line {line}"
+        for cycles, cause, line in spots
+        if cycles >= _TINY * spots[0][0]
+    ]
+    return [f"Most of that: {'; '.join(told)}."] if told else []
+
+
+def _core(result: SimResult, by_line: Mapping[str, Mapping[str, float]]) -> str:
+    """Instructions, and what the core waits for."""
+    text = f"The core runs {result.instructions:,} instructions"
+    if result.computes:
+        at = {k: c.get("instructions", 0) for k, c in by_line.items() if k != "elsewhere"}
+        each = {line: count / result.computes for line, count in at.items()}
+        most = [(line, n) for line, n in largest_first(each) if n >= 0.05][:_CORE_LINES]
+        text += f", {result.instructions / result.computes:.1f} per pair of preload and compute"
+        places = ", ".join(f"{count:.1f} at line {line}" for line, count in most)
+        text += f" ({places})" if places else ""
+    waits = [
+        f"{result.breakdown[name]:,} for {what}{_most_at(name, by_line)}"
+        for name, what in CORE_WAITS.items()
+        if result.breakdown.get(name, 0) > _TINY * result.cycles
+    ]
+    if waits:
+        text += f"; it waits, in cycles that overlap with the array's work, {listed(waits)}"
+    return f"{text}."
+
+
+def _most_at(cause: str, by_line: Mapping[str, Mapping[str, float]]) -> str:
+    """The line at which the core waits most, where it waits for memory."""
+    at = {line: causes.get(cause, 0.0) for line, causes in by_line.items() if line != "elsewhere"}
+    most = largest_first(at)[:1]
+    return f" (most at line {most[0][0]})" if most and cause != "command_wait" else ""
 
 
 def _fill(used_kb: float, size_kb: float) -> str:
-    return f"{used_kb:.1f} of {size_kb:g} KB ({used_kb / size_kb:.1%})"
+    return f"{used_kb:.1f} of {size_kb:g} KB"
 
 
 def _scratchpad_kb(config: SimConfig) -> float:

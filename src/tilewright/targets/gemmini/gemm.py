@@ -47,7 +47,7 @@ def parse_gemm(spec: str, instance: Instance) -> Gemm:
 
     Raises `WorkloadError` when it is malformed or its sizes are not positive or too large.
     """
-    match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec)
+    match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec, re.ASCII)
     if match is None:
         raise WorkloadError(
             f"workload {spec!r} is malformed: expected {PATTERN} with three positive whole "

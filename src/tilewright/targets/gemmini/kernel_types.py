@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import Argument, Failed
+from tilewright.parts.languages import C
 from tilewright.targets.gemmini.instance import Instance
 
 _KERNEL = re.compile(r"\bvoid\s+kernel\s*\(([^)]*)\)")
@@ -19,7 +20,11 @@ _TYPES: Mapping[str, str] = {
     "uint8_t": "uint8",
     "int16_t": "int16",
     "int32_t": "int32",
+    "uint32_t": "uint32",
+    "int64_t": "int64",
+    "uint64_t": "uint64",
     "float": "float32",
+    "double": "float64",
 }
 
 
@@ -42,9 +47,12 @@ def check_types(source: str, arguments: Sequence[Argument], instance: Instance) 
             return Failed(
                 "build",
                 "compile_error",
-                f"kernel.c:{line}: error: parameter {argument.name} is {word}, and the workload's "
-                f"{argument.name} holds {argument.dtype}: the kernel was written for another "
-                f"configuration than {instance.name} ({instance.summary}).",
+                C.located(
+                    f"error: parameter {argument.name} is {word}, and the workload's "
+                    f"{argument.name} holds {argument.dtype}: the kernel was written for another "
+                    f"configuration than {instance.name} ({instance.summary}).",
+                    line,
+                ),
                 line,
             )
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.core.files import read_toml
 from tilewright.targets.gemmini.possible import dotted, impossible
 
 _FOLDER = Path(__file__).parent
@@ -114,11 +114,9 @@ def chipyard_folder(path: Path) -> Path | None:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = read_toml(path)
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is not valid TOML: {error}.") from error
     for key in tables:
         if key not in FILE_KEYS:
             known = ", ".join(FILE_KEYS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from tilewright.parts.float_error import Bounded
 from tilewright.parts.inputs import Array
+from tilewright.parts.problem import FormulaProblem, sampled_product
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
 
@@ -28,17 +29,35 @@ class GemmProblem:
         return {"C": np.clip(exact, -128, 127).astype(np.int8)}
 
 
-class FloatGemmProblem:
-    """C = A * B in float64, with the error that float32 sums may have."""
+class FloatProductProblem(FormulaProblem):
+    """A matrix product in float32."""
 
-    fingerprint = "float gemm reference 1"
+    output: str
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """The product."""
+        return {self.output: operands["left"] @ operands["right"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of one matrix and columns of the other."""
+        left, right = sampled_product(operands["left"], operands["right"], rng)
+        return {"left": left, "right": right}
+
+
+class FloatGemmProblem(FloatProductProblem):
+    """C = A * B; `A` is float32[M][K], `B` is float32[K][N]."""
+
+    fingerprint = "float gemm reference 2"
+    output = "C"
 
     def __init__(self, gemm: Gemm) -> None:
         self.reduction = gemm.k
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
-        """The product; `A` is float32[M][K], `B` is float32[K][N]."""
-        return {"C": Bounded.exact(inputs["A"]) @ Bounded.exact(inputs["B"])}
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Both matrices."""
+        return {"left": inputs["A"], "right": inputs["B"]}
 
 
 class ConvolutionProblem:
@@ -58,24 +77,22 @@ class ConvolutionProblem:
         return {"output": np.clip(total, -128, 127).astype(np.int8).reshape(conv.output_shape)}
 
 
-class FloatConvolutionProblem:
-    """output = bias + convolution in float64, with the error that float32 sums may have."""
+class FloatConvolutionProblem(FloatProductProblem):
+    """output = bias + convolution in float32; the bias may be added anywhere among the products."""
 
-    fingerprint = "float convolution reference 1"
+    fingerprint = "float convolution reference 2"
+    output = "output"
 
     def __init__(self, conv: Convolution) -> None:
         self.reduction = conv.reduction
         self._conv = conv
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
-        """The sums; the bias may be added anywhere among the products."""
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Patches and weights, with the bias as one more product, by one."""
         conv = self._conv
         windows, weights = _windows(conv, inputs["input"]), _weights(conv, inputs["weights"])
-        # The bias is one more product, with a one.
         rows = np.concatenate([windows, np.ones((len(windows), 1), windows.dtype)], axis=1)
-        columns = np.concatenate([weights, inputs["bias"][None]])
-        total = Bounded.exact(rows) @ Bounded.exact(columns)
-        return {"output": total.reshape(*conv.output_shape)}
+        return {"left": rows, "right": np.concatenate([weights, inputs["bias"][None]])}
 
 
 def _windows(conv: Convolution, pixels: Array) -> Array:

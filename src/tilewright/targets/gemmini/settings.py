@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
-from tilewright.core.config import ORDERINGS
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+
+ORDERINGS = ("fence", "timing")
+"""What orders two accesses to the same memory: a fence alone, or also the modelled timing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,18 @@ class EvaluationSettings:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, object]) -> Self:
-        """Known keys of `settings`; other keys belong to other parts of the run."""
-        known = {f.name: settings[f.name] for f in fields(cls) if f.name in settings}
+        """Known keys of `settings`; other keys belong to other parts of the run.
+
+        `ordering` is a setting of this target alone, in `target_settings`.
+        """
+        own = settings.get("target_settings", {})
+        assert isinstance(own, Mapping)
+        given = {**{k: v for k, v in settings.items() if k != "ordering"}, **own}
+        known = {f.name: given[f.name] for f in fields(cls) if f.name in given}
         for name, value in known.items():
             if name != "ordering":
                 _require_number(name, value, whole=name in ("input_seed", "checks"))
-        chosen = cls(**known)  # type: ignore[arg-type]
+        chosen = cls(**known)
         if chosen.checks < 3:
             raise ConfigurationError(
                 f"setting checks = {chosen.checks} is too few: use 3 or more, so that values, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Stage, Workload
 from tilewright.parts.cases import Case
 from tilewright.parts.debug_lines import source_line, source_lines
-from tilewright.targets.gemmini.feedback import describe
+from tilewright.parts.languages import C
+from tilewright.targets.gemmini.feedback import cycles_by_line, describe, least_latency
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.settings import EvaluationSettings
@@ -52,6 +54,15 @@ def versions(instance: Instance) -> dict[str, str]:
     return {"simulator": model_version(), "configuration": configuration}
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Feedback in words, its table by line, and cycles that no kernel of the workload beats."""
+
+    feedback: str
+    by_line: Mapping[str, Mapping[str, float]]
+    bound: float
+
+
 class Simulator:
     """Simulates one task's kernels; holds the configuration and the arguments' addresses."""
 
@@ -87,11 +98,14 @@ class Simulator:
             return Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
         if result.status == "timeout":
             return self._timeout(artifact, stage, result)
-        outputs = dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
-        mismatch = case.mismatch(outputs)
+        mismatch = case.mismatch(self.outputs(result))
         if mismatch is not None:
             return Failed(stage, "wrong_result", f"{mismatch}.")
         return result
+
+    def outputs(self, result: SimResult) -> dict[str, bytes]:
+        """All arguments by name as a run left them."""
+        return dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
 
     def _simulate(
         self, artifact: Artifact, case: Case, timing: bool, limit_cycles: int | None
@@ -108,9 +122,11 @@ class Simulator:
         )
         return result
 
-    def feedback(self, artifact: Artifact, result: SimResult) -> str:
+    def told(self, artifact: Artifact, result: SimResult) -> Told:
         """What a timed run says to whoever proposes the next step."""
-        return describe(self._workload, self._config, result, artifact.binary)
+        by_line = cycles_by_line(result, artifact.binary)
+        text = describe(self._workload, self._config, result, artifact.binary, by_line)
+        return Told(text, by_line, least_latency(self._workload, self._config))
 
     def _regions(self, case: Case) -> list[object]:
         arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
@@ -122,34 +138,34 @@ class Simulator:
 
     def _fault(self, artifact: Artifact, stage: Stage, fault: Fault) -> Failed:
         """The fault with the source lines of its address and of the earlier one it refers to."""
-        line = source_line(artifact.binary, fault.pc)
-        log = f"kernel.c:{line}: {fault.message}" if line else fault.message
+        line = source_line(artifact.binary, fault.pc, C.file)
+        log = C.located(fault.message, line)
         if fault.kind in GEOMETRY_FAULTS:
             log += f" on {self._instance.name} ({self._instance.summary})"
         if fault.second_pc is not None:
-            second = source_line(artifact.binary, fault.second_pc)
-            log += f" (the other command is at kernel.c:{second})" if second else ""
+            second = source_line(artifact.binary, fault.second_pc, C.file)
+            log += f" (the other command is at {C.file}:{second})" if second else ""
         return Failed(stage, fault.kind, log, line)
 
     def _timeout(self, artifact: Artifact, stage: Stage, result: SimResult) -> Failed:
         """The limits, and the source line where the program was when it hit them."""
-        line = source_line(artifact.binary, result.pc)
+        line = source_line(artifact.binary, result.pc, C.file)
         log = (
             f"stopped after {result.instructions} instructions: the limits are "
             f"{self._max_instructions} instructions and "
             f"{self._settings.simulation_timeout_s:g} s."
         )
-        return Failed(stage, "timeout", f"kernel.c:{line}: {log}" if line else log, line)
+        return Failed(stage, "timeout", C.located(log, line), line)
 
 
 def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:
     """One sentence for each pair of lines whose order only this run's timing shows."""
     warnings = []
     for pair in result.unordered:
-        later, earlier = source_lines(artifact.binary, [pair.pc, pair.second_pc])
+        later, earlier = source_lines(artifact.binary, [pair.pc, pair.second_pc], C.file)
         warnings.append(
-            f"unordered: kernel.c:{later}: {pair.message} (the other command is at "
-            f"kernel.c:{earlier}, {pair.count:,} times); in the modelled timing they came in order."
+            f"unordered: {C.file}:{later}: {pair.message} (the other command is at "
+            f"{C.file}:{earlier}, {pair.count:,} times); in the modelled timing they came in order."
         )
     return tuple(warnings)
 

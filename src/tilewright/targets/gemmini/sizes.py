@@ -8,6 +8,9 @@ from tilewright.targets.gemmini.instance import Instance
 MAX_ARGUMENT_BYTES = 128 << 20
 """All arrays together; the simulated memory holds them beside code and guard pages."""
 
+MAX_ARGUMENTS = 8
+"""Those that the RISC-V calling convention passes in registers."""
+
 MAX_REDUCTION = 1 << 16
 """Most int8 products one output may sum: so many always fit the 32-bit accumulator."""
 

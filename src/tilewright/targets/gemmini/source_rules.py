@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tilewright.core.records import Failed
 from tilewright.parts import source_rules
+from tilewright.parts.languages import C
 
-HEADERS = ("gemmini.h", "stdint.h")
+HEADERS = ("gemmini.h", "stdint.h", "stddef.h", "stdbool.h")
 """The only headers a candidate may include."""
 
 LOOP_HEADERS = (*HEADERS, "gemmini_loops.h")
@@ -17,4 +18,4 @@ the published experiments, candidates issue their commands themselves."""
 
 def check_source(source: str, headers: Sequence[str] = HEADERS) -> Failed | None:
     """A `compile_error` that names the line of the first forbidden construct, or None."""
-    return source_rules.check_source(source, headers, "use the command macros")
+    return source_rules.check_source(source, C, headers, "use the command macros")

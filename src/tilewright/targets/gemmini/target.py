@@ -7,9 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import TargetBrief
+from tilewright.core.records import FolderTemplate, TargetBrief
 from tilewright.core.roles import Task
+from tilewright.parts.brief_files import load_template
 from tilewright.parts.folder import read_folder
+from tilewright.parts.languages import C
 from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini import workloads
 from tilewright.targets.gemmini.baselines import (
@@ -17,7 +19,7 @@ from tilewright.targets.gemmini.baselines import (
     gemm_baselines,
     tinympc_baselines,
 )
-from tilewright.targets.gemmini.brief import load_brief
+from tilewright.targets.gemmini.brief import FOLDER, load_brief, words
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.external.tools import HOW_TO_GET as HOW_TO_GET_TOOLS
 from tilewright.targets.gemmini.external.tools import find_tool
@@ -32,7 +34,7 @@ from tilewright.targets.gemmini.problem import (
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import model_version
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
-from tilewright.targets.gemmini.sizes import MAX_ARGUMENT_BYTES
+from tilewright.targets.gemmini.sizes import MAX_ARGUMENT_BYTES, MAX_ARGUMENTS
 from tilewright.targets.gemmini.task import KernelTask
 from tilewright.targets.gemmini.tinympc import TinyMpc
 from tilewright.targets.gemmini.tinympc_problem import TinyMpcProblem
@@ -89,10 +91,19 @@ class GemminiTarget:
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
         """A user's kernel folder; its reference runs only in the process that evaluates."""
         workload, start, problem = read_folder(
-            folder, self.name, MAX_ARGUMENT_BYTES, "the simulated memory"
+            folder,
+            self.name,
+            C,
+            max_arguments=MAX_ARGUMENTS,
+            max_bytes=MAX_ARGUMENT_BYTES,
+            memory="the simulated memory",
         )
         chosen = EvaluationSettings.from_mapping(settings)
         return KernelTask(self.instance, workload, start, problem, chosen)
+
+    def template(self) -> FolderTemplate:
+        """What `tilewright init` writes: a matrix product."""
+        return load_template(FOLDER / "template.toml", words(self.instance))
 
     def versions(self) -> Mapping[str, str]:
         """Compiler, how it is used, simulator model and configuration hash."""

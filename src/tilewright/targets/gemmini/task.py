@@ -20,6 +20,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
 from tilewright.parts import inputs
 from tilewright.parts.cases import Case, Cases
+from tilewright.parts.element_types import is_float
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import call_contained
 from tilewright.targets.gemmini.instance import Instance
@@ -62,18 +63,27 @@ class KernelTask:
             settings.ordering,
         )
 
+    @cached_property
+    def _cases(self) -> Cases:
+        return Cases(self.workload, self._problem, self._settings.input_seed)
+
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks and of its timed run."""
         from tilewright.parts.hostile import OpenCase
 
-        cases = Cases(self.workload, self._problem, self._settings.input_seed)
-        return [OpenCase(cases[index]) for index in range(self._settings.checks + 1)]
+        cases = self._cases
+        compared = [cases[number] for number in cases.compared(self._settings.checks)]
+        return [OpenCase(case) for case in (*compared, cases.timed())]
+
+    def omissions(self) -> Mapping[str, str]:
+        """Distributions of inputs that are not compared, and why."""
+        return self._cases.omissions
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Kernels that are wrong for this task, whatever it is."""
-        from tilewright.parts.hostile import hostile_kernels
+        from tilewright.parts.hostile import hostile_c_kernels
 
-        return hostile_kernels(self.workload.arguments)
+        return hostile_c_kernels(self.workload.arguments)
 
     def floor(self, measured: Measured) -> tuple[float, str]:
         """Cycles that no right kernel with these counts can beat, and the bound in words."""
@@ -108,8 +118,7 @@ class KernelTask:
         artifact = builder.build(Candidate(source))
         if isinstance(artifact, Failed):
             return artifact
-        cases = Cases(self.workload, self._problem, self._settings.input_seed)
-        case = cases[self._settings.checks]
+        case = self._cases.timed()
         final = self._simulated(artifact, case)
         if isinstance(final, Failed):
             return final
@@ -118,7 +127,7 @@ class KernelTask:
         return CorrectRun(
             initial=[case.initial[name] for name in names],
             final=final,
-            within_tolerance=[a.is_written and a.dtype.startswith("float") for a in arguments],
+            within_tolerance=[a.is_written and is_float(a.dtype) for a in arguments],
             mismatch=lambda final: case.mismatch(dict(zip(names, final, strict=True))),
         )
 

@@ -3,7 +3,7 @@
 A name gives the pass and, where they are not 12 states, 4 inputs and the pass's usual horizon, the
 sizes: `tinympc-forward`, `tinympc-backward-12x4x20`.
 
-Every vector of the trajectory is a row of its array, so its elements lie one behind the other in
+Every vector of the trajectory is a row of its array, so its elements lie one after the other in
 DRAM; matrices are row-major. A product with a column vector therefore moves the vector with a
 DRAM stride of one element, one column wide. The backward pass multiplies by two transposed
 matrices; like AmBKt, they are inputs, computed once when the controller is set up.
@@ -98,7 +98,8 @@ def parse_tinympc(spec: str, instance: Instance) -> TinyMpc:
             f"workload {spec!r} needs floating point, and {instance.name} computes with "
             f"{instance.element.dtype}: use gemmini-fp32-4x4:{spec}."
         )
-    match = re.fullmatch(r"tinympc-(forward|backward)(?:-(-?\d+)x(-?\d+)x(-?\d+))?", spec)
+    sizes = "x".join([r"(-?\d+)"] * 3)
+    match = re.fullmatch(f"tinympc-(forward|backward)(?:-{sizes})?", spec, re.ASCII)
     if match is None:
         raise WorkloadError(
             f"workload {spec!r} is malformed: expected {PATTERN} with PASS forward or backward, "

@@ -3,51 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument
-from tilewright.parts.float_error import Bounded
+from tilewright.parts import inputs
 from tilewright.parts.inputs import Array
+from tilewright.parts.problem import FormulaProblem
 from tilewright.targets.gemmini.tinympc import TinyMpc
 
 Floats = NDArray[np.float64]
 
 
-class TinyMpcProblem:
-    """The recurrence in float64, with the error that float32 may have carried from step to step.
+class TinyMpcProblem(FormulaProblem):
+    """The recurrence; sums may be taken in any order and signs moved over them.
 
-    Sums may be taken in any order and signs moved over them; the order of the steps is fixed.
+    The order of the steps is fixed.
     """
 
-    fingerprint = "tinympc reference 1"
-    distributions = ("stable", "large", "subnormal", "sparse")
+    fingerprint = "tinympc reference 2"
+    distributions = (
+        "stable",
+        "large",
+        "subnormal",
+        "sparse",
+        "shifted mean",
+        "constant rows",
+        "mixed scales",
+        "near overflow",
+    )
     """`stable`: a system that decays, values around one. `large`: values up to 1e6 that grow with
     each step. `subnormal`: products and vectors below float32's normal range. `sparse`: most
-    elements are zero, so that a wrong element is not hidden by a sum of others."""
+    elements are zero, so that a wrong element is not hidden by a sum of others. Vectors of the
+    others are drawn as for any task (`parts.inputs`), and the system decays."""
 
     def __init__(self, mpc: TinyMpc) -> None:
         self.reduction = mpc.states + mpc.inputs
         self._mpc = mpc
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """The trajectory and its inputs; given rows of the trajectory are exact."""
-        given = {name: Bounded.exact(array) for name, array in inputs.items()}
-        return _forward(given) if self._mpc.direction == "forward" else _backward(given)
+        return _forward(operands) if self._mpc.direction == "forward" else _backward(operands)
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values for one input; matrices have at most the gain that keeps the trajectory finite."""
+        is_vector = argument.name in _VECTORS[self._mpc.direction]
+        if is_vector and distribution in inputs.FLOAT_DISTRIBUTIONS and distribution != "sparse":
+            return inputs.draw(argument, distribution, self.reduction, rng)
         values: Floats = rng.standard_normal(argument.shape)
         if distribution == "sparse":
             values = values * (rng.random(argument.shape) < 0.25)
-        if argument.name in _VECTORS[self._mpc.direction]:
+        if is_vector:
             scale = {"large": 1e6, "subnormal": 2e-39}.get(distribution, 1.0)
             vector: Array = (values * scale).astype(np.float32)
             return vector
         if distribution == "subnormal":  # some products keep digits, others vanish
             values = values * rng.choice(np.array([1.0, 1e-3]), argument.shape)
-        gain = {"large": 1.5, "stable": 0.6, "subnormal": 0.9}.get(distribution, 1.0)
+        gain = {"large": 1.5, "sparse": 1.0, "subnormal": 0.9}.get(distribution, 0.6)
         row_sums = np.abs(values).sum(axis=1).max()
         matrix: Array = (values * (gain / max(row_sums, 1.0))).astype(np.float32)
         return matrix
@@ -56,43 +70,30 @@ class TinyMpcProblem:
 _VECTORS = {"forward": frozenset("xd"), "backward": frozenset("pqr")}
 
 
-def _forward(given: Mapping[str, Bounded]) -> dict[str, Bounded]:
-    gain = _beside(-given["Kinf"], -_identity(len(given["Kinf"].value)))
+def _forward(given: Mapping[str, Any]) -> dict[str, Any]:
+    gain = _beside(-given["Kinf"], -np.eye(len(given["Kinf"])))
     dynamics = _beside(given["Adyn"], given["Bdyn"])
     states = [given["x"][0]]
-    controls: list[Bounded] = []
-    for disturbance in given["d"].value:
+    controls: list[Any] = []
+    for step in range(len(given["d"])):
         x = states[-1]
-        controls.append(gain @ _above(x, Bounded.exact(disturbance)))
-        states.append(dynamics @ _above(x, controls[-1]))
-    return {"x": Bounded.stack(states), "u": Bounded.stack(controls)}
+        controls.append(gain @ np.concatenate([x, given["d"][step]]))
+        states.append(dynamics @ np.concatenate([x, controls[-1]]))
+    return {"x": np.stack(states), "u": np.stack(controls)}
 
 
-def _backward(given: Mapping[str, Bounded]) -> dict[str, Bounded]:
-    pull = _beside(given["BdynT"], _identity(len(given["BdynT"].value)))
-    step = _beside(given["AmBKt"], -given["KinfT"], _identity(len(given["AmBKt"].value)))
+def _backward(given: Mapping[str, Any]) -> dict[str, Any]:
+    pull = _beside(given["BdynT"], np.eye(len(given["BdynT"])))
+    step = _beside(given["AmBKt"], -given["KinfT"], np.eye(len(given["AmBKt"])))
     costs = [given["p"][-1]]
-    feedforward: list[Bounded] = []
-    for i in reversed(range(len(given["q"].value))):
+    feedforward: list[Any] = []
+    for i in reversed(range(len(given["q"]))):
         p, r, q = costs[0], given["r"][i], given["q"][i]
-        feedforward.insert(0, given["Quu_inv"] @ (pull @ _above(p, r)))
-        costs.insert(0, step @ _above(p, r, q))
-    return {"p": Bounded.stack(costs), "d": Bounded.stack(feedforward)}
+        feedforward.insert(0, given["Quu_inv"] @ (pull @ np.concatenate([p, r])))
+        costs.insert(0, step @ np.concatenate([p, r, q]))
+    return {"p": np.stack(costs), "d": np.stack(feedforward)}
 
 
-def _identity(size: int) -> Bounded:
-    """A vector is added as one more product, so that the bound holds for any order of the sum."""
-    return Bounded.exact(np.eye(size))
-
-
-def _beside(*matrices: Bounded) -> Bounded:
-    return Bounded(
-        np.concatenate([m.value for m in matrices], axis=1),
-        np.concatenate([m.error for m in matrices], axis=1),
-    )
-
-
-def _above(*vectors: Bounded) -> Bounded:
-    return Bounded(
-        np.concatenate([v.value for v in vectors]), np.concatenate([v.error for v in vectors])
-    )
+def _beside(*matrices: Any) -> Any:
+    """A vector is added as one more product by an identity, so that sums may be in any order."""
+    return np.concatenate(matrices, axis=1)

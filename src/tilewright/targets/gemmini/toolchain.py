@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, content_id
+from tilewright.parts.languages import C
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 
 GCC = "riscv64-unknown-elf-gcc"
@@ -68,6 +69,11 @@ def find_toolchain() -> Toolchain:
     if toolchain is None:
         raise ToolchainMissingError(f"no RISC-V cross compiler was found: {HOW_TO_GET}.")
     return toolchain
+
+
+def compiler_family() -> str:
+    """ "gcc" or "clang": which compiler `find_toolchain` takes, without starting it."""
+    return "gcc" if shutil.which(GCC) else "clang"
 
 
 def find_gcc() -> Toolchain | None:
@@ -124,11 +130,11 @@ def compile_kernel(
     """
     with open_folder("tilewright-build-") as name:
         folder = Path(name)
-        (folder / "kernel.c").write_text(source, encoding="utf-8")
+        (folder / C.file).write_text(source, encoding="utf-8")
         (folder / CONFIGURATION_HEADER).write_text(header, encoding="utf-8")
         (folder / "runtime.o").write_bytes(_runtime_object(toolchain))
         arguments = (
-            *toolchain.link_flags, "-include", "gemmini.h", "kernel.c", "runtime.o",
+            *toolchain.link_flags, "-include", "gemmini.h", C.file, "runtime.o",
             "-o", "kernel.elf",
         )  # fmt: skip
         finished = run_compiler(toolchain, arguments, folder, timeout_s)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.core.files import read_toml
 
 KEYS = ("target", "name", "threads")
 MOST_THREADS = 64
@@ -27,9 +27,9 @@ ONE_THREAD = Instance("host-c", 1)
 def load_instance(path: Path) -> Instance:
     """What `path` describes; `ConfigurationError` says what is wrong with it."""
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"target file {path} cannot be read: {error}.") from error
+        fields = read_toml(path)
+    except OSError as error:
+        raise ConfigurationError(f"target file {path} cannot be read: {error.strerror}.") from error
     for key in fields:
         if key not in KEYS:
             raise ConfigurationError(

@@ -1,56 +1,61 @@
-"""The oracles: float64, with the error that float32 kernels may have by forward analysis.
-
-The bounds follow the definitions, with sums in any order, functions off by `FUNCTION_ROUNDINGS`
-and quotients by `QUOTIENT_ROUNDINGS` (`parts.float_error`). A kernel that computes a variance as
-the difference of two large sums is outside them where those cancel, as it should be.
-"""
+"""The oracles: each definition as a formula, from which the error of float32 kernels follows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts import inputs
-from tilewright.parts.float_error import Bounded
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import Problem
+from tilewright.parts.problem import (
+    MOST_SAMPLED,
+    FormulaProblem,
+    chosen,
+    sampled_product,
+    sampled_rows,
+)
 from tilewright.targets.host_c.shapes import EPSILON, Shape
 
 
-class RowProblem:
+class RowProblem(FormulaProblem):
     """Softmax and normalisations: each row of the output follows from one row of the input."""
 
-    fingerprint = "host-c row reference 1"
+    fingerprint = "host-c row reference 2"
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
         self._kind = shape.kind
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`Y` from `X` and, for normalisations, `gain` and `bias`."""
-        rows = Bounded.exact(inputs["X"])
+        rows = operands["X"]
         if self._kind == "softmax":
             return {"Y": _softmax(rows)}
-        centred = rows
-        if self._kind == "layernorm":
-            centred = rows - _mean(rows)
-        spread = (_mean(centred * centred) + Bounded.exact(EPSILON)).sqrt()
-        scaled = centred / spread * Bounded.exact(inputs["gain"])
-        if self._kind == "layernorm":
-            scaled = scaled + Bounded.exact(inputs["bias"])
-        return {"Y": scaled}
+        if self._kind == "rmsnorm":
+            spread = np.sqrt((rows * rows).mean(-1, keepdims=True) + EPSILON)
+            return {"Y": rows / spread * operands["gain"]}
+        centred = rows - rows.mean(-1, keepdims=True)
+        spread = np.sqrt(rows.var(-1, keepdims=True) + EPSILON)
+        return {"Y": centred / spread * operands["gain"] + operands["bias"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows."""
+        return {**operands, "X": sampled_rows(operands["X"], rng)}
 
 
-class AttentionProblem:
+class AttentionProblem(FormulaProblem):
     """softmax(Q K^T / sqrt(D)) V for one head."""
 
-    fingerprint = "host-c attention reference 1"
-    distributions = ("small", "peaked", "sparse", "tiny values")
+    fingerprint = "host-c attention reference 2"
+    distributions = (*inputs.FLOAT_DISTRIBUTIONS, "peaked", "tiny values")
     """`peaked`: one score of each row far above the others. `tiny values`: rows of V in float32's
-    subnormal range. Larger scores than these have no accurate exponential in float32."""
+    subnormal range."""
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -58,8 +63,9 @@ class AttentionProblem:
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of Q, K or V."""
-        if distribution == "sparse":
-            return inputs.draw(argument, "sparse", self.reduction, rng)
+        if distribution in inputs.FLOAT_DISTRIBUTIONS:
+            leading = argument.name == "Q"
+            return inputs.draw(argument, distribution, self.reduction, rng, leading=leading)
         values = rng.standard_normal(argument.shape)
         if distribution == "peaked" and argument.name == "Q":
             values *= 6.0
@@ -67,59 +73,57 @@ class AttentionProblem:
             values *= rng.choice([1e-39, 1.0], (argument.shape[0], 1))
         return values.astype(argument.dtype)
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`O`, float32[S][D]."""
-        keys = Bounded.exact(inputs["K"].T)
-        scores = Bounded.exact(inputs["Q"]) @ keys * Bounded.exact(self._scale)
-        return {"O": _softmax(scores) @ Bounded.exact(inputs["V"])}
+        scores = operands["Q"] @ operands["K"].T * self._scale
+        return {"O": _softmax(scores) @ operands["V"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of Q, and of the output."""
+        queries = operands["Q"]
+        most = int(np.clip(MOST_SAMPLED // queries.size, 4, 64))
+        return {**operands, "Q": queries[chosen(len(queries), most, rng)]}
 
 
-class GemmProblem:
-    """C = A * B."""
-
-    fingerprint = "host-c gemm reference 1"
-
-    def __init__(self, shape: Shape) -> None:
-        self.reduction = shape.reduction
-
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
-        """The product; `A` is float32[M][K], `B` is float32[K][N]."""
-        return {"C": Bounded.exact(inputs["A"]) @ Bounded.exact(inputs["B"])}
-
-
-class ConvolutionProblem:
-    """3x3 convolution of stride 1; the input brings its border of one pixel."""
-
-    fingerprint = "host-c convolution reference 1"
+class ProductProblem(FormulaProblem):
+    """C = A * B, or a 3x3 convolution of stride 1 whose input brings its border of one pixel."""
 
     def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"host-c {shape.kind} reference 2"
         self.reduction = shape.reduction
+        self._output = shape.arguments[-1].name
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
-        """`output`, float32[N][H][W][K]: one product of patches, for sums in any order."""
-        given, weights = inputs["input"], inputs["weights"]
-        batch, height, width = (n - b for n, b in zip(given.shape, (0, 2, 2), strict=False))
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Both matrices; of a convolution, one row for each output pixel's patch."""
+        if "A" in inputs:
+            return {"left": inputs["A"], "right": inputs["B"]}
+        weights = inputs["weights"]
         channels, filters = weights.shape[2:]
-        windows = np.lib.stride_tricks.sliding_window_view(given, (3, 3), axis=(1, 2))
+        windows = np.lib.stride_tricks.sliding_window_view(inputs["input"], (3, 3), axis=(1, 2))
         patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, 9 * channels)
-        product = Bounded.exact(patches) @ Bounded.exact(weights.reshape(-1, filters))
-        shape = (batch, height, width, filters)
-        return {"output": Bounded(product.value.reshape(shape), product.error.reshape(shape))}
+        return {"left": patches, "right": weights.reshape(-1, filters)}
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """The product."""
+        return {self._output: operands["left"] @ operands["right"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of one matrix and columns of the other."""
+        left, right = sampled_product(operands["left"], operands["right"], rng)
+        return {"left": left, "right": right}
 
 
-def create_problem(shape: Shape) -> Problem:
+def create_problem(shape: Shape) -> FormulaProblem:
     """The oracle of a shape."""
-    if shape.kind == "gemm":
-        return GemmProblem(shape)
-    if shape.kind == "conv":
-        return ConvolutionProblem(shape)
+    if shape.kind in ("gemm", "conv"):
+        return ProductProblem(shape)
     return AttentionProblem(shape) if shape.kind == "attention" else RowProblem(shape)
 
 
-def _softmax(rows: Bounded) -> Bounded:
-    powers = (rows - rows.max()).exp()
-    return (powers / powers.sum()).at_most(1.0)
-
-
-def _mean(rows: Bounded) -> Bounded:
-    return rows.sum() / Bounded.exact(float(rows.value.shape[-1]))
+def _softmax(rows: Any) -> Any:
+    powers = np.exp(rows - rows.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)

@@ -38,7 +38,7 @@ REGISTERED = {
 """Names shown by `tilewright workloads`; any other positive sizes of the patterns work too."""
 
 MAX_TERMS = 1 << 20
-"""Of a sum: behind it, errors of float32 that no kernel could avoid are over 6 %."""
+"""Of a sum: after it, errors of float32 that no kernel could avoid are over 6 %."""
 EPSILON = 1e-5
 """Added to a variance or mean square before its root, as usual for normalisations."""
 
@@ -118,7 +118,7 @@ def parse_shape(spec: str) -> Shape:
         hint = "Any positive sizes work: " + ", ".join(f"{k}-{p}" for k, (p, _) in PATTERNS.items())
         raise UnknownNameError("host-c workload", spec, REGISTERED, f"{hint}.")
     names = PATTERNS[kind][0]
-    match = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", r"(\\d{1,9})", names), spec)
+    match = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", r"([0-9]{1,9})", names), spec)
     if match is None or not all(int(size) > 0 for size in match.groups()):
         raise WorkloadError(
             f"workload {spec!r} is malformed: expected {kind}-{names} with positive whole "
@@ -149,6 +149,11 @@ def _check_size(spec: str, shape: Shape) -> None:
             f"workload {spec!r} has sums of {terms} terms: of more than {MAX_TERMS}, float32 "
             "results cannot be told from wrong ones, so choose smaller sizes."
         )
+
+
+def fewer_products(workload: Workload) -> str:
+    """The name of an algorithm that needs less than 1/2.5 of the products, where one is known."""
+    return "Winograd" if workload.source.startswith("conv-") else ""
 
 
 def output_bytes(workload: Workload) -> int:

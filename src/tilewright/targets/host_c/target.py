@@ -7,23 +7,24 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Failed, TargetBrief, Workload
+from tilewright.core.records import Failed, FolderTemplate, TargetBrief, Workload
 from tilewright.core.roles import Task
 from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.counters import availability
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import Processor, measuring_cores, processor
 from tilewright.native.settings import EvaluationSettings
-from tilewright.native.target import NativeTarget
+from tilewright.native.target import NativeTarget, require_linux
 from tilewright.native.toolchain import HOW_TO_GET
-from tilewright.parts.brief_files import load_examples, load_menu, render
+from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
+from tilewright.parts.languages import C
 from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.host_c.instance import ONE_THREAD, Instance, load_instance
 from tilewright.targets.host_c.naive import naive_kernel
 from tilewright.targets.host_c.performance import describe, floor_ns, in_words
 from tilewright.targets.host_c.problems import create_problem
-from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, parse_shape
+from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, fewer_products, parse_shape
 
 FOLDER = Path(__file__).parent
 HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "string.h")
@@ -58,12 +59,19 @@ class HostTarget(NativeTarget):
             commands=(),
             limits=limits(processor(), self.threads),
             constants={},
+            language=C,
             examples=load_examples(FOLDER / "examples", known),
+            costs=render(FOLDER / "costs.md", known).strip(),
+            plan_hints=render(FOLDER / "plan_hints.md", known).strip(),
         )
 
     def brief(self) -> TargetBrief:
         """What the cores are, rules, menu and limits."""
         return self._brief
+
+    def template(self) -> FolderTemplate:
+        """What `tilewright init` writes: a matrix product."""
+        return load_template(FOLDER / "template.toml", {})
 
     def workloads(self) -> Mapping[str, str]:
         """Patterns and registered names."""
@@ -81,6 +89,7 @@ class HostTarget(NativeTarget):
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """The compiler that would be used, and what the machine can do, measured now."""
         try:
+            require_linux(self.name)
             toolchain = self._toolchain
             found = peaks(toolchain, self.threads, fresh=True)
         except ToolchainMissingError as error:
@@ -112,6 +121,8 @@ class HostTarget(NativeTarget):
             check_source=lambda source: refused(source, self.threads),
             describe=lambda task, latency_s, _: describe(task, latency_s, found, self.threads),
             versions={"machine": processor().name},
+            peak_per_s=found.products_per_s,
+            shortcut=fewer_products(workload),
         )
 
 
@@ -120,7 +131,7 @@ def refused(source: str, threads: int) -> Failed | None:
     advice = "use GCC's vector extensions and built-in functions"
     several = threads > 1
     headers, pragmas = HEADERS + THREAD_HEADERS * several, PRAGMAS + THREAD_PRAGMAS * several
-    return check_source(source, headers, advice, pragmas)
+    return check_source(source, C, headers, advice, pragmas)
 
 
 def limits(core: Processor, threads: int) -> dict[str, int]:

@@ -7,13 +7,14 @@ error, and cannot be stopped from within.
 from __future__ import annotations
 
 import importlib
-import json
 import resource
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tilewright.tuner.tvm.contained import Answer, contained, send
+from tilewright.sandbox.child import Channel
+from tilewright.tuner.tvm.contained import Answer, contained
 
 _GRACE_S = 5
 _LATE = ("tvm.contrib.tvmjs", "tvm.support.cc", "tvm.support.tar")
@@ -51,16 +52,14 @@ class Compiler:
 
 
 def main() -> None:
-    """Answer requests until stdin ends."""
-    out, compiler = int(sys.argv[1]), None
-    for line in sys.stdin:
-        request = json.loads(line)
+    """Answer requests until there are no more."""
+    out, compiler = Channel(int(sys.argv[1])), None
+    for request in out.each_json():
         if compiler is None:
             compiler = Compiler(request)
-            send(out, {"ready": True})
+            out.send_json({"ready": True})
         else:
-            opened = compiler
-            contained(lambda: opened.build(request), out, "the compiler")  # noqa: B023
+            contained(partial(compiler.build, request), out, "the compiler")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Literal
 
 from tilewright.tuner.device import GpuDevice
@@ -53,12 +52,7 @@ class Builder:
     def __enter__(self) -> Builder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def submit(self, schedule: Any) -> Future[Built]:

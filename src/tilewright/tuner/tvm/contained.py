@@ -5,16 +5,17 @@ Imports nothing that starts threads: the children are forked.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.sandbox.child import Channel
+
 Answer = dict[str, Any]
 
 
-def contained(answer: Callable[[], Answer], out: int, what: str) -> None:
+def contained(answer: Callable[[], Answer], out: Channel, what: str) -> None:
     """Send what `answer` returns in a child; `what` is what a child does that ends without.
 
     A child may set itself a profiling timer (`setitimer`): to be ended by it is a time-out.
@@ -24,26 +25,24 @@ def contained(answer: Callable[[], Answer], out: int, what: str) -> None:
     if child == 0:
         os.close(reading)
         try:
-            send(writing, answer())
+            Channel(writing).send_json(answer())
         finally:
             os._exit(0)
     os.close(writing)
-    with open(reading, "rb") as pipe:  # noqa: PTH123 (a descriptor, not a path)
-        reply = pipe.read()
+    try:
+        reply: Answer | None = Channel(reading).receive_json()
+    except EOFError:
+        reply = None
+    os.close(reading)
     _, status = os.waitpid(child, 0)
-    if reply.endswith(b"\n"):
-        os.write(out, reply)
-    elif os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
-        send(out, {"failure": "timeout", "log": f"{what} was ended: it took too long"})
-    elif os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        send(out, {"failure": "crashed", "log": f"{what} ended with {name}"})
-    else:
-        send(out, {"failure": "crashed", "log": f"{what} ended its process"})
+    out.send_json(reply or _ended(status, what))
 
 
-def send(out: int, reply: Answer) -> None:
-    """One line, in one piece."""
-    data = (json.dumps(reply) + "\n").encode()
-    while data:
-        data = data[os.write(out, data) :]
+def _ended(status: int, what: str) -> Answer:
+    """The answer in place of a child's that ended without one."""
+    if not os.WIFSIGNALED(status):
+        return {"failure": "crashed", "log": f"{what} ended its process"}
+    if os.WTERMSIG(status) == signal.SIGPROF:
+        return {"failure": "timeout", "log": f"{what} was ended: it took too long"}
+    name = signal.Signals(os.WTERMSIG(status)).name
+    return {"failure": "crashed", "log": f"{what} ended with {name}"}

@@ -7,18 +7,19 @@ and the runner starts another.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tilewright.tuner.tvm.contained import Answer, contained, send
+from tilewright.sandbox.child import Channel
+from tilewright.tuner.tvm.contained import Answer, contained
 
 
 class Session:
@@ -155,7 +156,7 @@ class Reference:
     def of(cls, session: Session, kind: str) -> Reference | None:
         """The library's call; None if it does not give this task's result.
 
-        It is chosen by the reduction's accesses alone: stages behind it (a bias, an activation),
+        It is chosen by the reduction's accesses alone: stages after it (a bias, an activation),
         the order of the arguments and their types show in the result.
         """
         try:
@@ -255,24 +256,19 @@ def answer(session: Session, request: dict[str, Any]) -> Answer:
         return {"failure": "run", "log": f"{type(error).__name__}: {lines[-1] if lines else ''}"}
 
 
-def _in_child(session: Session, request: dict[str, Any], out: int) -> None:
-    contained(lambda: answer(session, request), out, "the candidate")
-
-
 def main() -> None:
-    """Answer requests until stdin ends."""
+    """Answer requests until there are no more."""
     import tvm  # noqa: F401 (before the first fork, so that no child imports it again)
 
-    out, session = int(sys.argv[1]), None
-    for line in sys.stdin:
-        request = json.loads(line)
+    out, session = Channel(int(sys.argv[1])), None
+    for request in out.each_json():
         if request["kind"] == "open":
             session = Session(request)
-            send(out, {"ready": True})
+            out.send_json({"ready": True})
         elif session is not None and session.device == "cpu":
-            _in_child(session, request, out)
+            contained(partial(answer, session, request), out, "the candidate")
         elif session is not None:
-            send(out, answer(session, request))
+            out.send_json(answer(session, request))
 
 
 if __name__ == "__main__":

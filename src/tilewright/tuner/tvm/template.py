@@ -21,7 +21,7 @@ class Template:
     """The design spaces of one function: traces whose sampled decisions a point fills in.
 
     There is one space for each depth at which the output's write cache (or the element-wise stage
-    behind it) is flushed, chosen by the knob `write_cache`, and one for each number of versions of
+    after it) is flushed, chosen by the knob `write_cache`, and one for each number of versions of
     a shared tile in flight, chosen by `stages`. The other knobs become
     categorical decisions and the place of a padded input's stage.
     """

@@ -7,27 +7,35 @@ The stable part comes first, so that providers can cache it. Every component can
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core.records import Brief, Example, History, Plan, Trial
+from tilewright.core.records import Brief, Example, History, MenuOption, Plan, Trial
+from tilewright.core.roles import MenuFilter
 from tilewright.proposers.llm.feedback import (
     describe_ancestors,
     describe_failure,
+    describe_goal,
     describe_latency,
     describe_schedule,
+    describe_tried,
+    with_lines_marked,
 )
 from tilewright.proposers.llm.messages import Message
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-VERSION = "v1"
+VERSION = "v2"
 """Folder of the templates; changed templates get a new one, so that old runs stay explainable."""
 
-COMPONENTS = ("isa", "menu", "feedback", "examples", "history")
-"""What `without` may name here; menu dropout and the ensemble are switched off elsewhere."""
+COMPONENTS = (
+    "isa", "costs", "menu", "feedback", "examples", "history", "failed", "done", "plan",
+)  # fmt: skip
+"""Parts of the templates that `without` may name; `filter` it may name too. Menu dropout and the
+ensemble are switched off elsewhere."""
 
 
 class Prompts:
@@ -36,26 +44,78 @@ class Prompts:
     Args:
         without: components left out.
         edits: ask for search/replace edits instead of complete kernels.
+        applicable: leaves out of a menu what cannot apply to a kernel; None offers all of it.
     """
 
-    def __init__(self, without: Collection[str] = (), edits: bool = False) -> None:
+    def __init__(
+        self,
+        without: Collection[str] = (),
+        edits: bool = False,
+        applicable: MenuFilter | None = None,
+    ) -> None:
+        self._applicable = applicable if "filter" not in without else None
         self._use = SimpleNamespace(**{name: name not in without for name in COMPONENTS})
         self._edits = edits
 
-    def plan(self, brief: Brief, parent: Trial, history: History) -> tuple[Message, ...]:
-        """Asks for one plan for `parent`."""
+    @property
+    def in_two_phases(self) -> bool:
+        """Whether a plan is asked for first; else `plan` asks for the new kernel itself."""
+        return bool(self._use.plan)
+
+    def menu(self, brief: Brief, parent: Trial, number: int) -> tuple[MenuOption, ...]:
+        """The options that plan `number` for `parent` may choose from: dropout acts on the filtered
+        menu."""
+        if self._applicable is not None:
+            kept = self._applicable(brief.target, parent, brief.menu)
+            brief = replace(brief, menu=kept)
+        return brief.offered(number)
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, number: int = 0
+    ) -> tuple[Message, ...]:
+        """Asks for plan `number` for `parent`, on one of the options offered for that number.
+
+        Lines that the measurement names are marked where the answer holds no code: else the marks
+        would become part of a kernel.
+        """
+        source, feedback = parent.candidate.source.rstrip(), describe_latency(parent)
+        if self.in_two_phases and self._use.feedback:
+            source = with_lines_marked(source, feedback, brief.target.language.comment)
+        situation = self._situation(brief, parent, history, number)
         return self._messages(
-            "plan",
-            brief,
-            source=parent.candidate.source.rstrip(),
-            feedback=describe_latency(parent),
-            ancestors=describe_ancestors(parent, history),
-            similar=brief.schedule.workload if brief.schedule else "",
-            schedule=describe_schedule(brief.schedule) if brief.schedule else [],
-            menu=brief.menu,
-            iteration=brief.iteration,
-            iterations=brief.iterations,
+            "plan", brief, **{**situation, "source": source, "marked": self.in_two_phases}
         )
+
+    def turns(
+        self,
+        brief: Brief,
+        parent: Trial,
+        history: History,
+        number: int,
+        most: int,
+        tools: Sequence[tuple[str, str]],
+    ) -> tuple[Message, ...]:
+        """Begins proposal `number` for `parent` in at most so many turns, with these tools."""
+        situation = self._situation(brief, parent, history, number)
+        return self._messages("turns", brief, **situation, turns=most, tools=tools)
+
+    def _situation(
+        self, brief: Brief, parent: Trial, history: History, number: int
+    ) -> dict[str, Any]:
+        """What is known of the kernel that a proposal begins with."""
+        return {
+            "source": parent.candidate.source.rstrip(),
+            "marked": False,
+            "feedback": describe_latency(parent),
+            "goal": describe_goal(parent, brief.stop_within),
+            "ancestors": describe_ancestors(parent, history),
+            "tried": describe_tried(parent, history, brief.target.causes),
+            "similar": brief.schedule.workload if brief.schedule else "",
+            "schedule": describe_schedule(brief.schedule) if brief.schedule else [],
+            "menu": self.menu(brief, parent, number),
+            "iteration": brief.iteration,
+            "iterations": brief.iterations,
+        }
 
     def implement(self, brief: Brief, parent: Trial, plan: Plan) -> tuple[Message, ...]:
         """Asks for a kernel that carries out `plan`."""
@@ -64,7 +124,8 @@ class Prompts:
             brief,
             source=parent.candidate.source.rstrip(),
             plan=plan,
-            examples=triggered(brief.target.examples, plan.text),
+            option_text=next((o.text for o in brief.target.menu if o.id == plan.option), ""),
+            examples=examples_of(brief.target.examples, plan.option),
         )
 
     def repair(self, brief: Brief, parent: Trial, failed: Trial) -> tuple[Message, ...]:
@@ -85,10 +146,9 @@ class Prompts:
         return Message("user", stable, stable=True), Message("user", question)
 
 
-def triggered(examples: Sequence[Example], text: str) -> list[Example]:
-    """Examples with a trigger that occurs in the text."""
-    low = text.lower()
-    return [e for e in examples if any(trigger.lower() in low for trigger in e.triggers)]
+def examples_of(examples: Sequence[Example], option: str) -> list[Example]:
+    """The examples of plans on a menu option."""
+    return [example for example in examples if option in example.options]
 
 
 def _render(name: str, values: dict[str, Any]) -> str:

@@ -39,9 +39,8 @@ def load_sdk(module: str, model: Model) -> ModuleType:
 
 
 def install_command(model: Model) -> str:
-    """How to get the SDK of the model's provider; OpenAI's comes with the tool itself."""
-    extra = "" if model.provider == "openai" else f"[{model.provider}]"
-    return f'pip install "tilewright{extra}"'
+    """How to get the SDK of the model's provider, and the table of prices."""
+    return f'pip install "tilewright[{model.provider}]"'
 
 
 def find_key(model: Model, environment: Mapping[str, str]) -> str:

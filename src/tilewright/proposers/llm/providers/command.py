@@ -8,13 +8,20 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
+from typing import IO
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.secrets import without_secrets
 from tilewright.proposers.llm.failures import ModelError, redacted
-from tilewright.proposers.llm.messages import Reply, Request
+from tilewright.proposers.llm.messages import MAX_REPLY_CHARACTERS, Reply, Request
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import GO_ON, alternating, joined, secret_values
+
+_POLL_S = 0.02
+_MAX_BYTES = 4 * MAX_REPLY_CHARACTERS
+"""Of what a program may write: a character takes at most four bytes."""
 
 
 class CommandProvider:
@@ -34,41 +41,55 @@ class CommandProvider:
 
     def complete(self, request: Request) -> Reply:
         """The program's whole standard output."""
-        try:
-            process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                env=without_secrets(os.environ),
-                start_new_session=True,
-            )
-        except OSError as error:
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+            status = self._run(request, output, complaints)
+            last = _text(complaints).strip().rpartition("\n")[2]
+            text = _text(output)
+        if status != 0:
             raise ModelError(
-                f"model {self._model.name} cannot be started ({error.strerror}): "
-                f"check the program; {GO_ON}."
-            ) from None
-        try:
-            output, complaints = process.communicate(
-                prompt_text(request), timeout=self._model.options.timeout_s
-            )
-        except subprocess.TimeoutExpired:
-            raise ModelError(
-                f"model {self._model.name} gave no answer within "
-                f"{self._model.options.timeout_s:g} s: check the program, or add "
-                f"?timeout_s=SECONDS to its name; {GO_ON}."
-            ) from None
-        finally:
-            _end(process)
-        if process.returncode != 0:
-            last = redacted(complaints.strip().rpartition("\n")[2], secret_values())
-            raise ModelError(
-                f"model {self._model.name} ended with exit code {process.returncode} ({last}): "
+                f"model {self._model.name} ended with exit code {status} "
+                f"({redacted(last, secret_values())}): "
                 f"run the program by hand with a prompt on standard input; {GO_ON}."
             )
-        return Reply(output, served_by=self._command[0])
+        return Reply(text, served_by=self._command[0])
+
+    def _run(self, request: Request, output: IO[bytes], complaints: IO[bytes]) -> int:
+        """The program's exit code; it was given its prompt, and nothing of it is left running."""
+        # Files, not pipes: a child that outlives the program cannot keep anybody waiting.
+        with tempfile.TemporaryFile() as prompt:
+            prompt.write(prompt_text(request).encode(errors="replace"))
+            prompt.seek(0)
+            try:
+                process = subprocess.Popen(
+                    self._command,
+                    stdin=prompt,
+                    stdout=output,
+                    stderr=complaints,
+                    env=without_secrets(os.environ),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ModelError(
+                    f"model {self._model.name} cannot be started ({error.strerror}): "
+                    f"check the program; {GO_ON}."
+                ) from None
+        deadline = time.monotonic() + self._model.options.timeout_s
+        try:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.wait(_POLL_S)
+                if max(_size(output), _size(complaints)) > _MAX_BYTES:
+                    raise ModelError(
+                        f"model {self._model.name} wrote more than {_MAX_BYTES >> 20} MiB in one "
+                        f"answer: check the program; {GO_ON}."
+                    )
+        finally:
+            _end(process)
+        raise ModelError(
+            f"model {self._model.name} gave no answer within "
+            f"{self._model.options.timeout_s:g} s: check the program, or add "
+            f"?timeout_s=SECONDS to its name; {GO_ON}."
+        )
 
 
 def prompt_text(request: Request) -> str:
@@ -80,11 +101,17 @@ def prompt_text(request: Request) -> str:
     return "\n\n".join(f"# {names[role]}\n\n{joined(turn)}" for role, turn in turns)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_MAX_BYTES).decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill whatever is left of the program and its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()

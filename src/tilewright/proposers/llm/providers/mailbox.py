@@ -74,6 +74,8 @@ def _read(answer: Path, model: Model) -> Reply | None:
         document = json.loads(answer.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+    except RecursionError:
+        document = None
     try:
         usage = Usage(**document.get("usage", {}))
         stop = document.get("stop", "end")

@@ -20,22 +20,45 @@ After (2 copies)::
       y[i] = sum;
       y[i + 1] = sum_1;
     }
+
+What an iteration writes before it reads it, and nothing else uses, each copy has for itself.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis import (
     NotApplicableError,
+    fresh,
     names_in,
     reductions,
     visible_types,
 )
 from tilewright.proposers.loops.independence import require_independent
-from tilewright.proposers.loops.ir import For, Kernel, Statement, loops, with_loop
+from tilewright.proposers.loops.ir import (
+    Command,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Statement,
+    Var,
+    around,
+    changed_in,
+    loops,
+    statements,
+    with_loop,
+)
 from tilewright.proposers.loops.rewrites.registers import of_copy, require_private, shared
+from tilewright.proposers.loops.rewrites.share import private
 from tilewright.proposers.loops.rewrites.unroll import copied
+
+_MOST_ELEMENTS = 1 << 13
+"""Of arrays that copies have for themselves: they are to stay in the first-level cache."""
 
 
 def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
@@ -43,20 +66,41 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
     loop = loops(kernel)[number]
     if loop.trips < copies or not any(isinstance(s, For) for s in loop.body):
         raise NotApplicableError("the loop has too few iterations, or no loop inside")
-    if reductions(loop, visible_types(kernel, number)):
+    commands = any(isinstance(s, Command) for s in statements(loop.body))
+    own = [] if commands else private(kernel, around(kernel, number))
+    names = {variable.name for variable in own}
+    if sum(math.prod(v.sizes) for v in own) * copies > _MOST_ELEMENTS:
+        raise NotApplicableError("the arrays of all copies would be too large")
+    if reductions(loop, visible_types(kernel, number), names):
         raise NotApplicableError("the loop carries a reduction")
-    require_independent(loop, kernel)
+    require_independent(loop, kernel, names)
     require_private(kernel, loop)
     taken = names_in(kernel)
-    bodies = [
-        list(loop.body),
-        *(of_copy(copied(loop, copy, {}, taken), copy) for copy in range(1, copies)),
-    ]
+    bodies = [list(loop.body)]
+    new: list[Statement] = []
+    for copy in range(1, copies):
+        renamed = {name: fresh(name, taken) for name in sorted(names)}
+        new += [replace(v, name=renamed[v.name], value=None) for v in own]
+        body = [with_names(s, renamed) for s in copied(loop, copy, {}, taken)]
+        bodies.append(of_copy(body, copy))
     main = loop.first + loop.trips // copies * copies * loop.step
-    new: list[Statement] = [replace(loop, last=main, step=copies * loop.step, body=_jammed(bodies))]
+    new.append(replace(loop, last=main, step=copies * loop.step, body=_jammed(bodies)))
     if loop.trips % copies:
         new.append(replace(loop, first=main, threads=1))
     return shared(with_loop(kernel, number, tuple(new)))
+
+
+def with_names(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """The statement with other names for some variables and arrays."""
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Var):
+            return Var(names.get(expr.name, expr.name))
+        if isinstance(expr, (Element, Load)):
+            return replace(expr, array=names.get(expr.array, expr.array))
+        return expr
+
+    return changed_in(statement, change)
 
 
 def _jammed(bodies: list[list[Statement]]) -> tuple[Statement, ...]:

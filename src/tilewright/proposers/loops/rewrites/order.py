@@ -56,7 +56,7 @@ def exchange(kernel: Kernel, number: int) -> Kernel:
 def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
     """The kernel with the loop right inside loop `number` in blocks, which now stand outside both.
 
-    Iterations that fill no block come behind. Raises `NotApplicableError`.
+    Iterations that fill no block come after. Raises `NotApplicableError`.
     """
     outer, inner = _nest(kernel, number)
     if inner.threads > 1:

@@ -44,7 +44,7 @@ def share(kernel: Kernel, number: int, threads: int) -> Kernel:
     path = around(kernel, number)
     if any(loop.threads > 1 for loop in path):
         raise NotApplicableError("the loop is shared, or lies in one that is")
-    loop, moved = path[-1], _moved(kernel, path)
+    loop, moved = path[-1], private(kernel, path)
     inside = tuple(replace(variable, value=None) for variable in moved)
     shared = replace(loop, body=(*inside, *loop.body), threads=threads)
     found = replace(kernel, body=_with(shared, kernel.body, path, moved))
@@ -52,7 +52,7 @@ def share(kernel: Kernel, number: int, threads: int) -> Kernel:
     return found
 
 
-def _moved(kernel: Kernel, path: list[For]) -> list[Declare]:
+def private(kernel: Kernel, path: list[For]) -> list[Declare]:
     """Variables and arrays from outside that each iteration of the last loop may have for itself.
 
     Nothing else uses them, and each iteration writes what it reads of them.

@@ -126,7 +126,7 @@ def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement,
     if not declared or not all(isinstance(s, (For, Assign)) for s in uses):
         raise NotApplicableError(f"{array} is no input and not filled in the loop")
     if loop.body.index(load) < max(map(loop.body.index, uses), default=0):
-        raise NotApplicableError(f"{array} is filled behind its load")
+        raise NotApplicableError(f"{array} is filled after its load")
     for statement in statements(tuple(uses)):
         written = isinstance(statement, Assign) and statement.target
         if written and not (isinstance(written, Element) and written.array == array):

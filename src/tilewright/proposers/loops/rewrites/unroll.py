@@ -12,10 +12,13 @@ After (2 copies)::
       sum_1 = sum_1 + *(const vf *)&X[r][c + 16];
     }
     sum = sum + sum_1;
+
+So does each copy of a table that a loop only adds to: see `tables`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis import (
@@ -32,6 +35,7 @@ from tilewright.proposers.loops.ir import (
     Binary,
     Call,
     Declare,
+    Element,
     Expr,
     For,
     Kernel,
@@ -42,6 +46,7 @@ from tilewright.proposers.loops.ir import (
     loops,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.tables import tables
 
 _FUNCTIONS = {
     ("most", "float"): "fmaxf", ("least", "float"): "fminf",
@@ -59,17 +64,35 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     before: list[Statement] = []
     body: list[Statement] = list(loop.body)
     after: list[Statement] = []
+    added = tables(loop, kernel, copies)
+    own = {t.name: [fresh(t.name, taken) for _ in range(1, copies)] for t in added}
+    for table in added:
+        for name in own[table.name]:
+            before += table.cleared(name, fresh("at", taken))
+        after.append(table.joined(own[table.name], fresh("at", taken)))
     for copy in range(1, copies):
         names = {r.name: fresh(r.name, taken) for r in found}
         for r in found:
             before.append(Declare(r.type, names[r.name], (), _identity(r)))
             after.append(Assign(Var(r.name), _joined(r, names[r.name])))
-        body += copied(loop, copy, names, taken)
+        arrays = {name: of_copies[copy - 1] for name, of_copies in own.items()}
+        body += [_elsewhere(s, arrays) for s in copied(loop, copy, names, taken)]
     main = loop.first + loop.trips // copies * copies * loop.step
     new = [*before, replace(loop, last=main, step=copies * loop.step, body=tuple(body)), *after]
     if loop.trips % copies:
         new.append(replace(loop, first=main, threads=1))
     return with_loop(kernel, number, tuple(new))
+
+
+def _elsewhere(statement: Statement, arrays: Mapping[str, str]) -> Statement:
+    """The statement with other arrays in place of some."""
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Element) and expr.array in arrays:
+            return Element(arrays[expr.array], expr.subscripts)
+        return expr
+
+    return changed_in(statement, change)
 
 
 def copied(loop: For, copy: int, names: dict[str, str], taken: set[str]) -> list[Statement]:

@@ -18,7 +18,7 @@ def load_early(block: Block) -> Block:
     After:  `for i { load(a, SPAD(0)); load(b, SPAD(4)); use(SPAD(0)); store(c); use(SPAD(4)); }`
 
     A load passes what neither touches its elements nor its local rows; fences stay before the loads
-    behind them.
+    after them.
     """
     body: list[Stmt] = []
     for stmt in block.body:

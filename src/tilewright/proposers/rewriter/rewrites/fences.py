@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.proposers.rewriter.analysis import decide, trips
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -35,9 +35,9 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
     After:  `store(u); load(v); store(w); fence(); load(w);`
 
     A fence stays where a load, or the core, touches what a store may not have written yet, where
-    something overwrites what a load may not have read yet, and at the kernel's end. Kernels too
-    long to follow, or whose sizes vary, keep every fence unless no load fetches what any store
-    writes (`remove_fences`).
+    something overwrites what a load may not have read yet, before code that is not modelled, and at
+    the kernel's end. Kernels too long to follow, or whose sizes vary, keep every fence unless no
+    load fetches what any store writes (`remove_fences`).
     """
     try:
         return remove_fences(kernel, machine)
@@ -74,7 +74,7 @@ def is_ordered(kernel: Kernel, machine: Machine) -> bool:
 class _Access:
     """One access in the order the core issues them, or a fence."""
 
-    kind: str  # load, store, fence, or what the core does itself: reads, writes
+    kind: str  # load, store, fence, or what the core does: reads, writes, or anything (code)
     section: Section | None = None
     fence: Stmt | None = None
 
@@ -95,7 +95,10 @@ def _is_ordered(accesses: list[_Access], fences: set[Command]) -> bool:
             if access.fence in fences:
                 pending = _Pending()
             continue
-        assert access.section is not None
+        if access.section is None:
+            if pending.loads or pending.stores:
+                return False
+            continue
         array = access.section.array
         elements = {access.section.start.const + o for o in access.section.offsets}
         if access.kind != "store" and elements & pending.stores.get(array, set()):
@@ -110,6 +113,7 @@ def _is_ordered(accesses: list[_Access], fences: set[Command]) -> bool:
 
 def _followed(kernel: Kernel, machine: Machine) -> Iterator[_Access]:
     """Every access of a resolved kernel; loops are run through."""
+    check_all_commands_known(kernel, machine)
     for number, (stmt, values) in enumerate(_issued(kernel.body, {})):
         if number > LONGEST:
             raise NotApplicable("the kernel is too long to follow every access")
@@ -133,6 +137,8 @@ def _of_statement(
             section = section_of(moved, kernel, machine)
             if section is not None:
                 yield _Access(unit, section)
+    else:  # code that may touch any array
+        yield _Access("code")
 
 
 def _issued(body: Body, values: Mapping[str, Expr]) -> Iterator[tuple[Stmt, Mapping[str, Expr]]]:

@@ -68,7 +68,7 @@ def carry(block: Block) -> Block:
     block = _shared(block)
     name, step = block.loop.var, block.loop.step
     before: list[Stmt] = []
-    behind: list[Stmt] = []
+    following: list[Stmt] = []
     gone: set[Stmt] = set()
     for load, section, web in _loads(block):
         later = section.at(name, var(name) + step)
@@ -76,13 +76,13 @@ def carry(block: Block) -> Block:
         if store is None or _last_store(block, section, _until(block, load)) is not None:
             continue
         source = _source(block, store, None)
-        behind.extend(copied(block, any_product(block), source, web.touches[0].local))
+        following.extend(copied(block, any_product(block), source, web.touches[0].local))
         before.append(_first(load, block))
         gone.add(load)
     if not gone:
         raise NotApplicable(f"loop {name} loads nothing that the iteration before stored")
     kept = tuple(s for s in block.body if s not in gone)
-    return block.with_body((*kept, *behind), tuple(before))
+    return block.with_body((*kept, *following), tuple(before))
 
 
 def _first(load: Command, block: Block) -> Command:
@@ -142,8 +142,8 @@ def _source(block: Block, store: Command, until: Command | None) -> Touch:
     touch = touches(store, block.machine)[0]
     web = block.web_of(store, touch.operand)
     end = len(block.body) if until is None else block.body.index(until)
-    behind = block.body[block.body.index(store) : end]
-    if web is None or any(w.command in behind for w in web.writers):
+    following = block.body[block.body.index(store) : end]
+    if web is None or any(w.command in following for w in web.writers):
         raise NotApplicable("the stored rows are written again")
     return touch
 

@@ -23,7 +23,7 @@ from tilewright.proposers.rewriter.rewrites.ordering import check_fences, check_
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Spread the loads for the next iteration over the loop of work behind them.
+    """Spread the loads for the next iteration over the loop of work after them.
 
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
@@ -57,9 +57,9 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def _work(loop: Loop, load: Guard, machine: Machine) -> Loop | None:
-    """The first loop behind the loads that does more than load."""
-    behind = loop.body[loop.body.index(load) + 1 :]
-    return next((s for s in behind if isinstance(s, Loop) and not _burst(s, machine)), None)
+    """The first loop after the loads that does more than load."""
+    following = loop.body[loop.body.index(load) + 1 :]
+    return next((s for s in following if isinstance(s, Loop) and not _burst(s, machine)), None)
 
 
 def _replaced(kernel: Kernel, old: Loop, new: Loop) -> Kernel:

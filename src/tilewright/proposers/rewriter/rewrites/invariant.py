@@ -63,7 +63,7 @@ def _written(block: Block) -> set[str]:
 def _laid_out(
     block: Block, chosen: list[tuple[Command, Section, Web]]
 ) -> tuple[Block, list[list[Command]]]:
-    """Rows behind one another for neighbouring pieces, and which of them one move can load."""
+    """Rows one after the other for neighbouring pieces, and which of them one move can load."""
     machine = block.machine
     groups: list[list[tuple[Command, Section, Web]]] = []
     for item in sorted(chosen, key=lambda c: (c[1].array, str(c[1].start.terms), c[1].start.const)):

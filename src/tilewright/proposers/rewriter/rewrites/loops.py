@@ -39,8 +39,8 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     if len(inner) != 1 or has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} is not around one loop")
     position = loop.body.index(inner[0])
-    before, behind = loop.body[:position], loop.body[position + 1 :]
-    if behind or not _loads_only(before, machine):
+    before, following = loop.body[:position], loop.body[position + 1 :]
+    if following or not _loads_only(before, machine):
         raise NotApplicable(f"loop {loop.var} does more than load beside its inner loop")
     if loop.var in inner[0].lower.names() | inner[0].upper.names():
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")

@@ -36,7 +36,7 @@ def check_loads_ahead(kernel: Kernel, machine: Machine, loads: Set[Command], loo
 
 
 def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if stores one iteration of a loop behind come after what needs them.
+    """Raise `NotApplicable` if stores one iteration of a loop later come after what needs them.
 
     A store passes what stands behind it in its own iteration and all of the next one; behind the
     loop no fence would wait for the last one.
@@ -51,7 +51,9 @@ def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], 
     for array, store in array_regions(kernel, machine, "dram_write", only=stores):
         for other, region in touched:
             if array == other and _in_order(store, region, loop):
-                raise NotApplicable(f"loop {loop.var} uses elements of {array} it stores behind")
+                raise NotApplicable(
+                    f"loop {loop.var} uses elements of {array} it stores one iteration later"
+                )
 
 
 def check_free_rows(kernel: Kernel, machine: Machine, loads: Set[Command], loop: Loop) -> None:

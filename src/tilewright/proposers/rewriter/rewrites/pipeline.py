@@ -1,4 +1,4 @@
-"""Software pipelining: loads one iteration ahead, stores one iteration behind."""
+"""Software pipelining: loads one iteration ahead, stores one iteration later."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
 def delay_stores(
     kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
 ) -> Kernel:
-    """Store the result of an iteration behind the work of the next one.
+    """Store the result of an iteration after the work of the next one.
 
     Before: `for i { product(slot(i)); store(C[i], slot(i)); }`
     After:  `for i { product(slot(i)); if (i > 0) store(C[i - 16], slot(i - 16)); }  store(last)`
@@ -79,18 +79,18 @@ def delay_stores(
         raise NotApplicable(f"{buffer_name} is filled again after it was stored")
     check_settings(kernel, machine, stores, loop)
     check_stores_behind(kernel, machine, stores, loop)
-    behind, rest = _split(loop, stores, buffer)
+    delayed, rest = _split(loop, stores, buffer)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:
         raise NotApplicable(f"the number of iterations of loop {loop.var} is not known")
     last = Expr(int(entered(env, loop)[loop.var][1]))
     guarded = Guard(
         (Compare(">", var(loop.var), loop.lower),),
-        at_value(behind, loop.var, var(loop.var) - loop.step),
+        at_value(delayed, loop.var, var(loop.var) - loop.step),
         notes=(f"{buffer.name} of the iteration before",),
     )
     new = replace(loop, body=(*rest, guarded))
-    after = at_value(behind, loop.var, last)
+    after = at_value(delayed, loop.var, last)
     return kernel.with_body(rebuilt(kernel.body, lambda s: (new, *after) if s is loop else None))
 
 

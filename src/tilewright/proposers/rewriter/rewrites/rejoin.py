@@ -34,8 +34,8 @@ def rejoined(kernel: Kernel, loads: Set[Command], moves: Set[Command]) -> tuple[
     """
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Loop) and not loads.isdisjoint(commands(stmt.body)):
-            behind = _behind(kernel.body, stmt, above)
-            found = _with_last(stmt, behind, env_of(above), moves)
+            following = _following(kernel.body, stmt, above)
+            found = _with_last(stmt, following, env_of(above), moves)
             if found is not None and any(
                 isinstance(s, Guard) and not loads.isdisjoint(commands((s,)))
                 for s in set(found[0].body) - set(stmt.body)
@@ -54,8 +54,8 @@ def _replaced(body: Body, old: Loop, new: Loop, gone: Body) -> Body:
     return rebuilt(body, change)
 
 
-def _behind(body: Body, stmt: Stmt, above: Body) -> Body:
-    """The statements behind one in the same block."""
+def _following(body: Body, stmt: Stmt, above: Body) -> Body:
+    """The statements after one in the same block."""
     if above:
         outer = above[-1]
         assert isinstance(outer, Loop | Guard)
@@ -65,12 +65,14 @@ def _behind(body: Body, stmt: Stmt, above: Body) -> Body:
     return body[body.index(stmt) + 1 :]
 
 
-def _with_last(loop: Loop, behind: Body, env: Env, moves: Set[Command]) -> tuple[Loop, Body] | None:
-    """The loop with one more iteration, and what of the statements behind it that one is."""
+def _with_last(
+    loop: Loop, following: Body, env: Env, moves: Set[Command]
+) -> tuple[Loop, Body] | None:
+    """The loop with one more iteration, and what of the statements after it that one is."""
     if has_opaque(loop.body) or not (loop.lower.is_const and loop.upper.is_const):
         return None
     repeated = {c.name for c in commands(loop.body) if c not in moves}
-    if not repeated <= {c.name for c in commands(behind)}:
+    if not repeated <= {c.name for c in commands(following)}:
         return None
     count = len(range(loop.lower.const, loop.upper.const, loop.step))
     last = Expr(loop.lower.const + count * loop.step)
@@ -78,7 +80,7 @@ def _with_last(loop: Loop, behind: Body, env: Env, moves: Set[Command]) -> tuple
     body: list[Stmt] = []
     for stmt in loop.body:
         code = folded(at_value((stmt,), loop.var, last), env)
-        if code and same_code(code, behind[at : at + len(code)]):
+        if code and same_code(code, following[at : at + len(code)]):
             at += len(code)
             body.append(stmt)
         elif set(commands((stmt,))) <= moves:
@@ -88,4 +90,4 @@ def _with_last(loop: Loop, behind: Body, env: Env, moves: Set[Command]) -> tuple
             return None
     if not at:
         return None
-    return replace(loop, upper=upper, body=tuple(body)), behind[:at]
+    return replace(loop, upper=upper, body=tuple(body)), following[:at]

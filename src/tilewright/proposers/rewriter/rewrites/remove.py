@@ -43,7 +43,7 @@ def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def last_fences(kernel: Kernel, machine: Machine) -> set[Command]:
-    """The last synchronisation of each kind with nothing but others behind it."""
+    """The last synchronisation of each kind with nothing but others after it."""
     at_end: set[Command] = set()
     for stmt in reversed(kernel.body):
         if not isinstance(stmt, Command) or machine.unit(stmt.name) != "sync":

@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import uses_older
 
 MOST_ACCESSES = 64
-"""Accesses of a buffer up to which its parts are looked for; each asks about all behind it."""
+"""Accesses of a buffer up to which its parts are looked for; each asks about all after it."""
 
 
 def separated(kernel: Kernel, machine: Machine) -> Kernel:
@@ -20,7 +20,7 @@ def separated(kernel: Kernel, machine: Machine) -> Kernel:
     Before: `for i { load(&A[i], SPAD(0)); .. }  for i { load(&T[i], SPAD(0)); .. }`
     After:  `for i { load(&A[i], SPAD(0)); .. }  for i { load(&T[i], SPAD(16)); .. }`
 
-    Two products one behind the other are then two buffers, and what is kept of one does not
+    Two products one after the other are then two buffers, and what is kept of one does not
     depend on the other. A buffer stays whole where its parts do not fit beside one another, or
     text that is not modelled may use its rows.
     """
@@ -41,7 +41,7 @@ def separated(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _parts(kernel: Kernel, buffer: Buffer, machine: Machine) -> list[list[Access]]:
-    """The accesses of a buffer, divided before each loop behind which nothing older is used."""
+    """The accesses of a buffer, divided before each loop after which nothing older is used."""
     statements, around = _by_statement(kernel.body, buffer)
     if len(buffer.accesses) > MOST_ACCESSES:
         return [list(buffer.accesses)]

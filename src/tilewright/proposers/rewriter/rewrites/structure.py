@@ -44,7 +44,7 @@ def split(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
 
 
 def fuse(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Run the iterations of a loop together with those of the loop behind it.
+    """Run the iterations of a loop together with those of the loop after it.
 
     Before: `for i load(A[i], SPAD(i));  for i use(SPAD(i));`
     After:  `for i { load(A[i], SPAD(i)); use(SPAD(i)); }`
@@ -58,7 +58,7 @@ def fuse(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     if not isinstance(second, Loop):
         raise NotApplicable(f"no loop follows loop {loop.var}")
     if (loop.lower, loop.upper, loop.step) != (second.lower, second.upper, second.step):
-        raise NotApplicable(f"loop {loop.var} and the loop behind it have other bounds")
+        raise NotApplicable(f"loop {loop.var} and the loop after it have different bounds")
     inside = [*commands(loop.body), *commands(second.body)]
     if has_opaque((loop, second)) or {machine.unit(c.name) for c in inside} & {"config", "sync"}:
         raise NotApplicable(f"loop {loop.var} holds more than moves and products")

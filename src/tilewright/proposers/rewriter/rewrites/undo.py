@@ -37,7 +37,7 @@ MOST_TESTED = 4096
 def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tuple[Kernel, Loop]:
     """One slot, and every load in the iteration that uses it; and what `loop` becomes.
 
-    The last iteration may stand behind the loop, without the loads.
+    The last iteration may stand after the loop, without the loads.
 
     Before: `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], ..); use(slot(i)); }`
     After:  `for i { load(A[i], SPAD(0)); use(SPAD(0)); }`

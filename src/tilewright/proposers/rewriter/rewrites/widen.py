@@ -164,14 +164,14 @@ def _stride(
     following = local.row.substituted({loop.var: var(loop.var) + loop.step}) - local.row
     needed, rest = divmod(following.const * row_columns, advance)
     if advance % row_columns or not following.is_const or rest:
-        raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
+        raise NotApplicable(f"the blocks of loop {loop.var} do not lie one after the other")
     if needed == block_stride(kernel, machine, move):
         return None
     rows = move.operands[machine.effects[move.name].operands.index("rows")]
     most = bounds(rows, env_of(above))[1] if isinstance(rows, Expr) else math.inf
     check_all_commands_known(kernel, machine)
     if needed < most or not _can_set_stride(kernel, machine, move):
-        raise NotApplicable(f"the blocks of loop {loop.var} do not lie behind one another")
+        raise NotApplicable(f"the blocks of loop {loop.var} do not lie one after the other")
     return needed
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.core.records import Failed
 from tilewright.parts.inputs import Array
+from tilewright.parts.languages import C
 from tilewright.targets.gemmini.source_rules import HEADERS, check_source
 from tilewright.targets.gemmini.toolchain import (
     CONFIGURATION_HEADER,
@@ -68,14 +69,14 @@ def build_program(
     arrays = [np.ascontiguousarray(array) for array in run.initial]
     nonce = secrets.randbits(64)
     names = {"MAIN": f"main_{secrets.token_hex(8)}", "ARGUMENTS": f"args_{secrets.token_hex(8)}"}
-    (folder / "kernel.c").write_text(source, encoding="utf-8")
+    (folder / C.file).write_text(source, encoding="utf-8")
     (folder / CONFIGURATION_HEADER).write_text(configuration, encoding="utf-8")
     (folder / "arguments.S").write_text(_arguments(arrays, names["ARGUMENTS"], folder))
     definitions = [f"-D{name}={value}" for name, value in names.items()]
     values = sum(1 << i for i, by_value in enumerate(run.within_tolerance) if by_value)
     definitions += [f"-DNONCE={nonce:#x}ull", f"-DCOUNT={len(arrays)}", f"-DVALUES={values}"]
     steps = (
-        ["-include", "gemmini.h", "-c", "kernel.c", "-o", "kernel.o"],
+        ["-include", "gemmini.h", "-c", C.file, "-o", "kernel.o"],
         [*definitions, "-c", str(_BAREMETAL / "harness.c"), "-o", "harness.o"],
         [*definitions, "-c", str(_BAREMETAL / "start.S"), "-o", "start.o"],
         ["-c", "arguments.S", "-o", "arguments.o"],
@@ -115,7 +116,7 @@ def _arguments(arrays: list[Array], table: str, folder: Path) -> str:
 
 
 def _words(data: bytes) -> Array:
-    """Bytes as 64-bit words, zeros behind the last one."""
+    """Bytes as 64-bit words, zeros after the last one."""
     return np.frombuffer(data + bytes(-len(data) % 8), np.uint64)
 
 

@@ -71,7 +71,7 @@ def run_tool(tool: Tool, program: Program, timeout_s: float) -> ExternalResult |
         return Failed("measure", "wrong_result", f"on {tool.name}, {wrong}.")
     return ExternalResult(
         simulator=tool.name,
-        cycles=float(cycles) if tool.timed else None,
+        latency=float(cycles) if tool.timed else None,
         instructions=float(instructions),
         wall_s=time.monotonic() - started,
     )

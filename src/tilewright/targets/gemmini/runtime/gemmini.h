@@ -7,6 +7,8 @@
 #ifndef TILEWRIGHT_GEMMINI_H
 #define TILEWRIGHT_GEMMINI_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Geometry and types of the configuration, written for each build:
@@ -93,5 +95,44 @@ static inline uint64_t gemmini_float_(float value) {
 
 #define flush() GEMMINI_COMMAND_(7, 0, 0)
 #define fence() __asm__ volatile("fence" ::: "memory")
+
+/* The same under the names of the public Gemmini test programs, so that kernels written for them
+   compile as they are. `shift` (rounding shift of output-stationary sums) and `shrunk` (loads of
+   elem_t into the accumulator) are not modelled: give 0. commands.toml has the same definitions. */
+#define gemmini_flush(skip) flush()
+#define gemmini_fence() fence()
+#define gemmini_extended_mvin(dram, local, cols, rows) mvin(dram, local, cols, rows)
+#define gemmini_extended_mvin2(dram, local, cols, rows) mvin2(dram, local, cols, rows)
+#define gemmini_extended_mvin3(dram, local, cols, rows) mvin3(dram, local, cols, rows)
+#define gemmini_mvin(dram, local) mvin(dram, local, DIM, DIM)
+#define gemmini_mvin2(dram, local) mvin2(dram, local, DIM, DIM)
+#define gemmini_mvin3(dram, local) mvin3(dram, local, DIM, DIM)
+#define gemmini_block_mvin(dram, local, blocks) mvin(dram, local, (blocks) * DIM, DIM)
+#define gemmini_extended_mvout(dram, local, cols, rows) mvout(dram, local, cols, rows)
+#define gemmini_mvout(dram, local) mvout(dram, local, DIM, DIM)
+#define gemmini_extended_preload(b, c, b_cols, b_rows, c_cols, c_rows) preload(b, c, b_cols, b_rows, c_cols, c_rows)
+#define gemmini_preload(b, c) preload(b, c, DIM, DIM, DIM, DIM)
+#define gemmini_preload_zeros(c) preload(NONE, c, DIM, DIM, DIM, DIM)
+#define gemmini_extended_compute_preloaded(a, d, a_cols, a_rows, d_cols, d_rows) compute_preloaded(a, d, a_cols, a_rows, d_cols, d_rows)
+#define gemmini_compute_preloaded(a, d) compute_preloaded(a, d, DIM, DIM, DIM, DIM)
+#define gemmini_extended_compute_accumulated(a, d, a_cols, a_rows, d_cols, d_rows) compute_accumulated(a, d, a_cols, a_rows, d_cols, d_rows)
+#define gemmini_compute_accumulated(a, d) compute_accumulated(a, d, DIM, DIM, DIM, DIM)
+#define gemmini_config_ex(dataflow, act, shift) config_ex(dataflow, act, 1, 0, 0)
+#define gemmini_extended_config_ex(dataflow, act, shift, a_stride, a_transpose, b_transpose) config_ex(dataflow, act, a_stride, a_transpose, b_transpose)
+#define gemmini_config_ld(stride) config_ld(stride, 1.0f, DIM, 0)
+#define gemmini_extended_config_ld(stride, scale) config_ld(stride, scale, DIM, 0)
+#define gemmini_extended2_config_ld(stride, scale, shrunk) config_ld(stride, scale, DIM, 0)
+#define gemmini_extended3_config_ld(stride, scale, shrunk, id) config_ld(stride, scale, DIM, id)
+#define gemmini_extended4_config_ld(stride, scale, shrunk, block_stride, id) config_ld(stride, scale, block_stride, id)
+#define gemmini_config_st(stride) config_st(stride)
+#define gemmini_extended_config_st(stride, act, scale) config_st(stride, scale, act)
+#define GARBAGE_ADDR NONE
+#define MVIN_SCALE_IDENTITY 1.0f
+#define ACC_SCALE_IDENTITY 1.0f
+#define BANK_NUM SPAD_BANKS
+#define BANK_ROWS SPAD_BANK_ROWS
+#define MAX_BLOCK_LEN (MAX_COLUMNS / DIM)
+typedef float scale_t;
+typedef float acc_scale_t;
 
 #endif

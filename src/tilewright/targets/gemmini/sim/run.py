@@ -24,17 +24,26 @@ BREAKDOWN: Mapping[str, str] = {
     "rs_full_load": "the array is idle: a load ahead of its next command finds no free entry",
     "rs_full_store": "the array is idle: a store ahead of its next command finds no free entry",
     "cpu": "the array is idle: the CPU has not issued the next command yet",
+    "cpu_fetch": "the array is idle: the CPU waits for instructions that its cache does not hold",
+    "cpu_data": "the array is idle: the CPU waits for data that its cache does not hold",
+    "cpu_literal": "the array is idle: the CPU waits for constants that the compiler put in memory",
     "fence": "the array is idle: the CPU waits at a fence",
     "drain": "the array is emptied before config_ex, or output-stationary of its last results",
     "rs_full_execute": "a preload or compute finds no free entry",
     "accumulator_port": "an mvout row waits: the array or a load uses its bank",
     "command_wait": "the CPU finds the command queue full (each time it tries)",
     "fence_wait": "the CPU waits at a fence",
+    "fetch_wait": "the CPU waits for instructions that its cache does not hold",
+    "data_wait": "the CPU waits for data that its cache does not hold",
+    "literal_wait": "the CPU waits for constants that the compiler put in memory",
     "l2_hit": "DMA requests served by the L2 cache (not cycles)",
     "l2_miss": "DMA requests that went to DRAM (not cycles)",
 }
-"""What each entry of `SimResult.breakdown` counts, in cycles. The first eleven say what the array
-does and add up to all cycles; the others overlap with them."""
+"""What each entry of `SimResult.breakdown` counts, in cycles. The first `EXCLUSIVE` say what the
+array does and add up to all cycles; the others overlap with them."""
+
+EXCLUSIVE = tuple(BREAKDOWN)[: list(BREAKDOWN).index("drain") + 1]
+"""The causes of which every cycle has exactly one."""
 
 Status: TypeAlias = Literal["ok", "fault", "slower_than_limit", "timeout"]
 Ordering: TypeAlias = Literal["fence", "timing"]
@@ -99,7 +108,7 @@ class Unordered:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A cause of lost cycles: an entry of `BREAKDOWN`, the instruction it hit most, how often."""
+    """A cause of lost cycles (an entry of `BREAKDOWN`), an instruction it hit, and how often."""
 
     cause: str
     pc: int
@@ -112,7 +121,10 @@ class SimResult:
 
     `cycles` is 0 without timing; after "slower_than_limit" it is where the run stopped.
     `outputs` holds the bytes of every region (`run_kernel`) or range read (`run_program`) after
-    the run. `breakdown` and `hotspots` are empty without timing; see `BREAKDOWN`.
+    the run. `breakdown` and `hotspots` are empty without timing; see `BREAKDOWN`. `phases` split
+    the cycles of the causes in `EXCLUSIVE`: before the array's first busy cycle, in parts of as
+    many busy cycles each (the last may be shorter), after the last one. `executed` says how often
+    the instruction at an address ran, `computes` how many commands let the array compute.
     `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
     instruction at which the program stopped.
     """
@@ -131,6 +143,9 @@ class SimResult:
     bank_losses: tuple[BankLoss, ...] = ()
     unordered: tuple[Unordered, ...] = ()
     pc: int = 0
+    phases: tuple[Mapping[str, int], ...] = ()
+    executed: tuple[tuple[int, int], ...] = ()
+    computes: int = 0
 
 
 def run_kernel(
@@ -231,4 +246,7 @@ def _result(config: SimConfig, raw: dict[str, Any], outputs: tuple[bytes, ...]) 
         hotspots=tuple(Hotspot(*h) for h in raw["hotspots"]),
         bank_losses=tuple(BankLoss(*loss) for loss in raw["bank_losses"]),
         unordered=tuple(Unordered(*u) for u in raw["unordered"]),
+        phases=tuple(dict(zip(EXCLUSIVE, cycles, strict=True)) for cycles in raw["phases"]),
+        executed=tuple(raw["executed"]),
+        computes=raw["computes"],
     )

@@ -63,6 +63,17 @@ nb::dict result_to_dict(const Result& result) {
         nb::make_tuple(loss.cause, loss.users, loss.bank, loss.cycles, loss.first_pc));
   }
   out["bank_losses"] = bank_losses;
+  nb::list phases;
+  for (const auto& cycles : result.phases) {
+    nb::list by_cause;
+    for (u64 count : cycles) by_cause.append(count);
+    phases.append(by_cause);
+  }
+  out["phases"] = phases;
+  nb::list executed;
+  for (const auto& [pc, count] : result.executed) executed.append(nb::make_tuple(pc, count));
+  out["executed"] = executed;
+  out["computes"] = result.computes;
   nb::list unordered;
   for (const UnorderedPair& pair : result.unordered) {
     unordered.append(nb::make_tuple(fault_name(pair.first.kind), pair.first.message, pair.first.pc,

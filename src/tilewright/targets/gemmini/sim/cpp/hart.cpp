@@ -122,12 +122,27 @@ void Hart::enter_code() {
     throw_fault(FaultKind::illegal_address, "the CPU jumps to 0x%llx, where there is no code",
                 static_cast<unsigned long long>(pc_));
   }
-  code_ = {region->base, region->bytes.size() & ~1ull, region->bytes.data(), {}};
+  add_executed(executed_);
+  code_ = {region->base, region->bytes.size() & ~1ull, region->bytes.data(), {}, {}};
   code_.instructions.resize(code_.size / 2);
+  if (pipeline_) code_.executed.resize(code_.size / 2);
+}
+
+void Hart::add_executed(std::map<u64, u64>& to) const {
+  for (std::size_t i = 0; i < code_.executed.size(); i++) {
+    if (code_.executed[i] > 0) to[code_.base + 2 * i] += code_.executed[i];
+  }
+}
+
+std::vector<std::pair<u64, u64>> Hart::executed() const {
+  std::map<u64, u64> all = executed_;
+  add_executed(all);
+  return {all.begin(), all.end()};
 }
 
 void Hart::account(const Instruction& in, const Execution& execution,
                    std::vector<Event>& events) {
+  code_.executed[(pc_ - code_.base) / 2]++;
   const u32 cycles = pipeline_->cycles(in, execution);
   if (const auto missed = pipeline_->fetch_miss()) {
     events.push_back({EventKind::fetch, 0, cycles_since_event_, *missed, 0, pc_});
@@ -138,6 +153,7 @@ void Hart::account(const Instruction& in, const Execution& execution,
   if (in.op == Op::rocc) {
     event.kind = EventKind::command;
     event.funct = static_cast<u8>(in.imm);
+    if (is_compute(event.funct)) computes_++;
     event.rs1 = x_[in.rs1];
     event.rs2 = x_[in.rs2];
   } else if ((in.op >= Op::lb && in.op <= Op::lwu) || in.op == Op::flw || in.op == Op::fld) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "accelerator.hpp"
@@ -50,6 +52,10 @@ class Hart {
   u64 instructions() const { return instructions_; }
   u64 pc() const { return pc_; }
 
+  // How often each instruction ran, by address; empty without a pipeline.
+  std::vector<std::pair<u64, u64>> executed() const;
+  u64 computes() const { return computes_; }
+
  private:
   // The executable region the program runs in, decoded as far as it ran.
   struct Code {
@@ -57,10 +63,12 @@ class Hart {
     u64 size = 0;
     const u8* bytes = nullptr;
     std::vector<Instruction> instructions;  // one for every two bytes
+    std::vector<u64> executed;              // how often each ran, since it was entered
   };
 
   const Instruction& fetch();
   void enter_code();
+  void add_executed(std::map<u64, u64>& to) const;
   void execute(const Instruction& in);
   void execute_register_op(const Instruction& in);
   void execute_multiply(const Instruction& in);
@@ -93,6 +101,8 @@ class Hart {
   HartStatus status_ = HartStatus::running;
   bool read_cycle_counter_ = false;  // by the instruction being executed
   Code code_;
+  std::map<u64, u64> executed_;  // by address, in code that was left
+  u64 computes_ = 0;
   u32 cycles_since_event_ = 0;
   u64 open_orders_reported_ = 0;
 };

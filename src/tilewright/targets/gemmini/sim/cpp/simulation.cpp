@@ -91,6 +91,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
       result.cycles = timing.cycles();
       timing.report(result.breakdown, result.hotspots);
       result.bank_losses = timing.bank_losses();
+      result.phases = timing.phases();
       result.unordered = timing.unordered();
       if (order == OrderPolicy::fence && !result.unordered.empty()) {
         const OpenOrder& first = result.unordered.front().first;
@@ -105,6 +106,8 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
   }
   result.instructions = hart.instructions();
   result.pc = hart.pc();
+  result.executed = hart.executed();
+  result.computes = hart.computes();
   result.macs = accelerator.macs();
   result.scratchpad_bytes =
       accelerator.scratchpad_rows_touched() * static_cast<u64>(config.scratchpad_row_bytes());

@@ -54,6 +54,11 @@ struct Result {
   std::vector<std::pair<std::string, u64>> breakdown;
   std::vector<Hotspot> hotspots;
   std::vector<BankLoss> bank_losses;
+  // Cycles by cause, of those in `breakdown` that exclude one another: before the first product,
+  // in equal parts of the time that the array is busy, after the last product.
+  std::vector<std::vector<u64>> phases;
+  std::vector<std::pair<u64, u64>> executed;  // address of an instruction, how often it ran
+  u64 computes = 0;                           // commands that let the array compute
   std::vector<UnorderedPair> unordered;  // that were not raced
 };
 

@@ -8,8 +8,10 @@ namespace {
 
 constexpr const char* kNames[] = {
     "array_busy",   "bank_conflict",   "write_steal",      "dma_wait",     "store_wait", "dependency",
-    "rs_full_load", "rs_full_store",   "cpu",              "fence",        "drain",
+    "rs_full_load", "rs_full_store",   "cpu",
+    "cpu_fetch",    "cpu_data",        "cpu_literal",      "fence",        "drain",
     "rs_full_execute", "accumulator_port", "command_wait", "fence_wait",
+    "fetch_wait",   "data_wait",       "literal_wait",
     "l2_hit",       "l2_miss",
 };
 static_assert(std::size(kNames) == static_cast<std::size_t>(Cause::count));
@@ -17,8 +19,6 @@ static_assert(std::size(kNames) == static_cast<std::size_t>(Cause::count));
 constexpr const char* kUsers[] = {"A and B",      "A and D",      "B and D",
                                   "a load and A", "a load and B", "a load and D"};
 static_assert(std::size(kUsers) == static_cast<std::size_t>(BankUsers::count));
-
-constexpr std::size_t kMaxHotspots = 12;
 
 bool is_loss(Cause cause) {
   return cause != Cause::array_busy && cause != Cause::l2_hit && cause != Cause::l2_miss;
@@ -53,7 +53,55 @@ std::vector<BankLoss> Breakdown::bank_losses() const {
 }
 
 void Breakdown::repeat(u64 times) {
-  for (const auto& [cause, pc] : recent_) count(cause, pc, times);
+  for (const auto& [cause, pc] : recent_) {
+    count(cause, pc, times);
+    phases_.add(cause, times);
+  }
+}
+
+// What was lost since the last busy cycle belongs to the part that the next busy one is in.
+void Phases::add_busy(u64 times) {
+  constexpr auto kBusy = static_cast<std::size_t>(Cause::array_busy);
+  if (parts_.empty()) {
+    start_ = pending_;
+    pending_ = {};
+    parts_.emplace_back();
+  }
+  while (times > 0) {
+    if (parts_.back()[kBusy] == part_busy_) begin_part();
+    Cycles& part = parts_.back();
+    if (is_pending_) {
+      for (std::size_t cause = 0; cause < kCauses; cause++) part[cause] += pending_[cause];
+      pending_ = {};
+      is_pending_ = false;
+    }
+    const u64 busy = std::min(times, part_busy_ - part[kBusy]);
+    part[kBusy] += busy;
+    times -= busy;
+  }
+}
+
+// The last part is whole. Once there are as many as are kept, each two become one.
+void Phases::begin_part() {
+  if (parts_.size() == kParts) {
+    for (std::size_t i = 0; i < kParts / 2; i++) {
+      for (std::size_t cause = 0; cause < kCauses; cause++) {
+        parts_[i][cause] = parts_[2 * i][cause] + parts_[2 * i + 1][cause];
+      }
+    }
+    parts_.resize(kParts / 2);
+    part_busy_ *= 2;
+  }
+  parts_.emplace_back();
+}
+
+std::vector<std::vector<u64>> Phases::all() const {
+  std::vector<Cycles> all{start_};
+  all.insert(all.end(), parts_.begin(), parts_.end());
+  all.push_back(pending_);
+  std::vector<std::vector<u64>> phases;
+  for (const Cycles& cycles : all) phases.emplace_back(cycles.begin(), cycles.end());
+  return phases;
 }
 
 void Breakdown::report(std::vector<std::pair<std::string, u64>>& counts,
@@ -70,7 +118,6 @@ void Breakdown::report(std::vector<std::pair<std::string, u64>>& counts,
     if (a.cycles != b.cycles) return a.cycles > b.cycles;
     return a.cause != b.cause ? a.cause < b.cause : a.pc < b.pc;
   });
-  if (hotspots.size() > kMaxHotspots) hotspots.resize(kMaxHotspots);
 }
 
 }  // namespace cosim

@@ -23,12 +23,18 @@ enum class Cause : u8 {
   rs_full_load,
   rs_full_store,
   cpu,
+  cpu_fetch,
+  cpu_data,
+  cpu_literal,
   fence,
   drain,
   rs_full_execute,
   accumulator_port,
   command_wait,
   fence_wait,
+  fetch_wait,
+  data_wait,
+  literal_wait,
   l2_hit,
   l2_miss,
   count,
@@ -37,12 +43,47 @@ enum class Cause : u8 {
 // Two that want one bank of the scratchpad in the same cycle.
 enum class BankUsers : u8 { a_and_b, a_and_d, b_and_d, load_and_a, load_and_b, load_and_d, count };
 
+// Cycles by cause before the array's first busy cycle, between it and the last one, and after that.
+// The middle is kept in at most `kParts` parts of equally many busy cycles; only the last part may be
+// shorter.
+class Phases {
+ public:
+  static constexpr std::size_t kCauses = static_cast<std::size_t>(Cause::drain) + 1;
+  static constexpr std::size_t kParts = 64;
+  using Cycles = std::array<u64, kCauses>;
+
+  void add(Cause cause, u64 times) {
+    if (cause > Cause::drain) return;
+    if (cause == Cause::array_busy) {
+      add_busy(times);
+    } else {
+      pending_[static_cast<std::size_t>(cause)] += times;
+      is_pending_ = true;
+    }
+  }
+
+  // Cycles by exclusive cause: the start, the parts of the middle, the end. Without any busy cycle
+  // everything is in the end.
+  std::vector<std::vector<u64>> all() const;
+
+ private:
+  void add_busy(u64 times);
+  void begin_part();
+
+  Cycles start_{};
+  std::vector<Cycles> parts_;
+  u64 part_busy_ = 1;  // busy cycles of a whole part
+  Cycles pending_{};   // since the last busy cycle
+  bool is_pending_ = false;
+};
+
 class Breakdown {
  public:
   // The cause of a cycle, which is that of skipped cycles like it too.
   void add(Cause cause, u64 pc) {
     recent_.emplace_back(cause, pc);
     count(cause, pc);
+    phases_.add(cause, 1);
   }
 
   // Something that is not a cycle, and happens in none that is like the next.
@@ -68,6 +109,9 @@ class Breakdown {
   void report(std::vector<std::pair<std::string, u64>>& counts,
               std::vector<Hotspot>& hotspots) const;
 
+  // Cycles by cause, in the order of `report`, of the causes up to `drain`: see `Phases::all`.
+  std::vector<std::vector<u64>> phases() const { return phases_.all(); }
+
  private:
   struct Counter {
     // Counts of instructions seen lately: the same few often come again.
@@ -81,6 +125,7 @@ class Breakdown {
 
   std::array<Counter, static_cast<std::size_t>(Cause::count)> counters_;
   std::vector<std::pair<Cause, u64>> recent_;
+  Phases phases_;
   struct AtBank {
     u64 cycles = 0;
     u64 first_pc = 0;

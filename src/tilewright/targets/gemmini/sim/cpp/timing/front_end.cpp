@@ -13,7 +13,7 @@ constexpr std::size_t kQueueEntries = 2;
 
 FrontEnd::FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
                    MemorySystem& memory, ReservationStation& station, MemoryOrder& order,
-                   Breakdown& breakdown)
+                   Memory& contents, Breakdown& breakdown)
     : config_(config),
       clock_(clock),
       source_(source),
@@ -21,6 +21,7 @@ FrontEnd::FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuC
       memory_(memory),
       station_(station),
       order_(order),
+      contents_(contents),
       breakdown_(breakdown),
       unroller_(config, clock, station) {}
 
@@ -91,10 +92,10 @@ CpuStatus FrontEnd::tick(bool accelerator_is_busy) {
       case EventKind::store:
         order_.access(event->open_orders);
         if (!cache_.access(event->rs1, event->kind == EventKind::store)) {
-          miss(event->rs1, clock_.now, config_.cpu_l1_refill);
+          miss(*event, clock_.now, config_.cpu_l1_refill);
         }
         break;
-      case EventKind::fetch: miss(event->rs1, fetch_begun(), config_.cpu_fetch_refill); break;
+      case EventKind::fetch: miss(*event, fetch_begun(), config_.cpu_fetch_refill); break;
       case EventKind::mark: return CpuStatus::finished;
       case EventKind::end:
         if (wait_at_fence(*event, is_busy)) return CpuStatus::running;
@@ -112,15 +113,29 @@ void FrontEnd::finish_event() {
 }
 
 // A line that a cache of the CPU does not hold comes from the L2; the instruction is replayed.
-void FrontEnd::miss(u64 address, Cycle begun, int refill) {
+void FrontEnd::miss(const Event& event, Cycle begun, int refill) {
   MemoryRequest read;
   read.bytes = config_.l2_line_bytes;
-  read.address = address & ~static_cast<u64>(read.bytes - 1);
+  read.address = event.rs1 & ~static_cast<u64>(read.bytes - 1);
   const Cycle ready = memory_.access(read, begun).first_beat + static_cast<Cycle>(refill);
   if (ready <= clock_.now) return;
   cpu_time_ = ready;
   waits_from_ = clock_.now;
-  waits_until_ = ready;
+  waits_until_ = missed_until_ = ready;
+  missed_ = wait_of(event);
+  missed_pc_ = event.pc;
+  const Cause wait = missed_ == Cause::cpu_fetch     ? Cause::fetch_wait
+                     : missed_ == Cause::cpu_literal ? Cause::literal_wait
+                                                     : Cause::data_wait;
+  breakdown_.count(wait, event.pc, ready - clock_.now);
+}
+
+// Read-only data of the kernel's own are constants that the compiler placed in memory.
+Cause FrontEnd::wait_of(const Event& event) const {
+  if (event.kind == EventKind::fetch) return Cause::cpu_fetch;
+  const Region* region = contents_.find(event.rs1, 1);
+  const bool is_literal = region && !region->writable && !region->input;
+  return is_literal ? Cause::cpu_literal : Cause::cpu_data;
 }
 
 // Instructions are fetched ahead, also while the CPU waits.
@@ -201,6 +216,10 @@ Cause FrontEnd::idle_cause(u64& pc) const {
     if (unit == kLoadUnit) return Cause::rs_full_load;
     if (unit == kStoreUnit) return Cause::rs_full_store;
   }
+  if (clock_.now < missed_until_) {
+    pc = missed_pc_;
+    return missed_;
+  }
   pc = event_pc_;
   return is_at_fence_ ? Cause::fence : Cause::cpu;
 }
@@ -209,6 +228,7 @@ void FrontEnd::add_wakeups(Wakeup& wakeup) const {
   if (!queue_.empty()) wakeup.at(queue_.front().ready);
   if (is_blocked_ && !freed_.empty()) wakeup.at(freed_.front());
   wakeup.at(cpu_time_);
+  wakeup.at(missed_until_);
   unroller_.add_wakeups(wakeup);
 }
 

@@ -21,7 +21,7 @@ class FrontEnd {
  public:
   FrontEnd(const Config& config, Clock& clock, EventSource& source, CpuCache& cache,
            MemorySystem& memory, ReservationStation& station, MemoryOrder& order,
-           Breakdown& breakdown);
+           Memory& contents, Breakdown& breakdown);
 
   // Drops events up to and including the first mark, keeping what they leave in the cache.
   void skip_to_mark();
@@ -50,7 +50,8 @@ class FrontEnd {
   void allocate_unrolled();
   bool allocate_queued(const TimedCommand& command);
   bool has_space();
-  void miss(u64 address, Cycle begun, int refill);
+  void miss(const Event& event, Cycle begun, int refill);
+  Cause wait_of(const Event& event) const;
   Cycle fetch_begun() const;
   void finish_event();
 
@@ -61,6 +62,7 @@ class FrontEnd {
   MemorySystem& memory_;
   ReservationStation& station_;
   MemoryOrder& order_;
+  Memory& contents_;
   Breakdown& breakdown_;
 
   Fifo<Queued> queue_;
@@ -77,6 +79,9 @@ class FrontEnd {
   u64 sent_ = 0;               // commands
   Cycle waits_from_ = 0;       // when the CPU began to wait the last time
   Cycle waits_until_ = 0;
+  Cause missed_ = Cause::cpu;  // what the CPU waits for, or last waited for, after a miss
+  u64 missed_pc_ = 0;
+  Cycle missed_until_ = 0;
 };
 
 }  // namespace cosim

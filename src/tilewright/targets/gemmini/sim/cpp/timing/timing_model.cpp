@@ -30,7 +30,8 @@ TimingModel::TimingModel(const Config& config, EventSource& source, Memory& cont
       execute_(config, clock_, ports_, station_.issued[kExecuteUnit], mesh_, completions_,
                breakdown_),
       store_(config, clock_, station_.issued[kStoreUnit], store_tracker_, writer_),
-      front_end_(config, clock_, source, cpu_cache_, memory_, station_, order_, breakdown_) {
+      front_end_(config, clock_, source, cpu_cache_, memory_, station_, order_, contents,
+                 breakdown_) {
   if (waits_for_mark) front_end_.skip_to_mark();
 }
 

@@ -44,6 +44,8 @@ class TimingModel {
 
   std::vector<BankLoss> bank_losses() const { return breakdown_.bank_losses(); }
 
+  std::vector<std::vector<u64>> phases() const { return breakdown_.phases(); }
+
   // DRAM accesses without a fence that came in order.
   const std::vector<UnorderedPair>& unordered() const { return order_.unordered(); }
 

@@ -1,0 +1,151 @@
+"""What the rewriter makes of Gemmini kernels in other people's styles, against the naive start.
+
+Each kernel of tests/fixtures/foreign is searched as a folder of a user's own, and so is the naive
+kernel of the same shape, with the same seeds and seconds. Cycles are simulated. `first` is when a
+kernel was measured that is 1 % faster than the start; `as good` when one was within 2 % of the best
+kernel of the naive start's search with the same seed.
+
+    python benchmarks/foreign.py [--runs 5] [--seconds 120] [--results FILE] [KERNEL ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from native_runs import Kept, Record, check_effort, exit_code, parser_of
+
+from tilewright.core.config import Settings
+from tilewright.core.errors import UnknownNameError
+from tilewright.core.tasks import open_task
+from tilewright.run import optimize
+from tilewright.search.events import Evaluated, Event, RunStarted
+
+SOURCES = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "foreign"
+KERNELS = {
+    "hand_tuned": "gemmini:gemm-12544x64x256",
+    "exported": "gemmini:gemm-512x512x512",
+    "winner": "gemmini:gemm-784x256x1024",
+    "conv_public": "gemmini:conv-4x28x28x128x128-k3s1",
+    "conv_rows": "gemmini:conv-4x14x14x256x256-k3s1",
+    "fp32_strips": "gemmini-fp32-4x4:gemm-256x256x256",
+}
+"""The workload that has the shape of each."""
+GEMM = """
+    return A.astype(np.float64) @ B.astype(np.float64)"""
+CONVOLUTION = """
+    height, width = input.shape[1] - 2, input.shape[2] - 2
+    total = np.zeros((len(input), height, width, len(bias))) + bias
+    for r in range(3):
+        for t in range(3):
+            pixels = input[:, r : r + height, t : t + width].astype(np.float64)
+            total += pixels @ weights[r, t].astype(np.float64)
+    return total"""
+
+
+def written(name: str, source: str, folder: Path) -> Path:
+    """A kernel of a workload's shape as a folder of a user's own."""
+    spec = KERNELS[name]
+    workload = open_task(spec, {}).task.workload
+    target = spec.partition(":")[0]
+    lines = [f'target = "{target}"\nname = "{name}"\noperations = {workload.operations}\n']
+    for argument in workload.arguments:
+        lines.append(
+            f'[[argument]]\nname = "{argument.name}"\nshape = {list(argument.shape)}\n'
+            f'dtype = "{argument.dtype}"\nrole = "{argument.role}"\n'
+        )
+    given = ", ".join(a.name for a in workload.arguments if a.role == "input")
+    formula = CONVOLUTION if ":conv" in spec else GEMM
+    saturated = "np.clip(exact({0}), -128, 127).astype(np.int8)"
+    result = "exact({0}).astype(np.float32)" if "fp32" in target else saturated
+    (folder / "workload.toml").write_text("\n".join(lines))
+    (folder / "kernel.c").write_text(source)
+    (folder / "reference.py").write_text(
+        f"import numpy as np\n\n\ndef exact({given}):{formula}\n\n\n"
+        f"def reference({given}):\n    return {result.format(given)}\n"
+    )
+    return folder
+
+
+def searched(name: str, source: str, seed: int, seconds: float) -> Record:
+    """One search: latency of the start, share of the array's peak, (seconds, latency) of bests."""
+    began, bests = 0.0, list[tuple[float, float]]()
+
+    def hear(event: Event) -> None:
+        nonlocal began
+        if isinstance(event, RunStarted):
+            began = time.monotonic()
+        if isinstance(event, Evaluated) and event.trial.latency is not None:
+            latency = event.trial.latency
+            if not bests or latency < bests[-1][1]:
+                bests.append((time.monotonic() - began, latency))
+
+    with tempfile.TemporaryDirectory(prefix="foreign-") as temporary:
+        folder = Path(temporary)
+        task = written(name, source, folder)
+        settings = Settings(seed=seed, max_wall_s=seconds)
+        found = optimize(str(task), settings, project=folder / "project", on_event=hear)
+    return {
+        "start": found.baseline_latency,
+        "best": found.best_latency,
+        "share": found.best_utilization,
+        "bests": bests,
+        "evaluations": found.evaluations,
+    }
+
+
+def measure(options: argparse.Namespace) -> int:
+    """The whole table. Raises `TilewrightError`."""
+    check_effort(options)
+    for name in options.workloads:
+        if name not in KERNELS:
+            raise UnknownNameError("foreign kernel", name, KERNELS)
+    kept = Kept(options.results)
+    print(f"simulated cycles; {options.seconds:g} s each; load {os.getloadavg()[0]:.1f}")
+    print("| kernel | naive start | its own start | over naive's best | first | as good |")
+    print("|---|---|---|---|---|---|")
+    for name in options.workloads:
+        own, naive = (SOURCES / f"{name}.c").read_text(), open_task(KERNELS[name], {}).task.start
+        rows = []
+        for seed in range(1, options.runs + 1):
+            pair = []
+            for kind, source in (("naive", naive), ("own", own)):
+                key = ("foreign", name, kind, seed, options.seconds)
+                pair.append(kept.get(key, lambda: searched(name, source, seed, options.seconds)))  # noqa: B023
+            rows.append(pair)
+        plain, foreign = ([pair[n] for pair in rows] for n in range(2))
+        firsts = [_when(f, 0.99 * f["start"]) for f in foreign]
+        equals = [_when(f, 1.02 * p["best"]) for p, f in rows]
+        over = statistics.median(p["best"] / f["best"] for p, f in rows)
+        print(
+            f"| `{name}` | {_percent(plain)} | {_percent(foreign)} | {over:.3f}x "
+            f"| {statistics.median(firsts):.0f} s | {statistics.median(equals):.0f} s |",
+            flush=True,
+        )
+    return 0
+
+
+def _percent(runs: list[Record]) -> str:
+    """Median of the shares of the array's peak, in percent, least to most."""
+    shares = sorted(100 * run["share"] for run in runs)
+    return f"{statistics.median(shares):.1f} % ({shares[0]:.1f} to {shares[-1]:.1f})"
+
+
+def _when(run: Record, latency: float) -> float:
+    """Seconds until a kernel was as fast as that."""
+    return next((s for s, found in run["bests"] if found <= latency), float("inf"))
+
+
+def main() -> int:
+    parser = parser_of(__doc__ or "", tuple(KERNELS), seconds=120.0)
+    parser.set_defaults(runs=5)
+    return exit_code(measure, parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

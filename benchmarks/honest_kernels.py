@@ -1,0 +1,159 @@
+"""Right kernels that the check refuses: every baseline, and a winner of a search, of each workload.
+
+python benchmarks/honest_kernels.py [WORKLOAD...] [--processes 20] [--jobs 2] [--targets host-c ...]
+python benchmarks/honest_kernels.py --find 30 [WORKLOAD...]
+
+Each kernel is built, and compared on inputs of every distribution, in so many fresh processes, each
+with a private seed of its own; `refused` is how many of these found it wrong (wanted: 0). `closest`
+is the largest error that any comparison saw over the one that is allowed: refused is what exceeds
+1. Winners are kernels that a short search with the built-in proposer kept; they lie in
+`benchmarks/winners/TARGET/WORKLOAD.c`. `--find N` searches with N evaluations for those that are
+not there yet, and writes them. Ends with status 1 if a kernel was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tilewright.core.plugins import load_target, target_names
+from tilewright.core.records import Candidate, Failed
+from tilewright.core.tasks import open_task
+from tilewright.parts.cases import Case
+from tilewright.run import open_project
+
+WINNERS = Path(__file__).parent / "winners"
+FLOAT_TARGETS = ("host-c", "gemmini-fp32-4x4", "amx-bf16")
+NO_LIMITS = {"compile_timeout_s": 3600.0, "simulation_timeout_s": 3600.0}
+"""A busy machine is no reason to call a right kernel wrong."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("workloads", nargs="*")
+    parser.add_argument("--processes", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--targets", nargs="*", default=FLOAT_TARGETS)
+    parser.add_argument("--find", type=int, metavar="EVALUATIONS")
+    parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    names = given.workloads or registered(given.targets)
+    if given.find:
+        for name in names:
+            find(name, given.find)
+        return 0
+    if given.one is not None:
+        print(json.dumps(checked(names[0], given.one)))
+        return 0
+    print("| workload | kernel | refused | closest | on | why |\n|---|---|---|---|---|---|")
+    refused = compared = 0
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for name in names:
+            seeds = [secrets.randbits(62) for _ in range(given.processes)]
+            found = list(pool.map(lambda seed, name=name: in_a_process(name, seed), seeds))
+            for kernel in found[0]:
+                results = [each[kernel] for each in found]
+                wrong = [text for text, _, _ in results if text]
+                excess, where = max((excess, where) for _, excess, where in results)
+                refused, compared = refused + len(wrong), compared + len(results)
+                why = wrong[0] if wrong else ""
+                share = f"{len(wrong)}/{len(results)} | {excess:.2f} | {where}"
+                print(f"| {name} | {kernel} | {share} | {why} |", flush=True)
+    print(f"\n{refused} of {compared} checks refused a right kernel")
+    return 1 if refused else 0
+
+
+def registered(targets: list[str]) -> list[str]:
+    """Workloads of the given targets, without the patterns."""
+    unknown = set(targets) - set(target_names())
+    if unknown:
+        raise SystemExit(f"no such target: {', '.join(unknown)}")
+    named = [(target, name) for target in targets for name in load_target(target).workloads()]
+    return [f"{t}:{name}" for t, name in named if not any(c.isupper() for c in name)]
+
+
+def kernels(name: str) -> Mapping[str, str]:
+    """Sources by what they are: the baselines of a workload and the winner."""
+    found = dict(open_task(name, {}).task.baselines)
+    if stored(name).exists():
+        found["winner"] = stored(name).read_text(encoding="utf-8")
+    return found
+
+
+def stored(name: str) -> Path:
+    """Where a workload's winner lies."""
+    target, _, spec = name.partition(":")
+    return WINNERS / target / f"{spec}.c"
+
+
+def in_a_process(name: str, seed: int) -> Mapping[str, tuple[str, float, str]]:
+    """By kernel: why it was refused, or nothing; the largest excess, and where that was."""
+    command = [sys.executable, __file__, name, "--one", str(seed)]
+    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, tuple[str, float, str]] = json.loads(finished.stdout)
+    return found
+
+
+def checked(name: str, seed: int) -> dict[str, tuple[str, float, str]]:
+    """What `in_a_process` returns, computed in this one."""
+    worst: list[tuple[float, str]] = []
+    mismatch = Case.mismatch
+
+    def noted(case: Case, outputs: Mapping[str, bytes]) -> str | None:
+        worst.append((case.excess(outputs), case.check.distribution))
+        return mismatch(case, outputs)
+
+    Case.mismatch = noted  # type: ignore[method-assign, assignment]
+    task = open_task(name, {"input_seed": seed, **NO_LIMITS}).task
+    builder, checker, _ = task.evaluator
+    found = {}
+    for kernel, source in kernels(name).items():
+        worst.clear()
+        built = builder.build(Candidate(source))
+        verdict = built if isinstance(built, Failed) else checker.check(built)
+        why = f"{verdict.kind}: {verdict.log}" if isinstance(verdict, Failed) else ""
+        excess, where = max(worst, default=(0.0, ""))
+        found[kernel] = (why, excess, where)
+    return found
+
+
+def find(name: str, evaluations: int) -> None:
+    """Search for a faster kernel of a workload and store it."""
+    if stored(name).exists():
+        return
+    with tempfile.TemporaryDirectory() as project:
+        command = [str(Path(sys.executable).with_name("tilewright")), "optimize", name]
+        command += ["--project", project, "--budget", f"{evaluations} evaluations", "--no-color"]
+        finished = subprocess.run(command, check=False, capture_output=True, text=True)
+        for source in winners(Path(project)) if finished.returncode == 0 else ():
+            stored(name).parent.mkdir(parents=True, exist_ok=True)
+            stored(name).write_text(source, encoding="utf-8")
+            print(f"{name}: stored", flush=True)
+            return
+    lines = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing was printed"]
+    print(f"{name}: no winner ({lines[-1]})", flush=True)
+
+
+def winners(project: Path) -> Iterator[str]:
+    """Source of the best kernel of a project's only run, where it is not the start."""
+    storage = open_project(project)
+    try:
+        for run in storage.runs():
+            best = storage.history(run.id).best
+            if best is not None and best.index > 0:
+                yield best.candidate.source
+    finally:
+        storage.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""What the kernel must compute: out = lhsT transposed * rhs."""
+
+import ml_dtypes
+import numpy as np
+
+
+def reference(lhsT: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """The inputs arrive by name as numpy arrays; return the output in its own type."""
+    exact = lhsT.astype(np.float64).T @ rhs.astype(np.float64)
+    return exact.astype(ml_dtypes.bfloat16)

@@ -1,0 +1,164 @@
+"""A run of a project, read from where it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.api.html import run_html
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.records import Candidate, History, Trial
+from tilewright.core.roles import Storage
+from tilewright.run import open_project
+from tilewright.search.event_records import trial_record
+from tilewright.search.stepwise import Stepwise
+from tilewright.search.summary import Summary
+from tilewright.session import summary_of
+from tilewright.tools.records import Answer
+from tilewright.workbench import Workbench
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Run:
+    """One run: its trials, its best kernel, and what it is compared with.
+
+    Everything is read from the project when it is asked for, so that a run that goes on elsewhere
+    shows what it has reached. Notebooks show it as a table.
+
+    >>> import tilewright as tw
+    >>> run = tw.open_run("latest")
+    >>> run.history[0].candidate.proposer
+    'start'
+    >>> run.best.latency <= run.history[0].latency
+    True
+    >>> run.summary.quantity
+    'simulated'
+    """
+
+    def __init__(self, run: str, project: Path) -> None:
+        self.project = project
+        with self._opened() as storage:
+            self.id = storage.run(run).id
+
+    @property
+    def summary(self) -> Summary:
+        """What was reached, by which versions, and how the run ended or stands."""
+        with self._opened() as storage:
+            return summary_of(storage, self.id)
+
+    @property
+    def history(self) -> History:
+        """All trials in their order; the first one is the starting kernel."""
+        with self._opened() as storage:
+            return storage.history(self.id)
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial of the fastest correct kernel; None before one is measured."""
+        return self.history.best
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row for each trial, with the fields of an `Evaluated` event.
+
+        `ConfigurationError` when pandas is not installed.
+
+        >>> import tilewright as tw
+        >>> run = tw.open_run("latest")
+        >>> list(run.to_dataframe()["trial"])[:2]
+        [0, 1]
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ConfigurationError(
+                "to_dataframe() needs the Python package pandas: install it with "
+                '`pip install "tilewright[pandas]"`.'
+            ) from None
+        return pandas.DataFrame([trial_record(trial) for trial in self.history])
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        reached = f", {summary.speedup:.2f}x" if summary.speedup else ""
+        return f"<Run {self.id} of {summary.workload}: {summary.status}{reached}>"
+
+    def _repr_html_(self) -> str:
+        return run_html(self.summary, self.history)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Storage]:
+        with closing(open_project(self.project)) as storage:
+            yield storage
+
+
+class OpenRun(Run):
+    """A run whose loop is yours: ask for candidates, tell of kernels, both in one thread.
+
+    >>> import tilewright as tw
+    >>> with tw.begin("gemmini:gemm-16x16x16", budget="3 evaluations") as run:
+    ...     start = run.history[0].candidate.source
+    ...     trial = run.tell(start.replace("{", "{  // my own version", 1), note="a comment")
+    ...     while (candidate := run.ask()) is not None:
+    ...         trial = run.tell(candidate)
+    >>> len(run.history), run.over
+    (3, 'budget of 3 evaluations spent')
+    """
+
+    def __init__(self, run: str, project: Path, bench: Workbench, steps: Stepwise) -> None:
+        super().__init__(run, project)
+        self._bench = bench
+        self._steps = steps
+
+    @property
+    def history(self) -> History:
+        """All trials in their order; the first one is the starting kernel."""
+        return self._steps.history
+
+    @property
+    def over(self) -> str:
+        """Why nothing more is evaluated; "" while there is budget left."""
+        return self._steps.over
+
+    def ask(self) -> Candidate | None:
+        """The next candidate of the run's proposers, not evaluated; None once a search would end.
+
+        The candidates of an iteration are made from the best kernels at its start. After the last
+        of them the next iteration begins, which knows all that was told until then.
+        """
+        return self._steps.ask()
+
+    def tell(self, kernel: str | Candidate, *, parent: str | None = None, note: str = "") -> Trial:
+        """Build, check and time a kernel, and record it as a trial of the run.
+
+        A kernel that the run knows already costs nothing and gives its trial again. `parent` is the
+        candidate id of the kernel it was made from, the best one unless given; `note` says what was
+        changed. `InputError` when the budget is spent: look at `over` before.
+        """
+        source = kernel.source if isinstance(kernel, Candidate) else kernel
+        return self._steps.tell(source, parent, note)
+
+    def use(self, tool: str, **arguments: object) -> Answer:
+        """What one of the tools for agents answers (docs/agents.md), over this run.
+
+        >>> import tilewright as tw
+        >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:
+        ...     start = run.history[0].candidate.source
+        ...     told = run.use("evaluate", kernel=start.replace("{", "{  // mine", 1))
+        >>> told.verdict, told.left
+        ('correct', 0)
+        """
+        return self._bench.call(tool, arguments)
+
+
+def open_run(run: str = "latest", *, project: str | Path = ".") -> Run:
+    """A run by its id, the first characters of it, or "latest"; `UnknownNameError` without one.
+
+    >>> import tilewright as tw
+    >>> run = tw.open_run("latest")
+    >>> tw.open_run(run.id[:6]).id == run.id
+    True
+    """
+    return Run(run, Path(project))

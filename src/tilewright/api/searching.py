@@ -1,0 +1,217 @@
+"""Searches and evaluations from Python, by the same machinery as the command line's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tilewright import run as runs
+from tilewright.api.results import OpenRun, Run
+from tilewright.api.task import Task, written
+from tilewright.core.budget_text import parse_budget
+from tilewright.core.config import Settings
+from tilewright.core.records import Candidate
+from tilewright.run import Evaluation
+from tilewright.search.events import Event, RunStarted
+from tilewright.workbench import workbench
+
+OnEvent = Callable[[Event], None]
+TASKS = Path(".tilewright") / "tasks"
+"""Where a project keeps the folders of tasks that were given as functions."""
+
+
+def optimize(
+    task: str | Path | Task,
+    *,
+    budget: str | None = None,
+    proposers: Sequence[str] = (),
+    project: str | Path = ".",
+    settings: Settings | None = None,
+    workers: int | None = None,
+    on_event: OnEvent | None = None,
+    replay: str | Path | None = None,
+) -> Run:
+    """Search for a faster kernel; goes on with an unfinished run of the same task and settings.
+
+    Args:
+        task: a workload's name, a folder with workload.toml, or a `Task` made of a kernel, a
+            reference function and example arrays.
+        budget: upper limits such as "90 s" or "500 evaluations" or "5 USD, 2 h".
+        proposers: who writes candidates: "builtin" and models such as "openai/gpt-5.5"; the
+            built-in rewriter unless given.
+        project: the folder whose .tilewright/ keeps runs.
+        settings: everything else that decides the result; `budget` and `proposers` come before it.
+        workers: evaluations at a time; one per core unless given.
+        on_event: hears of every step (`tw.events`), in the calling thread.
+        replay: a recording of models' replies, which are then not asked.
+
+    An interrupt (Ctrl-C, or the stop button of a notebook) ends the run with the best kernel so far
+    and the status "interrupted". `TilewrightError`s say what cannot be used.
+
+    >>> import tilewright as tw
+    >>> run = tw.optimize("gemmini:gemm-16x16x16", budget="2 evaluations")
+    >>> run.summary.verdict, len(run.history)
+    ('correct', 2)
+    """
+    place = Path(project)
+    summary = runs.optimize(
+        _named(task, place),
+        _settings(settings, budget, proposers),
+        project=place,
+        workers=workers,
+        on_event=on_event or _nobody,
+        replay=Path(replay) if replay is not None else None,
+    )
+    return Run(summary.run_id, place)
+
+
+async def aoptimize(
+    task: str | Path | Task,
+    *,
+    budget: str | None = None,
+    proposers: Sequence[str] = (),
+    project: str | Path = ".",
+    settings: Settings | None = None,
+    workers: int | None = None,
+    on_event: OnEvent | None = None,
+    replay: str | Path | None = None,
+) -> Run:
+    """`optimize` beside an event loop: it searches in a thread, and `on_event` runs in the loop.
+
+    Cancelling it interrupts the run at its next event, and waits until the run is stored; the same
+    call goes on with it.
+
+    >>> import asyncio
+    >>> import tilewright as tw
+    >>> run = asyncio.run(tw.aoptimize("gemmini:gemm-16x16x16", budget="2 evaluations"))
+    >>> len(run.history)
+    2
+    """
+    loop, cancelled = asyncio.get_running_loop(), False
+
+    def hear(event: Event) -> None:
+        if cancelled:
+            raise KeyboardInterrupt
+        if on_event is not None:
+            loop.call_soon_threadsafe(on_event, event)
+
+    search = loop.run_in_executor(
+        None,
+        partial(
+            optimize,
+            task,
+            budget=budget,
+            proposers=proposers,
+            project=project,
+            settings=settings,
+            workers=workers,
+            on_event=hear,
+            replay=replay,
+        ),
+    )
+    try:
+        return await asyncio.shield(search)
+    except asyncio.CancelledError:
+        cancelled = True
+        await asyncio.wait([search])
+        raise
+
+
+@contextmanager
+def begin(
+    task: str | Path | Task,
+    *,
+    budget: str | None = None,
+    proposers: Sequence[str] = (),
+    project: str | Path = ".",
+    settings: Settings | None = None,
+    workers: int | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[OpenRun]:
+    """A run for a loop of your own, which asks for candidates and tells of kernels (`OpenRun`).
+
+    The arguments are those of `optimize`. Kernels you tell of are checked and timed like all others
+    and stand in the same history; the budget holds. Leaving before it is spent interrupts the run:
+    `begin` or `optimize` with the same arguments goes on with it.
+
+    >>> import tilewright as tw
+    >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:
+    ...     trial = run.tell(run.ask())
+    >>> trial.index
+    1
+    """
+    place, started = Path(project), []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            started.append(event.run.id)
+        (on_event or _nobody)(event)
+
+    with workbench(
+        _named(task, place),
+        _settings(settings, budget, proposers),
+        project=place,
+        workers=workers,
+        on_event=hear,
+    ) as bench:
+        steps = bench.steps  # begins the run
+        yield OpenRun(started[0], place, bench, steps)
+
+
+def evaluate(
+    kernel: str | Path | Candidate,
+    task: str | Path | Task,
+    *,
+    project: str | Path | None = None,
+    settings: Settings | None = None,
+    baselines: bool = False,
+) -> Evaluation:
+    """Build, check and time one kernel outside any run.
+
+    `kernel` is its source, or the path of its file. With `project`, an outcome that is known there
+    is not measured again. The target's own kernels are evaluated too, if `baselines` says so.
+    `outcome` of what is returned is a `Measured` or a `Failed`.
+
+    >>> import tilewright as tw
+    >>> tw.evaluate("void kernel(", "gemmini:gemm-16x16x16").outcome.kind
+    'compile_error'
+    """
+    with TemporaryDirectory(prefix="tilewright-") as scratch:
+        place = Path(scratch if project is None else project)
+        evaluated, chosen = _named(task, place), settings or Settings()
+        kept = None if project is None else place
+        source = kernel.source if isinstance(kernel, Candidate) else kernel
+        return runs.evaluate_kernel(
+            source, evaluated, chosen, project=kept, with_baselines=baselines
+        )
+
+
+def _named(task: str | Path | Task, project: Path) -> str:
+    """The name by which any process opens the task."""
+    return written(task, project / TASKS) if isinstance(task, Task) else str(task)
+
+
+def _settings(settings: Settings | None, budget: str | None, proposers: Sequence[str]) -> Settings:
+    chosen = settings or Settings()
+    if budget is not None:
+        limits = parse_budget(budget)
+        chosen = replace(
+            chosen,
+            max_evaluations=limits.evaluations,
+            max_wall_s=limits.wall_s,
+            max_usd=limits.usd,
+            max_tokens=limits.tokens,
+        )
+    if proposers:
+        names = (proposers,) if isinstance(proposers, str) else proposers
+        chosen = replace(chosen, proposers=tuple(dict.fromkeys(names)))
+    return chosen
+
+
+def _nobody(event: Event) -> None:
+    """Hears of nothing."""

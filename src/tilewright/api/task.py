@@ -1,0 +1,215 @@
+"""A task made of a kernel, a reference function and example arrays."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core.errors import InputError, StorageError, WorkloadError
+from tilewright.core.files import MAX_TEXT_BYTES, read_text
+from tilewright.core.plugins import load_target
+from tilewright.core.records import Argument, ArgumentRole, Tolerance, content_id
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A kernel to make faster, what it must compute, and arrays like those it works on.
+
+    The arrays only say shapes and element types: kernels are checked and timed on private inputs
+    that are drawn anew. The reference is called with the inputs by name and returns the output or a
+    tuple of outputs. Other processes run it from its source, so it may use installed modules, plain
+    constants and other functions, but no variables of a function around it.
+
+    Attributes:
+        kernel: the kernel's source, or the path of its file. It takes the inputs in their order,
+            then the outputs.
+        reference: what the kernel must compute.
+        inputs: example arrays by name.
+        target: a name that `tilewright targets` lists.
+        outputs: names of the outputs; "out" or "out0", "out1", ... unless given.
+        name: what the task is called in results; the reference's name unless given.
+        tolerance: allowed difference from the reference. Without one, integers must be equal, and
+            how far floats may be off follows from the reference (docs/tolerance.md).
+        operations: useful multiply-accumulates, from which utilisation and bounds are counted;
+            unless given one per element of the outputs, which makes both too low, never too high.
+        reduction: how many products each output sums: inputs are scaled accordingly.
+        ranges: least and greatest value of inputs that do not allow every value.
+
+    >>> import numpy as np
+    >>> import tilewright as tw
+    >>> def halved(x):
+    ...     return x * np.float32(0.5)
+    >>> kernel = '''
+    ... void kernel(const float x[64], float out[64]) {
+    ...   for (int i = 0; i < 64; i++) out[i] = x[i] * 0.5f;
+    ... }
+    ... '''
+    >>> task = tw.Task(kernel, halved, {"x": np.zeros(64, np.float32)})
+    >>> task.name
+    'halved'
+    """
+
+    kernel: str | Path
+    reference: Callable[..., Any]
+    inputs: Mapping[str, np.ndarray]
+    target: str = "host-c"
+    outputs: Sequence[str] = ()
+    name: str = ""
+    tolerance: Tolerance | None = None
+    operations: int | None = None
+    reduction: int = 64
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            called = getattr(self.reference, "__name__", "task")
+            object.__setattr__(self, "name", called if _NAME.fullmatch(called) else "task")
+        elif not _NAME.fullmatch(self.name):
+            raise InputError(
+                f"task name {self.name!r} is not usable: use up to 60 letters, digits and _.-"
+            )
+
+
+def written(task: Task, place: Path) -> str:
+    """The task as a kernel folder below `place`, named by its content; returns the folder's path.
+
+    `WorkloadError` says what is wrong with the kernel's file, the reference or the arrays.
+    """
+    import numpy as np
+
+    from tilewright.api.reference import reference_source
+
+    source = reference_source(task.reference)
+    inputs = {name: np.asarray(array) for name, array in task.inputs.items()}
+    results = _results(task, inputs, source)
+    names = _output_names(task, len(results))
+    language = load_target(task.target).brief().language
+    texts = {
+        "workload.toml": _workload(task, inputs, dict(zip(names, results, strict=True))),
+        "reference.py": source,
+        language.file: _kernel(task.kernel),
+    }
+    folder = place / f"{task.name}-{content_id(*texts.values())[:8]}"
+    if not folder.is_dir():
+        _write(folder, texts)
+    return str(folder.resolve())
+
+
+def _results(task: Task, inputs: Mapping[str, Any], source: str) -> list[Any]:
+    """The outputs for the example inputs; the reference's source must give the same by itself."""
+    import numpy as np
+
+    from tilewright.parts.folder import users_code
+
+    alone: dict[str, Any] = {"__name__": "tilewright_reference"}
+    found = []
+    called = f"reference {task.name}({', '.join(inputs)})"
+    with users_code(called, "it must compute the outputs from the example inputs"):
+        exec(compile(source, f"<source of {task.name}>", "exec"), alone)
+        for function in (task.reference, alone["reference"]):
+            returned = function(**{name: array.copy() for name, array in inputs.items()})
+            values = returned if isinstance(returned, tuple) else (returned,)
+            found.append([np.asarray(value) for value in values])
+    if len(found[0]) != len(found[1]) or not all(map(_equal, *found)):
+        raise WorkloadError(
+            f"reference {task.name} gives other results when its source is run by itself: it must "
+            "follow from its inputs alone."
+        )
+    return found[0]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    import numpy as np
+
+    same = one.shape == other.shape and one.dtype == other.dtype
+    return same and bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
+
+
+def _output_names(task: Task, count: int) -> Sequence[str]:
+    names = task.outputs or (["out"] if count == 1 else [f"out{i}" for i in range(count)])
+    if isinstance(names, str) or len(names) != count:
+        raise WorkloadError(
+            f"reference {task.name} returned {count} array(s), and outputs names {names!r}: "
+            "give one name for each."
+        )
+    for name in (*task.inputs, *names):
+        if not _IDENTIFIER.fullmatch(name):
+            raise WorkloadError(f"array name {name!r} is not usable: give a C identifier.")
+    return names
+
+
+def _workload(task: Task, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    """The text of workload.toml."""
+    from tilewright.parts.new_folder import Description, workload_toml
+
+    unknown = sorted(set(task.ranges) - set(inputs))
+    if unknown:
+        raise WorkloadError(f"ranges names {unknown[0]!r}: give names of inputs.")
+    arguments = []
+    given: Sequence[tuple[ArgumentRole, Mapping[str, Any]]]
+    given = (("input", inputs), ("output", outputs))
+    for role, arrays in given:
+        for name, array in arrays.items():
+            if array.ndim == 0:
+                raise WorkloadError(
+                    f"{role} {name} is a single number: kernels take arrays, so give it at least "
+                    "one dimension."
+                )
+            arguments.append(Argument(name, array.shape, array.dtype.name, role))
+    allowed = task.tolerance
+    description = Description(
+        task.name,
+        task.target,
+        task.operations or sum(int(array.size) for array in outputs.values()),
+        task.reduction,
+        (allowed.absolute, allowed.relative) if allowed else (),
+        {
+            name: f"{{ range = [{float(low)!r}, {float(high)!r}] }}"
+            for name, (low, high) in task.ranges.items()
+        },
+    )
+    return workload_toml(description, arguments)
+
+
+def _kernel(kernel: str | Path) -> str:
+    if isinstance(kernel, str):
+        return kernel
+    try:
+        return read_text(kernel, MAX_TEXT_BYTES)
+    except OSError as error:
+        raise InputError(
+            f"kernel file {kernel} cannot be read ({error.strerror}): give the path of a text file "
+            "in UTF-8, or the kernel's source as a string."
+        ) from error
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    """All files or none: another process may write the same folder at the same time."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".draft-"))
+        try:
+            for name, text in texts.items():
+                (draft / name).write_text(text, encoding="utf-8")
+            if not folder.is_dir():
+                draft.replace(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        if folder.is_dir():  # another process was faster
+            return
+        raise StorageError(
+            f"{folder} cannot be written ({error.strerror}): make it writable or choose another "
+            "project folder."
+        ) from error

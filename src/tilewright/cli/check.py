@@ -1,0 +1,86 @@
+"""`tilewright check`: what is wrong with a kernel folder, before anything is spent on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject, command_text
+from tilewright.cli.output import check_outputs, write_json
+from tilewright.core.config import Settings
+
+if TYPE_CHECKING:
+    from tilewright.core.records import Workload
+
+EPILOG = """
+\b
+Examples:
+  tilewright check examples/gemmini
+  tilewright check my-kernel --json check.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("check", epilog=EPILOG)(check)
+
+
+def check(
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="A folder with workload.toml, reference.py and the kernel."
+        ),
+    ],
+    target: TargetName = None,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Say what is wrong with a kernel folder, before a search.
+
+    Takes seconds. Reads workload.toml, compiles the kernel and compares it with the reference, and
+    calls the reference twice with the same inputs. Ends with exit code 2 and one sentence for the
+    first thing that is wrong.
+    """
+    from tilewright.core.errors import NotTimedError
+    from tilewright.core.tasks import open_task
+    from tilewright.report.text import number
+    from tilewright.verification import check_kernel, check_reference
+
+    check_outputs(json=json)
+    settings = Settings(target=target)
+    opened = open_task(folder, settings.recorded())
+    workload = opened.task.workload
+    typer.echo(f"ok  workload  {arrays(workload)}")
+    measured = None
+    try:
+        measured = check_kernel(opened, settings)
+    except NotTimedError as error:
+        typer.echo(f"ok  kernel    agrees with the reference, but cannot be timed here: {error}")
+    else:
+        count = len(measured.verdict.checks)
+        said = f"{number(measured.latency)} {measured.quantity} {measured.unit}"
+        typer.echo(f"ok  kernel    agrees with the reference in {count} comparisons; {said}")
+    check_reference(opened, settings)
+    typer.echo("ok  reference deterministic, and wrong kernels are told from right ones")
+    typer.echo(f"go on with    {command_text('optimize', folder, '--budget', '60 s')}")
+    write_json(
+        json,
+        {
+            "workload": opened.name,
+            "target": opened.target.name,
+            "latency": measured.latency if measured else None,
+            "unit": measured.unit if measured else None,
+            "quantity": measured.quantity if measured else None,
+        },
+    )
+
+
+def arrays(workload: Workload) -> str:
+    """The kernel's parameters in a line."""
+    return ", ".join(
+        f"{a.name} {a.dtype}[{']['.join(map(str, a.shape))}] ({a.role})" for a in workload.arguments
+    )

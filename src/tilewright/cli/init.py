@@ -1,0 +1,135 @@
+"""`tilewright init`: a folder for a kernel of your own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, UnusedProject, command_text
+from tilewright.cli.output import check_outputs, json_text, write_json
+from tilewright.core.errors import InputError, OutputError
+
+EPILOG = """
+\b
+Examples:
+  tilewright init my-kernel --target gemmini
+  tilewright init my-softmax --target host-c --from-function softmax.py:softmax
+  tilewright init --schema > workload.schema.json
+"""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("init", epilog=EPILOG)(init)
+
+
+def init(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="The folder to create.", show_default=False)
+    ] = "",
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            metavar="NAME|FILE",
+            help="What the kernel runs on: a name of `tilewright targets`, or a .toml file.",
+        ),
+    ] = "",
+    from_function: Annotated[
+        str,
+        typer.Option(
+            "--from-function",
+            metavar="FILE.py:NAME",
+            help="Take this numpy or torch function as the reference. The file also defines "
+            "example_inputs(), which returns the arrays of one call: the kernel gets their shapes "
+            "and types. You then write the kernel.",
+        ),
+    ] = "",
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of workload.toml, and stop.")
+    ] = False,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Create a folder for a kernel of your own.
+
+    It holds the kernel, a reference and workload.toml. Without --from-function they are those of a
+    small matrix product, which you can optimise as it is and then replace by your own.
+    """
+    check_outputs(json=json)
+    if schema:
+        from tilewright.parts.workload_file import schema as fields
+
+        typer.echo(json_text(fields()), nl=False)
+        write_json(json, fields())
+        return
+    folder = _new_folder(name, target)
+    files = _files(folder, target, from_function)
+    try:
+        folder.mkdir(parents=True)
+        for file, text in files.items():
+            (folder / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {(error.strerror or '').lower()}.") from error
+    kernel = next(file for file in files if file not in ("workload.toml", "reference.py"))
+    typer.echo(f"wrote {', '.join(str(folder / file) for file in files)}")
+    if from_function:
+        typer.echo(f"write the kernel   {folder / kernel}")
+    typer.echo(f"check it           {command_text('check', str(folder))}")
+    budget = command_text("optimize", str(folder), "--budget", "60 s")
+    typer.echo(f"make it faster     {budget}")
+    write_json(json, {"folder": str(folder), "files": list(files)})
+
+
+def _new_folder(name: str, target: str) -> Path:
+    from tilewright.core.plugins import target_names
+
+    folder = Path(name)
+    if not name or not target:
+        missing = "a NAME for the folder" if not name else "--target"
+        raise InputError(
+            f"init needs {missing}, for example: {command_text('init', 'my-kernel')} --target "
+            f"gemmini. Targets: {', '.join(target_names())}."
+        )
+    if folder.exists():
+        raise InputError(f"{folder} exists already: choose another name, or remove it first.")
+    if _NAME.fullmatch(folder.name) is None:
+        raise InputError(
+            f"{folder.name!r} cannot be a kernel's name: use letters, digits, '_', '.' and '-'."
+        )
+    return folder
+
+
+def _files(folder: Path, target: str, from_function: str) -> Mapping[str, str]:
+    from tilewright.core.plugins import load_target
+    from tilewright.core.roles import Templated
+    from tilewright.parts import new_folder
+
+    chosen = load_target(target)
+    if not isinstance(chosen, Templated):
+        raise InputError(
+            f"target {chosen.name} offers no template: write the three files by hand, as in "
+            "docs/targets.md."
+        )
+    template, language = chosen.template(), chosen.brief().language
+    named = str(Path(target).resolve()) if target.endswith(".toml") else target
+    if not from_function:
+        task = chosen.open(template.workload, {})
+        return new_folder.from_template(
+            folder.name, named, task.workload, task.start, language, template
+        )
+    file, colon, function = from_function.rpartition(":")
+    if not colon or not function.isidentifier():
+        raise InputError(
+            f"--from-function {from_function!r} names no function: write FILE.py:NAME, for example "
+            "softmax.py:softmax."
+        )
+    return new_folder.from_function(
+        folder.name, named, Path(file), function, language, template.skeleton
+    )

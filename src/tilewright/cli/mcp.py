@@ -1,0 +1,75 @@
+"""`tilewright mcp`: the tools for an agent of the user's own, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli import search_options as options
+from tilewright.cli.options import NoColor, Project, TargetName
+
+EPILOG = """
+\b
+Example, for an agent whose configuration names a command:
+  tilewright mcp gemmini:gemm-256x256x256 --budget "16 evaluations" --project /path/to/project
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("mcp", epilog=EPILOG)(mcp)
+
+
+def mcp(
+    task: Annotated[
+        str, typer.Argument(metavar="WORKLOAD|FOLDER", help="What is to be optimised.")
+    ],
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            "--parent", metavar="ID", help="The kernel to work on; the best one unless given."
+        ),
+    ] = None,
+    budget: options.BudgetText = None,
+    target: TargetName = None,
+    target_settings: options.TargetSettings = None,
+    project: Project = Path(),
+    no_color: NoColor = False,
+) -> None:
+    """Serve the tools of `tilewright tool` to an agent, over standard input and output.
+
+    Kernels that the agent evaluates are trials of a run in the project folder. Budget, references
+    and private inputs stay in this process and those that it starts.
+    """
+    import asyncio
+    from collections.abc import Mapping
+    from concurrent.futures import ThreadPoolExecutor
+    from contextlib import ExitStack
+    from dataclasses import replace
+    from typing import Any
+
+    from tilewright.core.config import Settings
+    from tilewright.core.tasks import open_task
+    from tilewright.tools.mcp_server import create_server, require_sdk, serve
+    from tilewright.tools.records import Answer
+    from tilewright.workbench import workbench
+
+    require_sdk()
+    chosen = options.parse_target_settings(target_settings or ())
+    settings = replace(Settings(target=target, target_settings=chosen), **options.limits(budget))
+    opened = open_task(task, settings.recorded())
+    with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
+        # The run belongs to the thread that carries calls out.
+        bench = thread.submit(
+            stack.enter_context, workbench(task, settings, project=project, parent=parent)
+        ).result()
+
+        def call(name: str, arguments: Mapping[str, Any]) -> Answer:
+            return bench.call(name, arguments)
+
+        try:
+            asyncio.run(serve(create_server(opened.name, opened.target.brief(), call, thread)))
+        finally:
+            thread.submit(stack.close).result()

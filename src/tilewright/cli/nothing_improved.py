@@ -1,0 +1,105 @@
+"""Why a search found nothing faster, one line for each reason, and what to try."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tilewright.cli.options import as_started
+from tilewright.core.records import Failed, Measured
+from tilewright.report.text import number, words
+
+if TYPE_CHECKING:
+    from tilewright.core.records import History, Trial
+    from tilewright.search.summary import Summary
+
+AT_BOUND = 0.05
+"""How far above its bound, as a share, a kernel is called as good as done."""
+_STOPPED_EARLY = "slower_than_limit"
+
+
+def reasons(summary: Summary, history: History) -> Iterator[str]:
+    """Why nothing was faster; empty where something was."""
+    if summary.speedup is None or summary.is_faster:
+        return
+    yield "why nothing was faster, and what to try:"
+    at_bound = list(_at_bound(history))
+    for line in (
+        *([] if at_bound else _untried(summary, history)),
+        *_not_understood(summary),
+        *_failed(history),
+        *_slower(history),
+        *_unconfirmed(summary),
+        *at_bound,
+    ):
+        yield f"  {as_started(line)}"
+    yield ""
+
+
+def _untried(summary: Summary, history: History) -> Iterator[str]:
+    if len(history) > 1:
+        return
+    if "budget" in summary.stop_reason:
+        yield "nothing tried: the budget ended before a candidate was evaluated; give a larger one"
+    else:
+        yield (
+            "nothing proposed: no optimisation that the proposer knows applies to this kernel; add "
+            "a language model (--proposer openai/gpt-5.5), or write simpler loops"
+        )
+
+
+def _not_understood(summary: Summary) -> Iterator[str]:
+    if summary.left_alone:
+        yield (
+            f"not understood: {len(summary.left_alone)} places of the starting kernel (listed "
+            "below); write them as plain loops, or add a language model with --proposer"
+        )
+
+
+def _failed(history: History) -> Iterator[str]:
+    kinds = Counter(
+        t.outcome.kind
+        for t in _candidates(history)
+        if isinstance(t.outcome, Failed) and t.outcome.kind not in (_STOPPED_EARLY, "unconfirmed")
+    )
+    if kinds:
+        counted = ", ".join(f"{count} {words(kind)}" for kind, count in kinds.most_common())
+        yield (
+            f"failed: {counted}; `tilewright runs show latest --trials` lists them, and "
+            "--repairs 2 lets models correct theirs"
+        )
+
+
+def _slower(history: History) -> Iterator[str]:
+    slower = sum(
+        isinstance(t.outcome, Measured) or t.outcome.kind == _STOPPED_EARLY
+        for t in _candidates(history)
+    )
+    if slower:
+        yield (
+            f"slower, or no faster: {slower} correct candidates; try another --seed or a larger "
+            "--beam"
+        )
+
+
+def _unconfirmed(summary: Summary) -> Iterator[str]:
+    if summary.unconfirmed:
+        yield (
+            f"not confirmed: {len(summary.unconfirmed)} looked faster and were not when evaluated "
+            "again (below); measure on a quieter machine"
+        )
+
+
+def _at_bound(history: History) -> Iterator[str]:
+    best = history.best.outcome if history.best else None
+    if isinstance(best, Measured) and best.bound and best.latency <= best.bound * (1 + AT_BOUND):
+        yield (
+            f"at the bound: {number(best.latency)} {best.unit} is within "
+            f"{best.latency / best.bound - 1:.1%} of the {number(best.bound)} that no kernel can "
+            "beat; there is nothing left to gain"
+        )
+
+
+def _candidates(history: History) -> Iterator[Trial]:
+    return (trial for trial in history if trial.index > 0)

@@ -1,0 +1,97 @@
+"""`tilewright runs compare A B`: two runs side by side."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.output import check_outputs, write_json
+
+if TYPE_CHECKING:
+    from tilewright.core.records import History, RunRecord
+    from tilewright.search.summary import Summary
+
+_Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="The id of a run, its first characters, or 'latest'.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("compare")(compare)
+
+
+def compare(
+    first: _Run,
+    second: _Run,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Compare the settings and the results of two runs."""
+    from rich.table import Table
+
+    from tilewright.cli.console import results
+    from tilewright.report.text import ratio
+    from tilewright.run import open_project
+    from tilewright.search.summary import summarize
+
+    check_outputs(json=json)
+    with closing(open_project(project)) as storage:
+        runs = [storage.run(name) for name in (first, second)]
+        histories = [storage.history(run.id) for run in runs]
+    summaries = [summarize(run, history) for run, history in zip(runs, histories, strict=True)]
+    rows = {**_results(summaries, histories), **_differences(*runs)}
+    table = Table("", *(run.id for run in runs), box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.overflow = "fold"
+    for name, values in rows.items():
+        table.add_row(name, *values)
+    results().print(table)
+    faster = _faster(*summaries)
+    if faster is not None:
+        typer.echo(f"the best kernel of {runs[1].id} is {ratio(faster)} as fast as {runs[0].id}'s")
+    write_json(json, {"rows": rows, "runs": [r.id for r in runs], "second_over_first": faster})
+
+
+def _results(summaries: list[Summary], histories: list[History]) -> dict[str, list[str]]:
+    from tilewright.report.text import duration, number, ratio, words
+
+    def steps(history: History) -> str:
+        chain = history.lineage(history.best.candidate.id) if history.best else []
+        plans = [trial.candidate.plan for trial in chain]
+        return ", ".join(words(plan.option) for plan in plans if plan) or "-"
+
+    return {
+        "workload": [s.workload for s in summaries],
+        "best": [f"{number(s.best_latency)} {s.quantity} {s.unit}".strip() for s in summaries],
+        "speedup": [ratio(s.speedup) for s in summaries],
+        "steps": [steps(history) for history in histories],
+        "evaluations": [str(s.evaluations) for s in summaries],
+        "wall time": [duration(s.wall_s) for s in summaries],
+        "ended because": [s.stop_reason or s.status for s in summaries],
+    }
+
+
+def _differences(first: RunRecord, second: RunRecord) -> dict[str, list[str]]:
+    """Settings and versions in which the runs differ; what a run does not record is "-"."""
+    found = {}
+    pairs = ((first.settings, second.settings), (first.versions, second.versions))
+    for one, other in pairs:
+        for name in sorted({*one, *other}):
+            values = [str(side.get(name, "-")) for side in (one, other)]
+            if values[0] != values[1]:
+                found[name.replace("_", " ")] = values
+    return found
+
+
+def _faster(first: Summary, second: Summary) -> float | None:
+    """How many times as fast the second's best kernel is; None where that says nothing."""
+    comparable = (first.workload, first.unit) == (second.workload, second.unit)
+    if not comparable or not first.best_latency or not second.best_latency:
+        return None
+    return first.best_latency / second.best_latency

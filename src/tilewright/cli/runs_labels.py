@@ -1,0 +1,96 @@
+"""`tilewright runs tag|note|delete`: a user's own words on runs, and removing runs."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, Project, RunName
+from tilewright.cli.output import check_outputs, write_json
+from tilewright.core.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    for command in (tag, note, delete):
+        app.command(command.__name__)(command)
+
+
+def tag(
+    run: RunName,
+    tags: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TAG]...", help="Without any, all tags are removed."),
+    ] = None,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Replace the tags of a run.
+
+    `runs list` and `runs show` print them.
+    """
+    _label(project, run, json, tags=tuple(dict.fromkeys(tags or ())))
+
+
+def note(
+    run: RunName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="An empty text removes the note.")],
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Replace the note of a run.
+
+    `runs show` prints it.
+    """
+    _label(project, run, json, text=text)
+
+
+def delete(
+    run: RunName,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Delete a run, after asking.
+
+    Its trials, sources, events and calls to models are deleted, too. Cached outcomes stay: they
+    belong to all runs of the project.
+    """
+    from tilewright.run import open_project, standing
+
+    check_outputs(json=json)
+    with closing(open_project(project)) as storage:
+        record = storage.run(run)
+        if standing(project, record) == "running":
+            raise InputError(f"run {record.id} is still running: interrupt it first.")
+        trials = len(storage.history(record.id))
+        if not yes and not sys.stdin.isatty():
+            raise InputError(f"run {record.id} was not deleted: nobody can be asked; give --yes.")
+        question = f"Delete run {record.id} ({record.task}, {trials} trials)?"
+        if not yes and not typer.confirm(question):
+            raise typer.Abort
+        storage.delete_run(record.id)
+    typer.echo(f"deleted run {record.id}", err=True)
+    write_json(json, {"run": record.id, "trials": trials})
+
+
+def _label(project: Path, run: str, json: Path | None, **changes: object) -> None:
+    """Keep a new label that differs from the run's last one in `changes`."""
+    from dataclasses import replace
+
+    from tilewright.run import open_project
+    from tilewright.session import label_of
+
+    check_outputs(json=json)
+    with closing(open_project(project)) as storage:
+        record = storage.run(run)
+        label = replace(label_of(storage, record.id), **changes)  # type: ignore[arg-type]
+        storage.keep(record.id, label)
+    write_json(json, {"run": record.id, "tags": list(label.tags), "note": label.text})

@@ -1,0 +1,80 @@
+"""Reads files that others wrote: regular ones, up to a size."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import KernelLanguage
+
+MAX_TOML_BYTES = 16 << 10
+"""Far over any file of ours; parsing takes seconds where keys of this length nest."""
+MAX_TEXT_BYTES = 1 << 20
+"""Of a kernel or a reference; no person writes that much."""
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes.
+
+    `OSError` for all else, with a clause in `strerror`: a pipe or a device may never end, and
+    opening one may never return.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {_in_words(most)}", str(path))
+    return data
+
+
+def read_text(path: Path, most: int) -> str:
+    """The same as UTF-8 text; `OSError` also for a file that is none."""
+    try:
+        return read_bytes(path, most).decode()
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"it is no UTF-8 text: {error}", str(path)) from None
+
+
+def read_kernel(path: Path, language: KernelLanguage) -> str:
+    """A kernel's source; `InputError` for a file that holds none."""
+    try:
+        return read_text(path, MAX_TEXT_BYTES)
+    except OSError as error:
+        raise InputError(
+            f"kernel file {path} cannot be read ({error.strerror}): name a {language.name} file "
+            "in UTF-8."
+        ) from error
+
+
+def resolved(path: Path) -> Path:
+    """The path without links; `OSError` also for links that lead in a circle.
+
+    Those are a `RuntimeError` of the standard library before Python 3.13.
+    """
+    try:
+        return path.resolve()
+    except RuntimeError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; `OSError` also for one that is not valid."""
+    text = read_text(path, MAX_TOML_BYTES)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also of numbers with thousands of digits
+        raise OSError(errno.EINVAL, f"it is not valid TOML: {error}", str(path)) from None
+    except RecursionError:
+        message = "it is not valid TOML: its values are nested too deeply"
+        raise OSError(errno.EINVAL, message, str(path)) from None
+
+
+def _in_words(size: int) -> str:
+    return f"{size >> 20} MiB" if size >> 20 else f"{size >> 10} KiB"

@@ -1,0 +1,93 @@
+"""What a run keeps beside its trials, each note under its class; see `Storage.keep`.
+
+Fields are what `core.codec` writes: a new one needs a default, so that older notes still read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from tilewright.core.records import Baseline, LeftAlone, Measured, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """The kernels that the run is compared with; once."""
+
+    kernels: tuple[Baseline, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Code of the starting kernel that no proposer will touch; once."""
+
+    parts: tuple[LeftAlone, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReusedSchedule:
+    """What an earlier run had found when this one began; once, where one was named."""
+
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """A winner that was built again and evaluated on fresh inputs, and whether it held.
+
+    `first` is its earlier measurement where the second one took its place, `refuted` the one that
+    did not hold.
+    """
+
+    candidate: str
+    confirmed: bool
+    first: Measured | None = None
+    refuted: Measured | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The prices of the run's models in US dollars per million tokens, and of which table; once."""
+
+    table: str
+    usd_per_mtok: Mapping[str, Mapping[str, float] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The shares of the run's models in the work of one iteration, in the models' order."""
+
+    iteration: int
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Calls that a session answered from a recording, and how many had another prompt there."""
+
+    calls: int
+    differing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A kernel in which no model saw anything worthwhile to change, and in which iteration."""
+
+    candidate: str
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a user says of a run; the last one holds."""
+
+    tags: tuple[str, ...] = ()
+    text: str = ""
+
+
+RunNote: TypeAlias = (
+    Baselines | Survey | ReusedSchedule | Rechecked | Prices | Shares | Replayed | Closed | Label
+)
+Note = TypeVar("Note", bound=RunNote)

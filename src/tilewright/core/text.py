@@ -1,0 +1,28 @@
+"""Text from kernels, models and compilers, made harmless to store, to parse and to print."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]"  # colours, cursor movements
+    r"|[\]PX^_][^\x07\x1b\n]*+(?:\x07|\x1b\\)"  # window titles, links, the clipboard
+    r"|[ -/]*+[0-~])"
+    r"|\x9b[0-?]*+[ -/]*+[@-~]"
+)
+_LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_NOT_TEXT = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters
+    r"\u200e\u200f\u202a-\u202e\u2066-\u2069"  # these reorder the text beside them on a screen
+    r"\ud800-\udfff]"  # halves of pairs: no encoding can write them
+)
+
+
+def plain_text(text: str) -> str:
+    """The text in lines that end in a line feed, of characters that any terminal can show.
+
+    Terminal escape sequences are removed; every other control character but the tab, and what
+    reorders text or cannot be encoded, becomes a replacement character. Linear in the length.
+    """
+    text = _LINE_END.sub("\n", _ESCAPE_SEQUENCE.sub("", text))
+    return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)

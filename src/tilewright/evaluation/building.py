@@ -1,0 +1,72 @@
+"""Builds kernels and runs nothing of them: what a compiler and a target's rules say, for free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from tilewright.core.codec import from_json, to_json
+from tilewright.core.records import Candidate, Failed
+from tilewright.evaluation.local import START_TIMEOUT_S, raised, readable
+from tilewright.evaluation.timeouts import StageTimeouts
+from tilewright.evaluation.worker_process import WorkerProcess
+
+
+class Builds:
+    """Builds one kernel at a time in a worker process, which starts with the first. Thread-safe.
+
+    `task` and `settings` are those of `LocalExecutor`.
+    """
+
+    def __init__(self, task: str, settings: Mapping[str, object]) -> None:
+        self._open_message = {"open": {"task": task, "settings": dict(settings)}}
+        self._timeout_s = StageTimeouts.from_settings(settings).build
+        # A worker dies with the thread that started it: this one lives as long as `self`.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="build")
+        self._worker: WorkerProcess | None = None
+
+    def problem(self, source: str) -> Failed | None:
+        """Why a kernel does not build, or None; raises the target's own errors."""
+        return self._thread.submit(self._problem, source).result()
+
+    def close(self) -> None:
+        """Stop the worker. Idempotent."""
+        if self._worker is not None:
+            self._thread.submit(self._stop)
+        self._thread.shutdown()
+
+    def _problem(self, source: str) -> Failed | None:
+        if self._worker is None:
+            self._worker = WorkerProcess()
+            self._worker.send(self._open_message)
+            failed = self._answer("ready", START_TIMEOUT_S)
+            if isinstance(failed, Failed):
+                return failed
+        self._worker.send({"build": to_json(Candidate(source))})
+        answer = self._answer("problem", self._timeout_s)
+        assert answer is None or isinstance(answer, Failed)
+        return answer
+
+    def _answer(self, name: str, timeout_s: float) -> object:
+        """What the worker says of `name`; a failure where it dies or hangs, which ends it."""
+        worker = self._worker
+        assert worker is not None
+        try:
+            if not readable([worker], timeout_s):
+                self._stop()
+                return Failed("build", "timeout", f"killed: it took more than {timeout_s:g} s.")
+            reply = worker.receive()
+        except EOFError:
+            self._worker = None
+            log = worker.kill()
+            text = f"the building process {worker.exit_text}. {log}".strip()
+            return Failed("build", "crash", text)
+        if "error" in reply:
+            self._stop()
+            raise raised(reply["error"])
+        return from_json(reply[name])
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None

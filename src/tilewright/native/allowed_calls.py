@@ -1,0 +1,50 @@
+"""Which functions a kernel may call that it does not define."""
+
+from __future__ import annotations
+
+import re
+
+_MATHEMATICS = (
+    "exp exp2 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt sin cos sincos tan tanh sinh cosh "
+    "asin acos atan atan2 erf erfc fabs fmax fmin fma fmod floor ceil round trunc rint nearbyint "
+    "lrint lround ldexp frexp scalbn copysign hypot"
+)
+_MEMORY = "memcpy memmove memset memcmp bcmp"
+_OF_THE_COMPILER = (
+    "__divti3 __modti3 __udivti3 __umodti3 __divmodti4 __udivmodti4 __multi3 __ashlti3 __ashrti3 "
+    "__lshrti3 __popcountdi2 __popcountti2 __clzdi2 __clzti2 __ctzdi2 __ctzti2 __ffsti2 "
+    "__paritydi2 __parityti2 __mulsc3 __muldc3 __divsc3 __divdc3 __powisf2 __powidf2 __fixsfti "
+    "__fixdfti __fixunssfti __fixunsdfti __floattisf __floattidf __floatuntisf __floatuntidf "
+    "__extendhfsf2 __extendhfdf2 __truncsfhf2 __truncdfhf2 __truncsfbf2 __truncdfbf2"
+)
+"""Arithmetic that a compiler calls instead of writing it out; GCC's library has it."""
+_ALLOWED = frozenset(
+    [f"{name}{suffix}" for name in _MATHEMATICS.split() for suffix in ("", "f")]
+    + _MEMORY.split()
+    + _OF_THE_COMPILER.split()
+)
+_VECTOR_CALLS = re.compile(r"_ZGV[bcdensv][NM](?:\d{1,2}|x)v{1,3}_(\w+)", re.ASCII)
+"""The C library's mathematical functions on vectors, by the names of the vector ABIs."""
+_THREAD_CALLS = re.compile(
+    r"pthread_(create|join|detach|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
+    r"(GOMP|omp)_\w+"
+)
+"""Further ones where several threads are declared; what they may ask of the system is filtered."""
+
+
+def refused_call(name: str, threads: int) -> str | None:
+    """Why a kernel of so many threads may not call the function, as a sentence, or None."""
+    vector = _VECTOR_CALLS.fullmatch(name)
+    if (vector.group(1) if vector else name) in _ALLOWED:
+        return None
+    if _THREAD_CALLS.fullmatch(name):
+        if threads > 1:
+            return None
+        return (
+            f"the kernel calls {name}, but may use one thread: more are declared in a target file "
+            "(docs/targets/host-c.md)."
+        )
+    return (
+        f"the kernel calls {name}, which it does not define: beside its own functions it may call "
+        "those of math.h, memcpy, memmove, memset and memcmp."
+    )

@@ -1,0 +1,231 @@
+"""Ways to compute with numbers of few digits: orders of summation, and shortcuts that cost digits.
+
+The honest ways differ in the order of their sums alone. The careless ones stand for kernels that
+are faster because they are less precise; a task's check must tell them from the honest ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Order = Literal["sequential", "backwards", "64-way", "pairwise", "library"]
+
+ALL = 64
+"""Digits, of which none are rounded away."""
+LANES = 64
+_MOST_PRODUCTS = 1 << 22  # of a matrix product that are held in memory at once
+_APPROXIMATED = (np.exp, np.exp2, np.log, np.tanh, np.sqrt, np.divide, np.reciprocal)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What results are held in, and the wider type that their errors are measured with.
+
+    `digits` are binary, `smallest_normal` and `smallest` its least normal and least other number.
+    """
+
+    name: str
+    type: Any
+    exact: Any
+    digits: int
+    smallest_normal: Any
+    smallest: Any
+
+    @property
+    def unit_roundoff(self) -> float:
+        """What rounding a number may change it by, relative to its size."""
+        return 2.0**-self.digits
+
+
+SINGLE = Format("float32", np.float32, np.float64, 24, 2.0**-126, 2.0**-149)
+DOUBLE = Format("float64", np.float64, np.longdouble, 53, 2.0**-1022, 2.0**-1074)
+HAS_LONGER = np.finfo(np.longdouble).nmant >= 63
+"""Whether this machine has a type in which errors of `DOUBLE` can be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """One way to compute.
+
+    Attributes:
+        name: what it is called.
+        order: of sums; "library" leaves it to numpy, which is fast.
+        input_digits: binary digits that inputs are rounded to.
+        digits: that the result of every operation is rounded to.
+        function_digits: that exponentials, roots and quotients are rounded to.
+        part: share of the terms that a sum takes, from the first one on.
+        scaled: whether such a sum is divided by that share.
+        one_pass: whether a variance is the mean square less the square of the mean.
+        format: what numbers are held in.
+    """
+
+    name: str
+    order: Order = "library"
+    input_digits: int = ALL
+    digits: int = ALL
+    function_digits: int = ALL
+    part: float = 1.0
+    scaled: bool = False
+    one_pass: bool = False
+    format: Format = SINGLE
+
+    def given(self, values: Array) -> Array:
+        """Inputs as a kernel of this kind reads them."""
+        return rounded(self.held(values), min(self.input_digits, self.digits))
+
+    def held(self, values: Any) -> Array:
+        """Numbers in its format."""
+        return np.asarray(values, self.format.type)
+
+    def elementwise(self, function: np.ufunc, *operands: Array) -> Array:
+        """A function of elements; operands in its format."""
+        found = self.held(function(*operands))
+        few = function in _APPROXIMATED
+        return rounded(found, min(self.digits, self.function_digits) if few else self.digits)
+
+    def total(self, terms: Array, axis: int) -> Array:
+        """Sums along an axis, which goes away."""
+        ordered = np.moveaxis(self.held(terms), axis, -1)
+        taken = self._taken(ordered.shape[-1])
+        found = _SUMS[self.order](ordered[..., :taken])
+        return rounded(self._scaled(found, taken, ordered.shape[-1]), self.digits)
+
+    def product(self, left: Array, right: Array) -> Array:
+        """Matrix product with the rules of `numpy.matmul`."""
+        rows = left[None] if left.ndim == 1 else left
+        columns = right[:, None] if right.ndim == 1 else right
+        taken = self._taken(rows.shape[-1])
+        rows, columns = rows[..., :taken], columns[..., :taken, :]
+        if self.order == "library":
+            found = np.matmul(rows, columns)
+        else:
+            found = self._ordered_product(rows, columns)
+        found = rounded(self._scaled(found, taken, left.shape[-1]), self.digits)
+        if left.ndim == 1:
+            found = found[..., 0, :]
+        return found[..., 0] if right.ndim == 1 else found
+
+    def _ordered_product(self, left: Array, right: Array) -> Array:
+        across = np.swapaxes(right, -1, -2)[..., None, :, :]
+        step = max(1, _MOST_PRODUCTS // max(1, across.size))
+        parts = [
+            _SUMS[self.order](left[..., i : i + step, None, :] * across)
+            for i in range(0, left.shape[-2], step)
+        ]
+        return np.concatenate(parts, axis=-2)
+
+    def _taken(self, terms: int) -> int:
+        return terms if self.part == 1 else max(1, min(terms - 1, round(self.part * terms)))
+
+    def _scaled(self, found: Array, taken: int, terms: int) -> Array:
+        return found * self.format.type(terms / taken) if self.scaled else found
+
+
+def rounded(values: Array, digits: int) -> Array:
+    """Float32 or float64 numbers with so many binary digits, rounded to nearest even."""
+    drop = np.finfo(values.dtype).nmant + 1 - digits
+    if drop <= 0:
+        return values
+    word: Any = np.uint32 if values.dtype.itemsize == 4 else np.uint64
+    bits: Array = np.ascontiguousarray(values).view(word)
+    half = word((1 << (drop - 1)) - 1) + (bits >> word(drop) & word(1))
+    kept = (bits + half) >> word(drop) << word(drop)
+    return np.where(np.isfinite(values), kept.view(values.dtype), values).reshape(values.shape)
+
+
+def _sequential(terms: Array) -> Array:
+    if terms.shape[-1] == 0:
+        return np.zeros(terms.shape[:-1], terms.dtype)
+    return np.add.accumulate(terms, axis=-1, dtype=terms.dtype)[..., -1]
+
+
+def _backwards(terms: Array) -> Array:
+    return _sequential(terms[..., ::-1])
+
+
+def _lanes(terms: Array) -> Array:
+    """64 sums of every 64th term, then the sum of those."""
+    padded = _padded(terms, -terms.shape[-1] % LANES)
+    lanes = padded.reshape(*terms.shape[:-1], -1, LANES)
+    return _sequential(_sequential(np.swapaxes(lanes, -1, -2)))
+
+
+def _pairwise(terms: Array) -> Array:
+    """Halves are added until one term is left."""
+    while terms.shape[-1] > 1:
+        terms = _padded(terms, terms.shape[-1] % 2)
+        half = terms.shape[-1] // 2
+        terms = terms[..., :half] + terms[..., half:]
+    return _sequential(terms)
+
+
+def _library(terms: Array) -> Array:
+    return np.asarray(np.sum(terms, axis=-1, dtype=terms.dtype))
+
+
+def _padded(terms: Array, count: int) -> Array:
+    if count == 0:
+        return terms
+    zeros = np.zeros((*terms.shape[:-1], count), terms.dtype)
+    return np.concatenate([terms, zeros], axis=-1)
+
+
+_SUMS = {
+    "sequential": _sequential,
+    "backwards": _backwards,
+    "64-way": _lanes,
+    "pairwise": _pairwise,
+    "library": _library,
+}
+
+HONEST = tuple(
+    Arithmetic(order, order) for order in ("sequential", "backwards", "64-way", "pairwise")
+)
+"""One format throughout. `backwards` is sequential too: where one term is larger by far than all
+others, it matters whether a kernel begins or ends with it."""
+
+COARSER = (Arithmetic("tf32-like", digits=11), Arithmetic("bf16-like", digits=8))
+"""Precision classes below float32, finest first: what is read and every result has so many digits,
+but sums are kept in float32."""
+
+CARELESS = {
+    "bf16 inputs": Arithmetic("rounds inputs to bfloat16", input_digits=8),
+    "fp16 inputs": Arithmetic("rounds inputs to half precision", input_digits=11),
+    "rough functions": Arithmetic(
+        "takes exponentials, roots and quotients with half of their digits", function_digits=12
+    ),
+    "one-pass variance": Arithmetic(
+        "takes the mean square less the square of the mean for a variance", one_pass=True
+    ),
+    "skipped terms": Arithmetic("leaves out the last sixteenth of every sum", part=15 / 16),
+    "half the sum, doubled": Arithmetic(
+        "sums the first half of the terms and doubles it", part=1 / 2, scaled=True
+    ),
+}
+"""Wrong kernels by name."""
+
+
+def honest_ways(numbers: Format) -> tuple[Arithmetic, ...]:
+    """`HONEST` with numbers of this format."""
+    return tuple(replace(way, format=numbers) for way in HONEST)
+
+
+def coarser_ways(numbers: Format) -> tuple[Arithmetic, ...]:
+    """Precision classes below this format, finest first; each in numbers of its own."""
+    return COARSER if numbers is SINGLE else (Arithmetic("float32", "sequential"), *COARSER)
+
+
+def careless_ways(numbers: Format) -> Mapping[str, Arithmetic]:
+    """`CARELESS` for this format, by name: what is less precise than its numbers."""
+    if numbers is SINGLE:
+        return CARELESS
+    kept = {n: replace(w, format=numbers) for n, w in CARELESS.items() if w.input_digits == ALL}
+    rough = replace(kept["rough functions"], function_digits=DOUBLE.digits // 2)
+    single = Arithmetic("rounds inputs to float32", input_digits=SINGLE.digits, format=numbers)
+    return {"float32 inputs": single, **kept, "rough functions": rough}

@@ -1,0 +1,35 @@
+"""The element types that arrays may have, by their names in records and in `workload.toml`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import ml_dtypes  # numpy knows bfloat16 by its name from here on
+import numpy as np
+
+Integer = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+Float = Literal["float16", "bfloat16", "float32", "float64"]
+ElementType = Literal[Integer, Float]
+
+
+def is_float(name: str) -> bool:
+    """Whether elements of this type are floating point numbers."""
+    return name in get_args(Float)
+
+
+def limits(name: str) -> Any:
+    """Of a floating point type: `tiny`, `maxexp`, `nmant` and the others of `numpy.finfo`."""
+    return ml_dtypes.finfo(np.dtype(name))  # type: ignore[no-untyped-call]
+
+
+_C_TYPES = {
+    "float16": "uint16_t",  # as bits: not every compiler has the type
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def c_type(name: str) -> str:
+    """What C calls an element type."""
+    return _C_TYPES.get(name, f"{name}_t")

@@ -1,0 +1,34 @@
+"""The languages that kernels are written in; a target names one in its brief."""
+
+from __future__ import annotations
+
+from tilewright.core.records import KernelLanguage
+from tilewright.parts.languages import c, python
+
+C = KernelLanguage(
+    name="C",
+    file="kernel.c",
+    fence="c",
+    comment="//",
+    lexer="c",
+    normal_form=c.normal_form,
+    keywords=c.KEYWORDS,
+)
+CUDA = KernelLanguage(
+    name="CUDA C++",
+    file="kernel.cu",
+    fence="cuda",
+    comment="//",
+    lexer="cuda",
+    normal_form=c.normal_form_of_cuda,
+    keywords=c.KEYWORDS_OF_CUDA,
+)
+PYTHON = KernelLanguage(
+    name="Python",
+    file="kernel.py",
+    fence="python",
+    comment="#",
+    lexer="python",
+    normal_form=python.normal_form,
+    keywords=python.KEYWORDS,
+)

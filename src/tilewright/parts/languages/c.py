@@ -1,0 +1,124 @@
+"""The normal form of C and CUDA C++: their preprocessing tokens, without comments and layout.
+
+Tokens are those of C11, section 6.4, and of C++20, section 5.4. A source that these rules do not
+settle (raw strings, trigraphs, stray characters, code that reads its own line numbers) is its own
+normal form, so that it never equals another.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_OF_C = """alignas alignof asm auto bool break case char const constexpr continue default do double
+    else enum extern false float for goto if inline int long nullptr register restrict return
+    short signed sizeof static static_assert struct switch thread_local true typedef typeof
+    typeof_unqual union unsigned void volatile while"""
+_OF_CUDA = """and and_eq bitand bitor catch char16_t char32_t char8_t class co_await co_return
+    co_yield compl concept const_cast consteval constinit decltype delete dynamic_cast explicit
+    export friend mutable namespace new noexcept not not_eq operator or or_eq private protected
+    public reinterpret_cast requires static_cast template this throw try typeid typename using
+    virtual wchar_t xor xor_eq"""
+KEYWORDS = frozenset(_OF_C.split())
+KEYWORDS_OF_CUDA = frozenset((_OF_C + " " + _OF_CUDA).split())
+_UNSETTLED = re.compile(
+    r"""\r                    # ends a line for some compilers
+    |\\[ \t\f\v]+\n           # continues a line for some compilers
+    |\?\?[=/'()!<>-]          # a trigraph, by some standards
+    """,
+    re.VERBOSE,
+)
+_SPACE = r"(?P<space>(?:[ \t\f\v]|/\*.*?\*/|//[^\n]*)+)|(?P<end>\n)"
+_REFUSED = r"""(?P<refused>(?:u8|u|U|L)?R"|\#\#|%:%:|__has_(?:include|embed)
+    |(?:__LINE__|__builtin_LINE|__builtin_COLUMN|source_location)\b)"""
+_STRING = r"""(?:u8|u|U|L)?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_NAME = r"[A-Za-z_]\w*"
+_OPERATORS = r"(?P<operators>(?:[!&*+:<=>^|-]|/(?![*/])|\#(?!\#)|%(?!:%:))+)"
+_C = re.compile(
+    rf"""{_SPACE}|{_REFUSED}|(?P<token>{_STRING}|\.?[0-9](?:[eEpP][+-]|[\w.])*|{_NAME}
+    |\.\.\.|[][(){{}}.~?;,])|{_OPERATORS}""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_CUDA = re.compile(
+    rf"""{_SPACE}|{_REFUSED}
+    |(?P<token>{_STRING}(?:{_NAME})?|\.?[0-9](?:'\w|[eEpP][+-]|[\w.])*|{_NAME}
+    |\.\.\.|\.\*|[][(){{}}.~?;,])|{_OPERATORS}""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_OPERATOR = re.compile(r"<<=|>>=|->|\+\+|--|<<|>>|[<>=!]=|&&|\|\||[*/%+&^|-]=|<:|:>|<%|%>|%:|.")
+_SPLIT_DIFFERENTLY = re.compile(r"::|<<<|>>>|<=>|->\*")
+"""Operators that standards and compilers split differently, kept with all those around them."""
+_FILE_NAME = re.compile(r'<[^>\n]*>|"[^"\n]*"')
+_NAMES_FILES = ("include", "include_next", "import", "embed")
+_DIRECTIVE = ("#", "%:")
+
+
+@lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
+def normal_form(source: str) -> str:
+    """The tokens of C, apart by a space; each directive is a line with its own spaces."""
+    return _form(source, _C)
+
+
+@lru_cache(maxsize=256)
+def normal_form_of_cuda(source: str) -> str:
+    """The same for CUDA C++."""
+    return _form(source, _CUDA)
+
+
+def _form(source: str, language: re.Pattern[str]) -> str:
+    lines = _logical_lines(source, language)
+    if lines is None:
+        return source
+    # A macro that makes a string of its argument sees where the argument has spaces.
+    stringized = any(line[0] in _DIRECTIVE and _is_stringizing(line) for line in lines)
+    form: list[str] = []
+    code: list[str] = []
+    for line in lines:
+        if line[0] not in _DIRECTIVE:
+            code.append("".join(line) if stringized else " ".join(t for t in line if t != " "))
+            continue
+        if code:
+            form.append(" ".join(code))
+        form.append("#" + "".join(line[1:]).lstrip())
+        code = []
+    return "\n".join([*form, " ".join(code)] if code else form)
+
+
+def _is_stringizing(directive: list[str]) -> bool:
+    return any("#" in token or "%:" in token for token in directive[1:])
+
+
+def _logical_lines(source: str, language: re.Pattern[str]) -> list[list[str]] | None:
+    """The tokens of each line that has any, with " " between those apart; None if unsettled."""
+    text = source.replace("\r\n", "\n")
+    if _UNSETTLED.search(text):
+        return None
+    text = text.replace("\\\n", "")
+    lines: list[list[str]] = [[]]
+    at = 0
+    while at < len(text):
+        line = lines[-1]
+        found = _FILE_NAME.match(text, at) if _names_file(line) else None
+        found = found or language.match(text, at)
+        if found is None or found.lastgroup == "refused":
+            return None
+        at = found.end()
+        if found.lastgroup == "end":
+            lines.append([])
+        elif found.lastgroup == "operators" and not _SPLIT_DIFFERENTLY.search(found.group()):
+            line += _OPERATOR.findall(found.group())
+        elif found.lastgroup != "space":
+            line.append(found.group())
+        elif line and line[-1] != " ":
+            line.append(" ")
+    return [stripped for line in lines if (stripped := _without_last_space(line))]
+
+
+def _without_last_space(line: list[str]) -> list[str]:
+    return line[:-1] if line[-1:] == [" "] else line
+
+
+def _names_file(line: list[str]) -> bool:
+    """Whether a directive has come to the name of a file, in which `//` is no comment."""
+    words = [token for token in line if token != " "] if len(line) <= 4 else []
+    return len(words) == 2 and words[0] in _DIRECTIVE and words[1] in _NAMES_FILES

@@ -1,0 +1,80 @@
+"""The normal form of Python: its tokens with their indentation, without comments and layout."""
+
+from __future__ import annotations
+
+import io
+import keyword
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import lru_cache
+
+KEYWORDS = frozenset(keyword.kwlist)
+_UNSETTLED = re.compile(
+    r"""[\r\0]                            # ends a line, or is no text
+    |^[ \t\f]*\#.*?coding[:=]             # says how bytes are to be read
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_UNSEEN = (tokenize.COMMENT, tokenize.NL)
+# From Python 3.12 (3.14) on, strings with fields come in parts; "=" in a field shows its spaces.
+_OPENING = tuple(getattr(tokenize, f"{kind}STRING_START", None) for kind in "FT")
+_CLOSING = tuple(getattr(tokenize, f"{kind}STRING_END", None) for kind in "FT")
+_WORD = (tokenize.NAME, tokenize.NUMBER)
+
+
+@lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
+def normal_form(source: str) -> str:
+    """Each logical line after a space per block that it is in, its tokens apart by a space.
+
+    A source that is no Python, or that says how its bytes are read, is its own normal form.
+    """
+    text = source.replace("\r\n", "\n")
+    if _UNSETTLED.search(text):
+        return source
+    try:
+        tokens = list(_tokens(text))
+    except (tokenize.TokenError, SyntaxError):
+        return source
+    depth, line, form = 0, list[str](), list[str]()
+    for last, found in zip([None, *tokens], tokens, strict=False):
+        if found.type == tokenize.ERRORTOKEN or (last is not None and _is_joined(last, found)):
+            return source
+        if found.type in (tokenize.INDENT, tokenize.DEDENT):
+            depth += 1 if found.type == tokenize.INDENT else -1
+        elif found.type == tokenize.NEWLINE:
+            if not line:  # a continued line with nothing on it
+                return source
+            form.append(" " * depth + " ".join(line))
+            line = []
+        elif found.type not in _UNSEEN:
+            line.append(found.string)
+    return "\n".join(form)
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The tokens, a string with fields in one piece."""
+    begun: list[tokenize.TokenInfo] = []
+    for found in tokenize.generate_tokens(io.StringIO(text).readline):
+        if found.type in _OPENING:
+            begun.append(found)
+        elif found.type in _CLOSING:
+            first = begun.pop()
+            if not begun:
+                whole = _between(text, first.start, found.end)
+                yield tokenize.TokenInfo(tokenize.STRING, whole, first.start, found.end, first.line)
+        elif not begun:
+            yield found
+
+
+def _between(text: str, start: tuple[int, int], end: tuple[int, int]) -> str:
+    lines = text.split("\n")[start[0] - 1 : end[0]]
+    lines[-1] = lines[-1][: end[1]]
+    lines[0] = lines[0][start[1] :]
+    return "\n".join(lines)
+
+
+def _is_joined(last: tokenize.TokenInfo, found: tokenize.TokenInfo) -> bool:
+    """Whether a word follows another without a space, which versions of Python read differently."""
+    words = last.type in _WORD and found.type in (*_WORD, tokenize.STRING)
+    return words and last.end == found.start

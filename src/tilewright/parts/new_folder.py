@@ -1,0 +1,264 @@
+"""Texts of a new kernel folder, from a target's template or from a numpy or torch function."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import ml_dtypes
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.files import MAX_TEXT_BYTES, read_text
+from tilewright.core.records import Argument, FolderTemplate, KernelLanguage, Workload
+from tilewright.parts.element_types import ElementType, c_type, is_float
+from tilewright.parts.folder import import_file, users_code
+
+EXAMPLES = "example_inputs"
+"""The function of a user's file that returns the inputs whose shapes and types are taken."""
+
+
+TORCH = '''
+
+_of_tensors = FUNCTION
+
+
+def reference(NAMES):
+    """FUNCTION on numpy arrays, as tilewright calls it."""
+    import ml_dtypes
+    import torch
+
+    def tensor(array):
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.astype("float32")).bfloat16()
+        return torch.from_numpy(array)
+
+    def array(tensor):
+        tensor = tensor.detach()
+        if tensor.dtype == torch.bfloat16:
+            return tensor.float().numpy().astype(ml_dtypes.bfloat16)
+        return tensor.numpy()
+
+    torch.set_num_threads(1)
+    returned = _of_tensors(*(tensor(given) for given in (NAMES,)))
+    return tuple(map(array, returned)) if isinstance(returned, tuple) else array(returned)
+'''
+"""Ending of the reference of a torch function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What `workload.toml` says beside the arguments.
+
+    `tolerance` is absolute and relative, empty for the target's own rule; `inputs` is TOML for the
+    `inputs` of arguments by name, without those of the usual ones; `operations_note` a comment.
+    """
+
+    name: str
+    target: str
+    operations: int
+    reduction: int
+    tolerance: tuple[float, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    operations_note: str = ""
+
+
+def from_template(
+    name: str,
+    target: str,
+    workload: Workload,
+    start: str,
+    language: KernelLanguage,
+    template: FolderTemplate,
+) -> Mapping[str, str]:
+    """The files of a folder that runs as it is: `workload`, its starting kernel, a reference."""
+    description = Description(
+        name,
+        target,
+        workload.operations,
+        template.reduction,
+        template.tolerance,
+        {a.name: template.inputs for a in workload.arguments if a.is_given and template.inputs},
+        "of this matrix product: rows * columns * products of each sum",
+    )
+    head = (
+        f"{language.comment} The starting kernel: correct, but slow. Replace it with your own; "
+        f"keep its name\n{language.comment} and its parameters, in the order of workload.toml.\n"
+    )
+    return {
+        "workload.toml": workload_toml(description, workload.arguments),
+        "reference.py": template.reference.lstrip(),
+        language.file: head + start,
+    }
+
+
+def from_function(
+    name: str, target: str, file: Path, function: str, language: KernelLanguage, skeleton: str
+) -> Mapping[str, str]:
+    """The files of a folder for a numpy or torch function; its kernel is still to be written.
+
+    `file` must also define `example_inputs()`, which returns the arrays or tensors of one call: a
+    tuple in the order of the function's parameters, or a dictionary by their names. `WorkloadError`
+    says what is wrong with the file.
+    """
+    try:
+        text = read_text(file, MAX_TEXT_BYTES)
+    except OSError as error:
+        raise WorkloadError(f"{file} cannot be read: {error.strerror}.") from error
+    arguments, of_torch = _arguments_of(file, function)
+    outputs = [a for a in arguments if a.is_written]
+    guess = sum(math.prod(a.shape) for a in outputs)
+    ruled = ("float32",) if not of_torch else ()  # rounding is followed through numpy's operations
+    exact = all(a.dtype in ruled or not is_float(a.dtype) for a in outputs)
+    description = Description(
+        name,
+        target,
+        guess,
+        64,
+        () if exact else _tolerance(outputs),
+        operations_note="one for each element of the output: write down how many there really are",
+    )
+    words = {
+        "parameters": parameters_in_c(arguments),
+        "inputs": [a for a in arguments if a.is_given],
+        "outputs": outputs,
+    }
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    ending = "" if function == "reference" else f"\n\nreference = {function}\n"
+    if of_torch:
+        names = ", ".join(a.name for a in arguments if a.is_given)
+        ending = TORCH.replace("FUNCTION", function).replace("NAMES", names)
+    return {
+        "workload.toml": workload_toml(description, arguments),
+        "reference.py": text.rstrip("\n") + ending + "\n" * (not ending),
+        language.file: environment.from_string(skeleton).render(words).lstrip(),
+    }
+
+
+def _tolerance(outputs: Sequence[Argument]) -> tuple[float, float]:
+    """Absolute and relative, for outputs of types that no rule covers."""
+    short = any(a.dtype in ("float16", "bfloat16") for a in outputs)
+    return (1e-3, 1e-2) if short else (1e-5, 1e-4)
+
+
+def _arguments_of(file: Path, function: str) -> tuple[tuple[Argument, ...], bool]:
+    """Inputs as the example has them, outputs as the function returns them; whether of torch."""
+    module = import_file(file)
+    called, examples = getattr(module, function, None), getattr(module, EXAMPLES, None)
+    if not callable(called):
+        raise WorkloadError(f"{file} defines no function {function}(...): name one that it does.")
+    if not callable(examples):
+        raise WorkloadError(
+            f"{file} defines no function {EXAMPLES}(): add one that returns a tuple of numpy "
+            f"arrays or torch tensors, one for each parameter of {function}."
+        )
+    with users_code(f"{file}: {EXAMPLES}()", "it must return one array per parameter"):
+        found = examples()
+        names = list(inspect.signature(called).parameters)
+        given = dict(found) if isinstance(found, Mapping) else dict(zip(names, found, strict=True))
+    with users_code(f"{file}: {function}({', '.join(given)})", "it must accept its example inputs"):
+        returned = called(**given)
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    written = ["out"] if len(outputs) == 1 else [f"out{i}" for i in range(len(outputs))]
+    while set(written) & set(given):
+        written = [f"{name}_" for name in written]
+    named = (*given.items(), *zip(written, outputs, strict=True))
+    roles = ["input"] * len(given) + ["output"] * len(outputs)
+    arguments = tuple(
+        _argument(file, name, _array(value), role)
+        for (name, value), role in zip(named, roles, strict=True)
+    )
+    return arguments, any(_is_tensor(value) for _, value in named)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether the value is one of torch, which need not be installed."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def _array(value: Any) -> Any:
+    """A tensor as an array of the same type; other values as they are."""
+    if not _is_tensor(value):
+        return value
+    tensor = value.detach().cpu()
+    if str(tensor.dtype) == "torch.bfloat16":  # numpy has no such type of its own
+        return tensor.float().numpy().astype(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def _argument(file: Path, name: str, value: Any, role: Any) -> Argument:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        raise WorkloadError(
+            f"{file}: {name} is {type(value).__name__}, expected a numpy array with at least one "
+            "dimension: wrap numbers as np.array([x], np.float32), and leave out constants."
+        )
+    dtype = value.dtype.name
+    if dtype not in {t for group in get_args(ElementType) for t in (get_args(group) or (group,))}:
+        raise WorkloadError(
+            f"{file}: {name} has the type {dtype}, which no kernel takes: convert it with astype, "
+            "for instance to np.float32."
+        )
+    return Argument(name, value.shape, dtype, role)
+
+
+def parameters_in_c(arguments: Sequence[Argument]) -> str:
+    """The parameters of a C kernel."""
+    return ", ".join(
+        f"{'const ' * (a.role == 'input')}{c_type(a.dtype)} {a.name}"
+        + "".join(f"[{n}]" for n in a.shape)
+        for a in arguments
+    )
+
+
+def workload_toml(description: Description, arguments: Sequence[Argument]) -> str:
+    """A `workload.toml` with comments."""
+    d = description
+    note = f"  # {d.operations_note}" * bool(d.operations_note)
+    parts = [
+        "# What the kernel computes, on which target, over which arrays. docs/targets.md explains",
+        "# all fields. Schema for completion in an editor: tilewright init --schema",
+        f"name = {json.dumps(d.name)}",
+        f"target = {json.dumps(d.target)}",
+        "",
+        "# Useful multiply-accumulates of one call; utilisation is counted from them.",
+        f"operations = {d.operations}{note}",
+        "",
+        "# How many products each output sums; inputs are scaled by it, so that outputs spread",
+        "# over their range.",
+        f"reduction = {d.reduction}",
+        "",
+        "# Arrays in the order of the kernel's parameters, row-major.",
+    ]
+    for argument in arguments:
+        parts += [
+            "[[argument]]",
+            f'name = "{argument.name}"',
+            f"shape = {list(argument.shape)}",
+            f'dtype = "{argument.dtype}"',
+            f'role = "{argument.role}"  # input, output or inout',
+        ]
+        if argument.name in d.inputs:
+            parts.append(f"inputs = {d.inputs[argument.name]}  # what its values look like")
+        parts.append("")
+    if d.tolerance:
+        parts += [
+            "# Right is |got - expected| <= absolute + relative * |expected| (docs/tolerance.md).",
+            "[tolerance]",
+            f"absolute = {d.tolerance[0]!r}",
+            f"relative = {d.tolerance[1]!r}",
+        ]
+    else:
+        parts += [
+            "# Integers are compared exactly; float32 outputs may be off by four times the error",
+            "# of honest float32 arithmetic. To allow another error (docs/tolerance.md):",
+            "# [tolerance]",
+            "# absolute = 0.001",
+            "# relative = 0.001",
+        ]
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,174 @@
+"""The macros and conditionals a kernel file defines itself, expanded before it is read.
+
+Further names of scalar types (`typedef float real;`) are expanded like macros.
+Only macros defined in the file are expanded; those of headers (the target's commands) are not
+known here and stay. Every line keeps its number.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from tilewright.proposers.c.macros import Macros
+
+_OPERATORS = {"&&": " and ", "||": " or ", "!": " not "}
+_UNARY: Mapping[type[ast.AST], Callable[[int], int]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Not: operator.not_,
+}
+_BINARY: Mapping[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+_TYPE = "|".join(
+    ("signed", "unsigned", "char", "short", "int", "long", "float", "double", "bool", "_Bool")
+)
+_TYPEDEF = re.compile(rf"\s*typedef\s+((?:(?:{_TYPE}|u?int\w*_t|size_t)\s+)+)(\w+)\s*;\s*")
+
+
+class _Undecided(Exception):
+    """A condition that depends on the compiler or a header."""
+
+
+def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -> str:
+    """The source with its own macros expanded and decided conditionals taken.
+
+    `known` are names that headers define, `defined` their macros that are expanded as well, as
+    they stand after `#define`. Directives that define, and branches not taken, become
+    empty lines; conditionals on what only the compiler knows stay as they are.
+    """
+    macros = Macros()
+    for definition in defined:
+        macros.directive("define", definition)
+    return "\n".join(_lines(source.split("\n"), macros, known))
+
+
+def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list[str]:
+    result: list[str] = []
+    block: list[str] = []
+    taken: list[bool | None] = []  # per open conditional: this branch, None if undecided
+    ever: list[bool] = []
+
+    def flush() -> None:
+        if block:
+            result.extend(macros.expanded("\n".join(block)).split("\n"))
+            block.clear()
+
+    at = 0
+    while at < len(lines):
+        count = _directive_lines(lines, at)
+        named = _TYPEDEF.fullmatch(lines[at])
+        if named and all(t is not False for t in taken):
+            flush()
+            macros.directive("define", f"{named[2]} {named[1]}")
+            result.append("")
+            at += 1
+            continue
+        if not count:
+            block.append(lines[at] if all(t is not False for t in taken) else "")
+            at += 1
+            continue
+        flush()
+        words = " ".join(line.rstrip("\\") for line in lines[at : at + count])
+        name, _, rest = re.sub(r"/\*.*?\*/|//.*", " ", words).strip()[1:].strip().partition(" ")
+        kept = _conditional(name, rest.strip(), taken, ever, macros, known)
+        if kept is None:
+            kept = all(t is not False for t in taken) and not macros.directive(name, rest)
+        result.extend(lines[at : at + count] if kept else [""] * count)
+        at += count
+    flush()
+    return result
+
+
+def _directive_lines(lines: Sequence[str], at: int) -> int:
+    """How many lines a directive takes; 0 where there is none."""
+    if not lines[at].lstrip().startswith("#"):
+        return 0
+    end = at
+    while lines[end].endswith("\\") and end + 1 < len(lines):
+        end += 1
+    return end + 1 - at
+
+
+def _conditional(
+    name: str,
+    rest: str,
+    taken: list[bool | None],
+    ever: list[bool],
+    macros: Macros,
+    known: Collection[str],
+) -> bool | None:
+    """Whether the line of a conditional stays as it is; None for other directives."""
+    if name in ("if", "ifdef", "ifndef"):
+        test = {"ifdef": f"defined({rest})", "ifndef": f"!defined({rest})"}.get(name, rest)
+        taken.append(_holds(test, macros, known))
+        ever.append(bool(taken[-1]))
+        return taken[-1] is None
+    if name not in ("elif", "else", "endif") or not taken:
+        return None
+    undecided = taken[-1] is None
+    if name == "endif":
+        taken.pop()
+        ever.pop()
+    elif not undecided:
+        test = "1" if name == "else" else rest
+        taken[-1] = not ever[-1] and bool(_holds(test, macros, known))
+        ever[-1] = ever[-1] or bool(taken[-1])
+    return undecided
+
+
+def _holds(test: str, macros: Macros, known: Collection[str]) -> bool | None:
+    """Whether the condition of an `#if` holds; None where that is not known here."""
+
+    def of_name(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name in macros or name in known:
+            return "1"
+        if name.startswith("_"):
+            raise _Undecided
+        return "0"
+
+    try:
+        text = re.sub(r"defined\s*(?:\(\s*(\w+)\s*\)|(\w+))", of_name, test)
+        text = macros.expanded(text)
+        if any(n in known or n.startswith("_") for n in re.findall(r"\b[A-Za-z_]\w*", text)):
+            return None
+        text = re.sub(r"\b[A-Za-z_]\w*", "0", re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text))
+        text = re.sub(r"&&|\|\||!(?!=)", lambda m: _OPERATORS[m[0]], text).replace("/", "//")
+        return bool(_number(ast.parse(text.strip(), mode="eval").body))
+    except (_Undecided, SyntaxError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _number(node: ast.expr) -> int:
+    """The value of an expression of integers; `ValueError` for anything else."""
+    match node:
+        case ast.Constant(value=bool()):
+            pass
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.UnaryOp(op, operand) if type(op) in _UNARY:
+            return int(_UNARY[type(op)](_number(operand)))
+        case ast.BinOp(left, op, right) if type(op) in _BINARY:
+            return int(_BINARY[type(op)](_number(left), _number(right)))
+        case ast.BoolOp(op, values):
+            chosen = all if isinstance(op, ast.And) else any
+            return int(chosen([bool(_number(v)) for v in values]))
+        case ast.Compare(left, [op], [right]) if type(op) in _BINARY:
+            return int(_BINARY[type(op)](_number(left), _number(right)))
+    raise ValueError("not an expression of integers")

@@ -1,0 +1,163 @@
+"""C syntax trees, and questions about them that need no values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import tree_sitter_c
+from tree_sitter import Language, Node, Parser
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_c.language()))
+
+
+def parse(source: str) -> Node:
+    """The syntax tree of a file."""
+    return _parser().parse(source.encode()).root_node
+
+
+def pointer_levels(node: Node) -> tuple[str, list[Node | None]]:
+    """A declarator's name, and the sizes of what it points to; None where a size is not given."""
+    sizes: list[Node | None] = []
+    current: Node | None = node
+    while current is not None:
+        if current.type == "array_declarator":
+            sizes.insert(0, current.child_by_field_name("size"))
+        elif current.type == "pointer_declarator":
+            sizes.insert(0, None)
+        elif current.type == "identifier":
+            return text_of(current), sizes
+        inner = current.child_by_field_name("declarator")
+        if inner is None and current.type == "parenthesized_declarator":
+            inner = current.named_children[0]
+        current = inner
+    return "", sizes
+
+
+def declared_name(item: Node) -> str:
+    """The name a declarator declares."""
+    return pointer_levels(item)[0]
+
+
+def parameters(function: Node) -> Iterator[tuple[str, list[Node | None], str]]:
+    """A function's parameters as `pointer_levels` gives them, and their types."""
+    for node in descendants(function):
+        if node.type == "parameter_list":
+            for parameter in node.named_children:
+                declarator = parameter.child_by_field_name("declarator")
+                kind = parameter.child_by_field_name("type")
+                if declarator is not None and kind is not None:
+                    yield (*pointer_levels(declarator), text_of(kind))
+            return
+
+
+def descendants(node: Node) -> Iterator[Node]:
+    """A node and every named one below it, in textual order."""
+    yield node
+    for child in node.named_children:
+        yield from descendants(child)
+
+
+def comma_separated(node: Node) -> Iterator[Node]:
+    """The parts of `a, b, c`."""
+    if node.type == "comma_expression":
+        for child in node.named_children:
+            yield from comma_separated(child)
+    elif node.type != "comment":
+        yield node
+
+
+def assigned(node: Node, known: dict[int, frozenset[str]]) -> frozenset[str]:
+    """Variables that a statement or expression changes, or whose address it takes.
+
+    The head of a `for` may change the variable it declares. `known` keeps what was found for the
+    nodes of one tree.
+    """
+    found = known.get(node.id)
+    if found is None:
+        found = frozenset(_targets(node)).union(*(assigned(c, known) for c in node.named_children))
+        first = node.child_by_field_name("initializer") if node.type == "for_statement" else None
+        if first is not None and first.type == "declaration":
+            found -= {declared_name(i) for i in first.children_by_field_name("declarator")}
+        known[node.id] = found
+    return found
+
+
+def _targets(node: Node) -> Iterator[str]:
+    target = None
+    if node.type == "assignment_expression":
+        target = node.child_by_field_name("left")
+    elif node.type in ("update_expression", "pointer_expression"):
+        target = node.child_by_field_name("argument")
+    while target is not None and target.type == "field_expression":
+        target = target.child_by_field_name("argument")
+    if target is not None and target.type == "identifier":
+        yield text_of(target)
+
+
+_ENDS = ("break_statement", "continue_statement", "return_statement")
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+
+
+def leaves_early(node: Node) -> bool:
+    """Whether a statement may leave what is around it; a loop inside is left by itself."""
+    text = node.text or b""
+    if not any(word in text for word in (b"break", b"continue", b"return")):
+        return False
+    if node.type in _LOOPS:
+        return any(n.type == "return_statement" for n in descendants(node))
+    if node.type == "switch_statement":  # where a break ends the switch
+        return any(n.type in ("return_statement", "continue_statement") for n in descendants(node))
+    return node.type in _ENDS or any(leaves_early(child) for child in node.named_children)
+
+
+def is_skip(node: Node) -> bool:
+    """Whether a statement is `if (..) continue;`."""
+    return _does_only(node, "continue_statement")
+
+
+def is_stop(node: Node) -> bool:
+    """Whether a statement is `if (..) break;`."""
+    return _does_only(node, "break_statement")
+
+
+def _does_only(node: Node, kind: str) -> bool:
+    body = node.child_by_field_name("consequence") if node.type == "if_statement" else None
+    if body is None or node.child_by_field_name("alternative") is not None:
+        return False
+    inner = body.named_children if body.type == "compound_statement" else [body]
+    return [n.type for n in inner if n.type != "comment"] == [kind]
+
+
+def jumped_over(children: list[Node]) -> list[Node]:
+    """The statements from the first to the last that holds a `goto` or a label."""
+    odd = [
+        number
+        for number, child in enumerate(children)
+        if b"goto" in (child.text or b"") or b":" in (child.text or b"")
+        if any(n.type in ("goto_statement", "labeled_statement") for n in descendants(child))
+    ]
+    return children[odd[0] : odd[-1] + 1] if odd else []
+
+
+def comment_lines(node: Node) -> list[str]:
+    """The lines of a comment without its marks."""
+    text = text_of(node)
+    text = text[2:-2] if text.startswith("/*") else text[2:]
+    return [line for line in (raw.strip().lstrip("*").strip() for raw in text.splitlines()) if line]
+
+
+def identifiers(node: Node) -> Iterator[str]:
+    """Every identifier a node mentions."""
+    if node.type == "identifier":
+        yield text_of(node)
+    for child in node.named_children:
+        yield from identifiers(child)
+
+
+def text_of(node: Node) -> str:
+    """Source text of a node."""
+    return node.text.decode() if node.text is not None else ""

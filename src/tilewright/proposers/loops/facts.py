@@ -1,0 +1,29 @@
+"""Facts of a kernel in plain C that say which optimisations can help it at all.
+
+Read from its words: a fact that is missing certainly does not hold; one that is there may hold.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.parts.languages import C
+
+FACTS = {
+    "exponentials": "it calls expf",
+    "divisions": "it divides",
+    "scalar-sums": "a loop adds to one variable",
+}
+"""All facts, in words."""
+
+_PATTERNS = {
+    "exponentials": re.compile(r"\bexpf?\s*\("),
+    "divisions": re.compile(r"(?<![/*])/(?![/*])"),
+    "scalar-sums": re.compile(r"\+="),
+}
+
+
+def facts_in(source: str) -> frozenset[str]:
+    """The facts that may hold."""
+    code = C.normal_form(source)
+    return frozenset(fact for fact, pattern in _PATTERNS.items() if pattern.search(code))

@@ -1,0 +1,173 @@
+"""Declarations of C: which variables are followed, and which the small form has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import pointer_levels, text_of
+from tilewright.proposers.loops.c_types import is_whole
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Number,
+    Select,
+    Statement,
+    Type,
+    Var,
+    walk,
+)
+from tilewright.proposers.loops.parse_arithmetic import printed
+from tilewright.proposers.loops.parse_expressions import Expressions
+from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of, named_type
+from tilewright.proposers.loops.scope import Place, Scope, Unknown, Value, Variable
+
+
+class Declarations(Expressions):
+    """Reads declarations.
+
+    What is read waits in `_done` until the statement around it is complete; `kept` are the names of
+    whole numbers that are not followed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._done: list[Statement] = []
+        self._guards: list[Expr] = []
+        self.kept: set[str] = set()
+
+    def complete(self) -> None:
+        """What the expressions of a statement do beside their values happens at its end."""
+        while self._after:
+            self.advance(*self._after.pop(0))
+
+    def declaration(self, node: Node) -> None:
+        """Variables, pointers and arrays. Raises `UnsupportedError`."""
+        if any(c.type == "storage_class_specifier" for c in node.children):
+            raise UnsupportedError(node, "only plain static arrays, without values, are known")
+        for declarator in node.children_by_field_name("declarator"):
+            value = None
+            if declarator.type == "init_declarator":
+                value = field_of(declarator, "value")
+                declarator = field_of(declarator, "declarator")
+            name, levels = pointer_levels(declarator)
+            if not name:
+                raise UnsupportedError(
+                    node, f"{text_of(declarator)!r} is no plain variable or array"
+                )
+            if text_of(field_of(node, "type")) == "vf":
+                kind: Type = "vector"
+            else:
+                kind = named_type(field_of(node, "type"))
+            if levels and levels[0] is None:
+                self._pointer(node, name, len(levels), kind, value)
+            elif levels:
+                self._array(
+                    node,
+                    name,
+                    tuple(self.constant(s) for s in levels if s is not None),
+                    kind,
+                    value,
+                )
+            else:
+                self._scalar(node, name, kind, value)
+            self.complete()
+
+    def _pointer(self, node: Node, name: str, levels: int, kind: Type, value: Node | None) -> None:
+        if levels > 1:
+            raise UnsupportedError(node, f"{name} is a pointer to pointers")
+        if value is None:
+            self.scope.declare(
+                name, Unknown(f"{name} points nowhere yet", kind, Place("", kind, 1))
+            )
+            return
+        found = self.place(value)
+        if found.type != kind:
+            raise UnsupportedError(node, f"{name} points to {found.type} as if it were {kind}")
+        self.scope.declare(name, found)
+
+    def _array(
+        self, node: Node, name: str, sizes: tuple[int, ...], kind: Type, value: Node | None
+    ) -> None:
+        if self._guards:
+            raise UnsupportedError(node, f"the array {name} is declared under a condition")
+        printed_name = self.printed_name(name)
+        self.scope.declare(name, Place(printed_name, kind, len(sizes)))
+        self._sizes[printed_name] = sizes
+        self._done.append(Declare(kind, printed_name, sizes))
+        if value is None:
+            return
+        if value.type != "initializer_list" or any(
+            text_of(c) not in ("0", "0.0f", "0.0", "0.f") for c in value.named_children
+        ):
+            raise UnsupportedError(node, f"the values of {name} are not known")
+        self._done += self.filled(printed_name, sizes, kind)
+
+    def filled(self, array: str, sizes: tuple[int, ...], kind: Type) -> list[Statement]:
+        """Loops that write zero to each element."""
+        names = [self.printed_name("at") for _ in sizes]
+        zero = Number("0" if is_whole(kind) else "0.0f")
+        body: Statement = Assign(Element(array, tuple(map(Var, names))), zero)
+        for name, size in zip(reversed(names), reversed(sizes), strict=True):
+            body = For(name, 0, size, 1, (body,))
+        return [body]
+
+    def _scalar(self, node: Node, name: str, kind: Type, value: Node | None) -> None:
+        followed = is_whole(kind) and name not in self.kept
+        if value is None:
+            if followed:
+                self.scope.declare(name, Unknown(f"{name} has no value yet", kind))
+                return
+            self.declare(name, kind, None)
+            return
+        found = self.value(value)
+        if followed and found.interval is not None:
+            self.scope.declare(name, replace(found, type=kind, retyped=kind != "int"))
+            return
+        self.declare(name, kind, found)
+
+    def declare(self, name: str, kind: Type, value: Value | None) -> None:
+        """A variable that is kept."""
+        expr = None if value is None else printed(value)
+        if expr is not None and self._guards and any(isinstance(e, Element) for e in walk(expr)):
+            expr = Select(all_of(self._guards), expr, Number("0"))
+        new = self.printed_name(name)
+        self.scope.declare(name, Variable(new, kind))
+        self._done.append(Declare(kind, new, (), expr))
+
+    @contextmanager
+    def _inner(self) -> Iterator[None]:
+        """An inner scope."""
+        outer, self.scope = self.scope, Scope(self.scope)
+        yield
+        self.scope = outer
+
+    @contextmanager
+    def _collected(self) -> Iterator[list[Statement]]:
+        """What is read meanwhile, apart from what was read before."""
+        outer, self._done = self._done, []
+        yield self._done
+        self._done = outer
+
+    @contextmanager
+    def _under(self, condition: Expr) -> Iterator[None]:
+        self._guards.append(condition)
+        self._conditional += 1
+        yield
+        self._guards.pop()
+        self._conditional -= 1
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr:
+    """Whether all conditions hold."""
+    found = conditions[0]
+    for other in conditions[1:]:
+        found = Binary("&&", found, other)
+    return found

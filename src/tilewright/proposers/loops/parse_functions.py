@@ -1,0 +1,127 @@
+"""Calls of a file's own functions, which are read where they are called.
+
+Before::
+
+    static float twice(float x) { return x + x; }
+    ...
+    Y[i] = twice(X[i]);
+
+After::
+
+    float x = X[i];
+    Y[i] = x + x;
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
+from tilewright.proposers.loops.c_types import NAMES, is_whole
+from tilewright.proposers.loops.ir import Element, Number, Select, Type, Var, walk
+from tilewright.proposers.loops.parse_arithmetic import converted, printed
+from tilewright.proposers.loops.parse_loops import Loops
+from tilewright.proposers.loops.parse_statements import condition_of, otherwise
+from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of, named_type
+from tilewright.proposers.loops.scope import Scope, Value
+
+_DEEPEST = 8
+
+
+class Functions(Loops):
+    """Reads calls of the functions that `functions` are the definitions of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: dict[str, Node] = {}
+        self.constants = Scope(None)
+        self._calls: list[str] = []
+
+    def called(self, node: Node) -> Value | None:
+        """What a call of a function of the file returns; its statements are read before."""
+        name = text_of(field_of(node, "function"))
+        function = self.functions[name]
+        if name in self._calls or len(self._calls) > _DEEPEST:
+            raise UnsupportedError(node, f"{name} calls itself")
+        block = [c for c in field_of(function, "body").named_children if c.type != "comment"]
+        inner = Scope(self.constants)
+        self._bind(node, function, inner)
+        outer, self.scope = self.scope, inner
+        after, self._after = self._after, []
+        self._calls.append(name)
+        found = self._returned(block)
+        self.complete()
+        self._calls.pop()
+        self.scope, self._after = outer, after
+        if found is None:
+            return None
+        return converted(node, found, named_type(field_of(function, "type")))
+
+    def _bind(self, node: Node, function: Node, inner: Scope) -> None:
+        """Declares in `inner` what each parameter stands for in a call."""
+        given = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        wanted = [*parameters(field_of(function, "declarator"))]
+        if len(given) != len(wanted):
+            raise UnsupportedError(node, f"{text_of(node)!r} has other arguments than its function")
+        changed = assigned(field_of(function, "body"), self._changes)
+        for argument, (name, levels, named) in zip(given, wanted, strict=True):
+            kind = NAMES.get(named)
+            if kind is None:
+                raise UnsupportedError(function, f"the type {named!r} of {name} is not known")
+            if not levels:
+                self._bind_number(node, inner, name, kind, self.value(argument), name in changed)
+                continue
+            place = self.place(argument)
+            if place.type != kind or place.rank - len(place.subscripts) != len(levels):
+                raise UnsupportedError(argument, f"{name} is no array like {text_of(argument)!r}")
+            inner.declare(name, place)
+
+    def _bind_number(
+        self, node: Node, inner: Scope, name: str, kind: Type, value: Value, changes: bool
+    ) -> None:
+        if value.interval is not None and is_whole(kind) and name not in self.kept:
+            inner.declare(name, converted(node, value, kind))
+        elif isinstance(value.expr, (Var, Number)) and value.type == kind and not changes:
+            inner.declare(name, value)
+        else:
+            under = self._conditional > len(self._guards)
+            elements = (e for e in walk(value.expr) if isinstance(e, Element))
+            if under and not all(map(self.may_touch, elements)):
+                what = f"{text_of(node)!r} reads an element only under a condition"
+                raise UnsupportedError(node, what)
+            outer, self.scope = self.scope, inner
+            self.declare(name, kind, value)
+            self.scope = outer
+
+    def _returned(self, nodes: Sequence[Node]) -> Value | None:
+        """The value that statements return; those before are read."""
+        for place, node in enumerate(nodes):
+            if node.type == "return_statement":
+                return self.value(node.named_children[0]) if node.named_children else None
+            if node.type == "if_statement" and _returns(node):
+                return self._chosen_by_returns(node, nodes[place + 1 :])
+            self.statement(node)
+        return None
+
+    def _chosen_by_returns(self, node: Node, rest: Sequence[Node]) -> Value:
+        """if (condition) return value; return other;"""
+        condition, other = self.value(condition_of(node)), otherwise(node)
+        with self._maybe():
+            first = self._returned(_inside(field_of(node, "consequence")))
+            second = self._returned([*(_inside(other) if other is not None else ()), *rest])
+        if first is None or second is None:
+            raise UnsupportedError(node, "a function that returns only sometimes is not known")
+        if first.type != second.type:
+            raise UnsupportedError(node, "a function returns values of two types")
+        return Value(Select(printed(condition), printed(first), printed(second)), first.type)
+
+
+def _returns(node: Node) -> bool:
+    return any(n.type == "return_statement" for n in descendants(node))
+
+
+def _inside(node: Node) -> list[Node]:
+    inner = node.named_children if node.type == "compound_statement" else [node]
+    return [n for n in inner if n.type != "comment"]

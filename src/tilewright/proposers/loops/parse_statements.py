@@ -1,0 +1,320 @@
+"""Statements of C to those of the small form: what is followed is left out, `if` becomes `?:`.
+
+Before::
+
+    const float *x = X + r * 64;
+    int n = 0;
+    for (int c = 0; c < 64; c++) {
+      if (*x < 0.0f) Y[n] = 0.0f; else Y[n] = *x;
+      n++; x++;
+    }
+
+After::
+
+    for (int c = 0; c < 64; c++) Y[c] = X[r * 64 + c] < 0.0f ? 0.0f : X[r * 64 + c];
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import comma_separated, is_skip, text_of
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Declare,
+    Element,
+    Expr,
+    Load,
+    Number,
+    Select,
+    Statement,
+    Type,
+    Var,
+    walk,
+)
+from tilewright.proposers.loops.parse_arithmetic import combined, printed
+from tilewright.proposers.loops.parse_declarations import Declarations, all_of
+from tilewright.proposers.loops.parse_syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    field_of,
+    operator_of,
+)
+from tilewright.proposers.loops.scope import Place, Unknown, Value, Variable, number
+
+_COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
+
+
+class Statements(Declarations):
+    """Reads statements; what is read waits in `_done` until the statement around it is complete."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = False
+
+    def block(self, nodes: Sequence[Node]) -> tuple[Statement, ...]:
+        """Statements in a scope of their own."""
+        with self._inner(), self._collected() as found:
+            self.statements(nodes)
+        return tuple(found)
+
+    def statements(self, nodes: Sequence[Node]) -> None:
+        """Statements of one block; those after `if (c) continue;` are under its opposite."""
+        nodes = [node for node in nodes if node.type != "comment"]
+        for place, node in enumerate(nodes):
+            if is_skip(node):
+                opposite = Binary("==", self.expression(condition_of(node)), Number("0"))
+                self._guarded(node, opposite, nodes[place + 1 :])
+                return
+            self.statement(node)
+
+    def statement(self, node: Node) -> None:
+        """One statement. Raises `UnsupportedError`."""
+        if node.type == "compound_statement":
+            with self._inner():
+                self.statements(node.named_children)
+        elif node.type == "declaration":
+            self.declaration(node)
+        elif node.type == "for_statement":
+            if self._guards:
+                raise UnsupportedError(node, "a loop under a condition is not known")
+            self._done += self.loop(node)
+        elif node.type == "if_statement":
+            self._if(node)
+        elif node.type == "expression_statement":
+            for inner in node.named_children:
+                for part in comma_separated(inner):
+                    self._effect(part)
+        elif node.type not in ("comment", ";"):
+            kind = node.type.removesuffix("_statement")
+            raise UnsupportedError(
+                node, f"{_first_line(node)!r}: a statement of this kind ({kind}) is not known"
+            )
+
+    def loop(self, node: Node) -> list[Statement]:
+        """A loop with what stands beside it."""
+        raise NotImplementedError
+
+    def command(self, node: Node) -> None:
+        """A call as a statement."""
+        raise NotImplementedError
+
+    def _effect(self, node: Node) -> None:
+        if node.type == "parenthesized_expression":
+            self._effect(node.named_children[0])
+        elif node.type == "call_expression":
+            self.command(node)
+        elif node.type == "assignment_expression":
+            self._assignment(node)
+        elif node.type == "update_expression":
+            self._changed(node, field_of(node, "argument"), operator_of(node)[0], number(1))
+        else:
+            raise UnsupportedError(node, f"{text_of(node)!r} has no effect that is known")
+        self.complete()
+
+    def _assignment(self, node: Node) -> None:
+        target, right = field_of(node, "left"), field_of(node, "right")
+        sign = operator_of(node)
+        if right.type == "assignment_expression":
+            self._assignment(right)
+            right = field_of(right, "left")
+        if sign in _COMPOUND:
+            if self._is_followed_place(target):
+                self._move(node, target, sign, right)
+            else:
+                self._changed(node, target, sign[:-1], self.value(right))
+        elif sign != "=":
+            raise UnsupportedError(node, f"the operator {sign} is not known")
+        elif target.type == "identifier" and self._is_followed(target):
+            self._set(node, text_of(target), right)
+        else:
+            value = self.value(right)
+            self._assign(node, self._target(target), printed(value))
+
+    def _is_followed(self, target: Node) -> bool:
+        return not isinstance(self.scope.find(text_of(target)), (Variable, type(None)))
+
+    def _is_followed_place(self, target: Node) -> bool:
+        return target.type == "identifier" and isinstance(self.scope.find(text_of(target)), Place)
+
+    def _move(self, node: Node, target: Node, sign: str, right: Node) -> None:
+        if sign not in ("+=", "-=") or self._guards:
+            raise UnsupportedError(node, f"where {text_of(target)} points is not followed")
+        self.advance(target, self.constant(right) * (1 if sign == "+=" else -1))
+
+    def _set(self, node: Node, name: str, right: Node) -> None:
+        """A variable that is followed has another value from here."""
+        before = self.scope.find(name)
+        if self._guards:
+            raise NotFollowedError(node, name, f"{name} is set under a condition")
+        place = before.place if isinstance(before, Unknown) else before
+        if isinstance(place, Place):
+            found = self.place(right)
+            if found.type != place.type:
+                raise UnsupportedError(
+                    node, f"{name} points to {found.type} as if it were {place.type}"
+                )
+            self.scope.rebind(name, found)
+            return
+        assert isinstance(before, (Value, Unknown))
+        value = self.value(right)
+        if value.interval is None:
+            raise NotFollowedError(node, name, f"the value of {name} is not followed")
+        self.scope.rebind(name, replace(value, type=before.type, retyped=before.type != "int"))
+
+    def _changed(self, node: Node, target: Node, sign: str, by: Value) -> None:
+        """target = target sign by."""
+        if target.type == "identifier" and self._is_followed(target):
+            known = by.interval is not None and by.interval[0] == by.interval[1]
+            if self._guards or sign not in "+-" or not known:
+                name = text_of(target)
+                raise NotFollowedError(node, name, f"the value of {name} is not followed")
+            assert by.interval is not None
+            self.advance(target, by.interval[0] * (1 if sign == "+" else -1))
+            return
+        place = self._target(target)
+        kind = self._type_of(target)
+        self._assign(node, place, printed(combined(node, sign, Value(place, kind), by)))
+
+    def _type_of(self, target: Node) -> Type:
+        while target.type == "parenthesized_expression":
+            target = target.named_children[0]
+        if target.type == "identifier":
+            found = self.scope.find(text_of(target))
+            assert isinstance(found, Variable)
+            return found.type
+        if target.type == "pointer_expression" and "vf" in text_of(target):
+            return "vector"
+        return self.place(target).type
+
+    def _target(self, node: Node) -> Var | Element | Load:
+        while node.type == "parenthesized_expression":
+            node = node.named_children[0]
+        if node.type == "identifier":
+            found = self.scope.find(text_of(node))
+            if not isinstance(found, Variable):
+                raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
+            return Var(found.name)
+        if node.type in ("subscript_expression", "pointer_expression"):
+            target = self.value(node).expr
+            if isinstance(target, (Element, Load)):
+                return target
+        raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
+
+    def _assign(self, node: Node, target: Var | Element | Load, value: Expr) -> None:
+        if self._guards:
+            value = Select(all_of(self._guards), value, target)
+            if isinstance(target, Load):
+                raise UnsupportedError(node, "a vector is stored under a condition")
+            if isinstance(target, Element) and not (self._both or self.may_touch(target)):
+                what = f"{target.array} may be written outside its sizes where the condition fails"
+                raise UnsupportedError(node, what)
+        self._done.append(Assign(target, value))
+
+    def may_touch(self, element: Element) -> bool:
+        """Whether an element is inside its array, or read without a condition before."""
+        if any(e == element for guard in self._guards for e in _always(guard)):
+            return True
+        sizes = self._sizes.get(element.array, ())
+        return len(sizes) == len(element.subscripts) and all(
+            (interval := self.interval_of(s)) is not None and interval[0] >= 0 and interval[1] < n
+            for s, n in zip(element.subscripts, sizes, strict=True)
+        )
+
+    def _if(self, node: Node) -> None:
+        condition = self.value(condition_of(node))
+        self.complete()
+        branches = [field_of(node, "consequence")]
+        other = otherwise(node)
+        if condition.interval is not None and condition.interval[0] == condition.interval[1]:
+            if condition.interval[0]:
+                self.statement(branches[0])
+            elif other is not None:
+                self.statement(other)
+            return
+        test = printed(condition)
+        if other is None:
+            self._guarded(node, test, branches)
+            return
+        opposite = Binary("==", test, Number("0"))
+        self._both = True
+        with self._collected() as first, self._under(test):
+            self.statement(branches[0])
+        with self._collected() as second, self._under(opposite):
+            self.statement(other)
+        self._both = False
+        joined = None if self._guards else _joined(first, second, test, opposite)
+        if joined is not None:
+            self._done += joined
+            return
+        kept = self._kept(test)
+        with self._under(kept):
+            self.statement(branches[0])
+        with self._under(Binary("==", kept, Number("0"))):
+            self.statement(other)
+
+    def _guarded(self, node: Node, test: Expr, nodes: Sequence[Node]) -> None:
+        """Statements under a condition, which is kept where they may change it."""
+        with self._inner(), self._collected() as found, self._under(test):
+            for inner in nodes:
+                self.statement(inner)
+        if sum(isinstance(s, Assign) for s in found) > 1:
+            kept = self._kept(test)
+            with self._inner(), self._collected() as found, self._under(kept):
+                for inner in nodes:
+                    self.statement(inner)
+        self._done += found
+
+    def _kept(self, test: Expr) -> Expr:
+        if isinstance(test, Var):
+            return test
+        name = self.printed_name("holds")
+        value = Select(all_of(self._guards), test, Number("0")) if self._guards else test
+        self._done.append(Declare("int", name, (), value))
+        return Var(name)
+
+
+def condition_of(node: Node) -> Node:
+    """What an `if` tests."""
+    found = field_of(node, "condition")
+    return found.named_children[0] if found.type == "parenthesized_expression" else found
+
+
+def otherwise(node: Node) -> Node | None:
+    """What an `if` does where its condition fails."""
+    found = node.child_by_field_name("alternative")
+    return found.named_children[-1] if found is not None else None
+
+
+def _always(condition: Expr) -> Iterator[Expr]:
+    """What a condition computes in any case."""
+    if isinstance(condition, Binary) and condition.operator in ("&&", "||"):
+        yield from _always(condition.left)
+    elif isinstance(condition, Select):
+        yield from _always(condition.condition)
+    else:
+        yield from walk(condition)
+
+
+def _joined(
+    first: list[Statement], second: list[Statement], test: Expr, opposite: Expr
+) -> list[Statement] | None:
+    """One assignment that chooses, where both branches assign one target once."""
+    if len(first) != 1 or len(second) != 1:
+        return None
+    one, other = first[0], second[0]
+    if not isinstance(one, Assign) or not isinstance(other, Assign) or one.target != other.target:
+        return None
+    if not isinstance(one.value, Select) or not isinstance(other.value, Select):
+        return None
+    if one.value.condition != test or other.value.condition != opposite:
+        return None  # there is a further condition inside
+    return [Assign(one.target, Select(test, one.value.value, other.value.value))]
+
+
+def _first_line(node: Node) -> str:
+    return text_of(node).splitlines()[0]

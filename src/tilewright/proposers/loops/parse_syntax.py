@@ -1,0 +1,52 @@
+"""What a reader of C refuses, with its line, and parts of syntax trees."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from tilewright.core.errors import InputError
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.c_types import NAMES
+from tilewright.proposers.loops.ir import Type
+
+_SHOWN = 200
+"""Characters of what is not understood that are quoted."""
+
+
+class UnsupportedError(InputError):
+    """A construct that the small form does not have; `line` is its own."""
+
+    def __init__(self, node: Node, what: str) -> None:
+        self.line = node.start_point[0] + 1
+        self.what = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}..."
+        super().__init__(f"line {self.line}: {self.what}.")
+
+
+class NotFollowedError(UnsupportedError):
+    """A whole number cannot be followed: `name` is to be kept as a variable."""
+
+    def __init__(self, node: Node, name: str, what: str) -> None:
+        super().__init__(node, what)
+        self.name = name
+
+
+def field_of(node: Node, name: str) -> Node:
+    """A part of a node by its name in the grammar; what lacks it is refused."""
+    found = node.child_by_field_name(name)
+    if found is None:
+        raise UnsupportedError(node, f"{text_of(node)[:40]!r} is not complete")
+    return found
+
+
+def named_type(node: Node) -> Type:
+    """The type of numbers that a node names. Raises `UnsupportedError`."""
+    words = [w for w in text_of(node).split() if w not in ("const", "volatile")]
+    found = NAMES.get(" ".join(words))
+    if found is None:
+        raise UnsupportedError(node, f"the type {text_of(node)!r} is not known")
+    return found
+
+
+def operator_of(node: Node) -> str:
+    """The operator of an expression or an assignment."""
+    return text_of(field_of(node, "operator"))

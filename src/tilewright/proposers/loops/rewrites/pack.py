@@ -1,0 +1,131 @@
+"""A copy of an input in the order in which a loop reads it, made once.
+
+Before::
+
+    for (int j = 0; j < 64; j++) {
+      float sum = 0.0f;
+      for (int d = 0; d < 32; d++) sum = sum + Q[d] * K[j][d];
+      scores[j] = sum;
+    }
+
+After::
+
+    static _Alignas(64) float K_1[32][64];
+    for (int at_1 = 0; at_1 < 64; at_1++)
+      for (int at_2 = 0; at_2 < 32; at_2++) K_1[at_2][at_1] = K[at_1][at_2];
+    for (int j = 0; j < 64; j++) {
+      float sum = 0.0f;
+      for (int d = 0; d < 32; d++) sum = sum + Q[d] * K_1[d][j];
+      scores[j] = sum;
+    }
+
+Inputs of 8 bits that are multiplied are copied to 16 bits, in the order they have: compilers make
+sums of products of such numbers one instruction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tilewright.proposers.loops.analysis import NotApplicableError, coefficient, fresh, names_in
+from tilewright.proposers.loops.c_types import BYTES
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Cast,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Parameter,
+    Statement,
+    Var,
+    around,
+    changed_in,
+    expressions,
+    loops,
+    parts,
+    with_loop,
+)
+
+_MOST_BYTES = 1 << 24
+_WIDER = {"int8_t": "int16_t", "uint8_t": "int16_t"}
+_T = TypeVar("_T")
+
+
+def pack(kernel: Kernel, number: int) -> Kernel:
+    """The kernel with an input that loop `number` reads along another index packed for it.
+
+    Raises `NotApplicableError`.
+    """
+    loop = loops(kernel)[number]
+    inputs = {p.name: p for p in kernel.parameters if p.constant and p.sizes}
+    for expr in expressions(loop.body):
+        if isinstance(expr, Element) and expr.array in inputs:
+            dimension = _dimension(expr, loop.variable)
+            if dimension is not None:
+                given = inputs[expr.array]
+                return _copied(kernel, number, given, dimension, given.type)
+    narrow = [p for name, p in inputs.items() if p.type in _WIDER and name in _factors(loop)]
+    if narrow:
+        for given in narrow:
+            kernel = _copied(kernel, number, given, len(given.sizes) - 1, _WIDER[given.type])
+            number += len(given.sizes)
+        return kernel
+    raise NotApplicableError("no input is read along another index than its last")
+
+
+def _factors(loop: For) -> set[str]:
+    """Arrays of which elements are multiplied."""
+    found = set()
+    for expr in expressions(loop.body):
+        for side in parts(expr) if isinstance(expr, Binary) and expr.operator == "*" else ():
+            side = side.value if isinstance(side, Cast) else side
+            if isinstance(side, Element):
+                found.add(side.array)
+    return found
+
+
+def _dimension(element: Element, variable: str) -> int | None:
+    """The one index, not the last, that grows by one with a variable."""
+    grows = [coefficient(s, variable) for s in element.subscripts]
+    found = [d for d, by in enumerate(grows) if by]
+    return found[0] if len(found) == 1 and grows[found[0]] == 1 and not grows[-1] else None
+
+
+def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind: str) -> Kernel:
+    """The kernel with a copy, one index exchanged with the last, which the loop reads instead."""
+    sizes = _exchanged(given.sizes, dimension)
+    if math.prod(sizes) * BYTES.get(kind, 4) > _MOST_BYTES:
+        raise NotApplicableError(f"a copy of {given.name} would be too large")
+    taken = names_in(kernel)
+    name = fresh(given.name, taken)
+
+    def instead(expr: Expr) -> Expr:
+        if isinstance(expr, Element) and expr.array == given.name:
+            return Element(name, _exchanged(expr.subscripts, dimension))
+        return expr
+
+    if any(o.threads > 1 for o in around(kernel, number)):
+        raise NotApplicableError("the loop is shared among threads: pack before")
+    body = tuple(changed_in(s, instead) for s in loops(kernel)[number].body)
+    changed = with_loop(kernel, number, (replace(loops(kernel)[number], body=body),))
+    at = tuple(Var(fresh("at", taken)) for _ in sizes)
+    copying: Statement = Assign(Element(name, _exchanged(at, dimension)), Element(given.name, at))
+    for variable, size in zip(reversed(at), reversed(given.sizes), strict=True):
+        copying = For(variable.name, 0, size, 1, (copying,))
+    return replace(
+        changed,
+        body=(copying, *changed.body),
+        scratch=(*kernel.scratch, Parameter(name, sizes, False, kind)),
+    )
+
+
+def _exchanged(subscripts: Sequence[_T], dimension: int) -> tuple[_T, ...]:
+    """One index exchanged with the last."""
+    found = [*subscripts]
+    found[dimension], found[-1] = found[-1], found[dimension]
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""Tables that a loop only adds to, such as histograms: each copy of the loop may have its own.
+
+Before::
+
+    for (int i = 0; i < 4096; i++) H[X[i]] = H[X[i]] + 1;
+
+After (2 copies)::
+
+    int H_1[256];
+    for (int at_1 = 0; at_1 < 256; at_1++) H_1[at_1] = 0;
+    for (int i = 0; i < 4096; i += 2) {
+      H[X[i]] = H[X[i]] + 1;
+      H_1[X[i + 1]] = H_1[X[i + 1]] + 1;
+    }
+    for (int at_2 = 0; at_2 < 256; at_2++) H[at_2] = H[at_2] + H_1[at_2];
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.proposers.loops.c_types import BYTES, is_whole
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Number,
+    Statement,
+    Type,
+    Var,
+    expressions,
+    statements,
+    walk,
+)
+
+_MOST_BYTES = 1 << 15
+"""Of the copies of all tables: they are to stay in the first-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An array of one dimension that a loop only adds to."""
+
+    name: str
+    size: int
+    type: Type
+
+    def cleared(self, name: str, variable: str) -> list[Statement]:
+        """A copy without anything in it."""
+        zero = Number("0" if is_whole(self.type) else "0.0f")
+        return [
+            Declare(self.type, name, (self.size,)),
+            For(variable, 0, self.size, 1, (Assign(Element(name, (Var(variable),)), zero),)),
+        ]
+
+    def joined(self, names: list[str], variable: str) -> Statement:
+        """Adds copies to the table."""
+        place = Element(self.name, (Var(variable),))
+        total: Expr = place
+        for name in names:
+            total = Binary("+", total, Element(name, (Var(variable),)))
+        return For(variable, 0, self.size, 1, (Assign(place, total),))
+
+
+def tables(loop: For, kernel: Kernel, copies: int) -> list[Table]:
+    """The arrays that a loop without loops inside only adds to, at places that data says.
+
+    None where their copies would be too large.
+    """
+    found: dict[str, Table] = {}
+    for statement in loop.body:
+        table = _updated(statement, kernel)
+        if table is not None:
+            found[table.name] = table
+    kept = []
+    for table in found.values():
+        updates = sum(_updated(s, kernel) == table for s in statements(loop.body))
+        uses = sum(isinstance(e, Element) and e.array == table.name for e in expressions(loop.body))
+        if uses == 2 * updates:
+            kept.append(table)
+    size = sum(table.size * BYTES.get(table.type, 4) for table in kept)
+    return kept if size * copies <= _MOST_BYTES else []
+
+
+def _updated(statement: Statement, kernel: Kernel) -> Table | None:
+    """The table that a statement adds to."""
+    if not isinstance(statement, Assign) or not isinstance(statement.target, Element):
+        return None
+    target, value = statement.target, statement.value
+    if not isinstance(value, Binary) or value.operator not in "+-" or value.left != target:
+        return None
+    declared = {s.name for s in statements(kernel.body) if isinstance(s, Declare)}
+    place = [e for subscript in target.subscripts for e in walk(subscript)]
+    if not any(
+        isinstance(e, Element) or (isinstance(e, Var) and e.name in declared) for e in place
+    ):
+        return None  # variables of loops alone say the place
+    known: dict[str, tuple[tuple[int, ...], str]] = {
+        p.name: (p.sizes, p.type) for p in (*kernel.parameters, *kernel.scratch)
+    }
+    for inner in statements(kernel.body):
+        if isinstance(inner, Declare) and inner.sizes:
+            known[inner.name] = inner.sizes, inner.type
+    sizes, kind = known.get(target.array, ((), ""))
+    if len(sizes) != 1 or not (is_whole(kind) or kind == "float"):
+        return None
+    return Table(target.array, sizes[0], kind)  # type: ignore[arg-type]

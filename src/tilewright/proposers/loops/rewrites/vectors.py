@@ -1,0 +1,254 @@
+"""Statements of one iteration as statements on vectors: what may be computed for all lanes.
+
+Before::
+
+    Y[i] = X[i] < 0.0f ? 0.1f * X[i] : X[i];
+
+After (i is the variable of the loop)::
+
+    *(vf *)&Y[i] = v_select(v_less(x, v_splat(0.0f)), 0.1f * x, x);    with x = *(const vf *)&X[i]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import NotApplicableError, coefficient
+from tilewright.proposers.loops.functions import COMPARED, MASKS, VECTOR_OF, type_of_call
+from tilewright.proposers.loops.independence import is_inside
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Select,
+    Statement,
+    Type,
+    Var,
+    parts,
+    statements,
+    walk,
+)
+
+
+class Converter:
+    """Turns statements of one iteration into those of `lanes` iterations.
+
+    `loops` are the loop and those around it, `types` those of visible variables and its own,
+    `vectors` names of variables that hold vectors.
+    """
+
+    def __init__(
+        self, kernel: Kernel, loops: Sequence[For], types: Mapping[str, Type], vectors: set[str]
+    ) -> None:
+        self._kernel = kernel
+        self._loops = loops
+        self._variable = loops[0].variable
+        self._types = types
+        self._arrays = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+        for statement in statements(kernel.body):
+            if isinstance(statement, Declare) and statement.sizes:
+                self._arrays[statement.name] = statement.type
+        self._vectors = vectors
+        self._masks: set[str] = set()
+        self._always = {*_unconditional(loops[0].body)}
+
+    def converted(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """The statements, once it is known which variables hold vectors."""
+        while True:
+            known = len(self._vectors)
+            converted = tuple(self._statement(s) for s in body)
+            if len(self._vectors) == known:
+                return converted
+
+    def _statement(self, statement: Statement) -> Statement:
+        if isinstance(statement, For):
+            return replace(statement, body=tuple(self._statement(s) for s in statement.body))
+        if isinstance(statement, Declare):
+            return self._declaration(statement)
+        assert isinstance(statement, Assign)
+        target, value = statement.target, self._value(statement.value)
+        if isinstance(target, Var):
+            if self._is_vector(value):
+                if self._types.get(target.name) not in ("float", "vector") or self._is_mask(value):
+                    raise NotApplicableError(f"{target.name} is no float")
+                self._vectors.add(target.name)
+            wanted = target.name in self._vectors
+            return Assign(target, self._splat(value) if wanted else value)
+        assert isinstance(target, Element)
+        place = self._value(target)
+        if not isinstance(place, Load):
+            raise NotApplicableError(f"all iterations write the same element of {target.array}")
+        if self._is_mask(value):
+            raise NotApplicableError("whether something holds is stored as a number")
+        return Assign(place, self._splat(value))
+
+    def _declaration(self, statement: Declare) -> Statement:
+        value = None if statement.value is None else self._value(statement.value)
+        if value is not None and self._is_vector(value):
+            if statement.type != ("int" if self._is_mask(value) else "float"):
+                raise NotApplicableError(f"{statement.name} is no float")
+            self._vectors.add(statement.name)
+            if self._is_mask(value):
+                self._masks.add(statement.name)
+        if statement.name not in self._vectors:
+            return statement
+        return replace(
+            statement, type="vector", value=None if value is None else self._splat(value)
+        )
+
+    def _splat(self, value: Expr) -> Expr:
+        return value if self._is_vector(value) else Call("v_splat", (value,))
+
+    def _is_vector(self, value: Expr) -> bool:
+        return any(
+            isinstance(e, Load)
+            or (isinstance(e, Var) and e.name in self._vectors)
+            or (isinstance(e, Call) and e.function == "v_running")
+            for e in walk(value)
+        )
+
+    def _is_mask(self, value: Expr) -> bool:
+        """Whether the lanes of a vector say where something holds."""
+        if isinstance(value, Var):
+            return value.name in self._masks
+        return isinstance(value, Call) and value.function in MASKS
+
+    def _value(self, expr: Expr) -> Expr:
+        if expr == Var(self._variable):
+            raise NotApplicableError("the loop's variable is used as a number")
+        if isinstance(expr, Element):
+            return self._element(expr)
+        if isinstance(expr, Negative):
+            return self._number(Negative(self._value(expr.value)))
+        if isinstance(expr, Binary):
+            return self._binary(expr)
+        if isinstance(expr, Select):
+            return self._select(expr)
+        if isinstance(expr, Cast):
+            value = self._value(expr.value)
+            if not self._is_vector(value):
+                return Cast(expr.type, value)
+            if expr.type != "float" or self._is_mask(value):
+                raise NotApplicableError(f"vectors are not converted to {expr.type}")
+            return value
+        if isinstance(expr, Call):
+            values = tuple(self._value(a) for a in expr.arguments)
+            if expr.function in ("v_running", "v_ends"):
+                return Call(expr.function, tuple(map(self._splat, values)))
+            if not any(map(self._is_vector, values)):
+                return Call(expr.function, values)
+            if expr.function not in VECTOR_OF or any(map(self._is_mask, values)):
+                raise NotApplicableError(f"there is no {expr.function} on vectors")
+            return Call(VECTOR_OF[expr.function], tuple(map(self._splat, values)))
+        return expr
+
+    def _number(self, expr: Expr) -> Expr:
+        """An expression on vectors of numbers; where something holds is no number."""
+        if any(map(self._is_mask, parts(expr))):
+            raise NotApplicableError("whether something holds is used as a number")
+        return expr
+
+    def _binary(self, expr: Binary) -> Expr:
+        left, right = self._value(expr.left), self._value(expr.right)
+        if not self._is_vector(left) and not self._is_vector(right):
+            return Binary(expr.operator, left, right)
+        if expr.operator in "+-*/":
+            return self._number(Binary(expr.operator, self._beside(left), self._beside(right)))
+        if expr.operator in ("&&", "||") and self._is_mask(left) and self._is_mask(right):
+            return Call("v_and" if expr.operator == "&&" else "v_or", (left, right))
+        if expr.operator == "==" and self._is_mask(left) and right == Number("0"):
+            return Call("v_not", (left,))
+        if expr.operator not in COMPARED:
+            raise NotApplicableError(f"there is no {expr.operator} on vectors")
+        function, exchanged = COMPARED[expr.operator]
+        sides = (self._splat(left), self._splat(right))
+        return self._number(Call(function, sides[::-1] if exchanged else sides))
+
+    def _beside(self, operand: Expr) -> Expr:
+        """An operand of arithmetic on vectors, which takes nothing but vectors and floats."""
+        if self._is_vector(operand) or self._is_float(operand):
+            return operand
+        if isinstance(operand, Number):
+            return Number(f"{operand.text}.0f" if operand.text.isdigit() else f"{operand.text}f")
+        return Call("v_splat", (operand,))
+
+    def _is_float(self, scalar: Expr) -> bool:
+        if isinstance(scalar, Number):
+            return scalar.text.endswith(("f", "F"))
+        if isinstance(scalar, Var):
+            return self._types.get(scalar.name) == "float"
+        if isinstance(scalar, Element):
+            return self._arrays.get(scalar.array) == "float"
+        if isinstance(scalar, Call):
+            return type_of_call(scalar.function) == "float"
+        if isinstance(scalar, Cast):
+            return scalar.type == "float"
+        arithmetic = isinstance(scalar, Binary) and scalar.operator in "+-*/"
+        return (arithmetic or isinstance(scalar, Negative)) and all(
+            map(self._is_float, parts(scalar))
+        )
+
+    def _select(self, expr: Select) -> Expr:
+        condition = self._value(expr.condition)
+        value, other = self._value(expr.value), self._value(expr.other)
+        if not any(map(self._is_vector, (condition, value, other))):
+            return Select(condition, value, other)
+        if self._is_mask(value) or self._is_mask(other):
+            raise NotApplicableError("whether something holds is chosen")
+        value, other = self._splat(value), self._splat(other)
+        if not self._is_vector(condition):
+            return Select(condition, value, other)
+        if not self._is_mask(condition):
+            condition = Call("v_differ", (condition, Call("v_splat", (Number("0.0f"),))))
+        for part in (*walk(expr.value), *walk(expr.other)):
+            self._require_harmless(part)
+        return Call("v_select", (condition, value, other))
+
+    def _require_harmless(self, expr: Expr) -> None:
+        """Raise if computing an expression where it is not chosen might end the kernel."""
+        if isinstance(expr, Element) and expr not in self._always:
+            if not is_inside(expr, self._loops, self._kernel):
+                what = f"{expr.array} may be read outside its sizes where the condition fails"
+                raise NotApplicableError(what)
+        elif isinstance(expr, Binary) and expr.operator in "/%":
+            quotient = self._value(expr)
+            if not self._is_vector(quotient) and not self._is_float(quotient):
+                raise NotApplicableError("a quotient of whole numbers is under a condition")
+
+    def _element(self, element: Element) -> Expr:
+        *outer, last = (coefficient(s, self._variable) for s in element.subscripts)
+        if any(outer) or last not in (0, 1):
+            raise NotApplicableError(f"{element.array} is not read along its last index")
+        if not last:
+            return element
+        if self._arrays.get(element.array) != "float":
+            raise NotApplicableError(f"{element.array} is no array of floats")
+        return Load(element.array, element.subscripts)
+
+
+def _unconditional(body: tuple[Statement, ...]) -> Iterator[Expr]:
+    """What each iteration computes in any case; a loop inside may do nothing."""
+    for statement in body:
+        if isinstance(statement, (Declare, Assign)) and statement.value is not None:
+            yield from _computed(statement.value)
+
+
+def _computed(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    if isinstance(expr, Select):
+        yield from _computed(expr.condition)
+    elif isinstance(expr, Binary) and expr.operator in ("&&", "||"):
+        yield from _computed(expr.left)
+    else:
+        for part in parts(expr):
+            yield from _computed(part)

@@ -1,0 +1,46 @@
+"""Rewrites chosen by hand: which apply to a kernel, and carrying some of them out."""
+
+from __future__ import annotations
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import Argument
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.printing import print_kernel
+from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.steps import TECHNIQUES, Step, steps_of
+from tilewright.proposers.nki.values import UnsupportedError
+
+
+def applicable(source: str, arguments: tuple[Argument, ...]) -> list[tuple[Step, str]]:
+    """Each step that applies, with what it does in words. Raises `InputError`."""
+    kernel = _read(source, arguments)
+    return [
+        (step, step.sentence) for technique in TECHNIQUES for step, _ in steps_of(kernel, technique)
+    ]
+
+
+def carried_out(source: str, arguments: tuple[Argument, ...], steps: str) -> tuple[str, list[str]]:
+    """The source after steps separated by `;`, and what each did. Raises `InputError`."""
+    kernel, done = _read(source, arguments), []
+    for text in filter(None, (part.strip() for part in steps.split(";"))):
+        try:
+            step = Step.parse(text)
+            kernel = step.apply(kernel)
+        except ValueError:
+            raise InputError(
+                f"step {text!r} is not known: give a technique ({', '.join(TECHNIQUES)}) and what "
+                'it is for, like "hoist right m"; --list shows them.'
+            ) from None
+        except NotApplicableError as error:
+            raise InputError(f"step {text!r} does not apply: {error}.") from error
+        done.append(f"{step}: {step.sentence}")
+    return print_kernel(kernel), done
+
+
+def _read(source: str, arguments: tuple[Argument, ...]) -> Kernel:
+    try:
+        return read_kernel(source, arguments)
+    except UnsupportedError as error:
+        place = f"kernel.py:{error.line}: " if error.line else ""
+        raise InputError(f"{place}the rewriter does not read this: {error.reason}.") from error

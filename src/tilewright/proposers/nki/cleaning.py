@@ -1,0 +1,46 @@
+"""Takes away what nobody uses, and puts tensors where they are first used; after every rewrite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import has_hidden_state
+from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Statement, ops
+
+
+def cleaned(kernel: Kernel) -> Kernel:
+    """Without tensors that nobody reads, what computes them, and empty loops."""
+    kept = {*kernel.returned}
+    if has_hidden_state(kernel.body):
+        return kernel
+    while True:
+        before = len(kept)
+        for op in ops(kernel.body):
+            if any(region.tensor in kept for region in op.writes):
+                kept.update(region.tensor for region in op.reads)
+                kept.update(region.tensor for region in op.writes)
+        if len(kept) == before:
+            break
+    kept |= {tensor.name for tensor in kernel.arguments}
+    return replace(kernel, body=_cleaned(kernel.body, kept))
+
+
+def _cleaned(body: Body, kept: set[str]) -> Body:
+    """The same, with every tensor created just before its first use in the body."""
+    waiting = {s.tensor.name: s for s in body if isinstance(s, Alloc) and s.tensor.name in kept}
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            inner = _cleaned(statement.body, kept)
+            if not inner:
+                continue
+            statement = replace(statement, body=inner)
+        elif isinstance(statement, Alloc) or not any(r.tensor in kept for r in statement.writes):
+            continue
+        part = statement.body if isinstance(statement, Loop) else (statement,)
+        for op in ops(part):
+            for _, region in op.regions:
+                if region.tensor in waiting:
+                    found.append(waiting.pop(region.tensor))
+        found.append(statement)
+    return tuple(found)

@@ -1,0 +1,189 @@
+"""A rough time of a kernel from its instructions, without running anything.
+
+Engines work side by side, so the one that works longest decides; a part of what the others do is
+added, since they wait for each other. The figures are those of the documentation, as in
+docs/targets/trainium.md; the evaluator's model decides in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.proposers.nki.ir import (
+    ITEM_BYTES,
+    Alloc,
+    Body,
+    Kernel,
+    Loop,
+    Op,
+    Region,
+    Tensor,
+    ops,
+)
+from tilewright.proposers.nki.widening import run_of
+
+GHZ = {"pe": 2.8, "dve": 1.12, "act": 1.4, "pool": 1.4}
+START, LEAST, POOL_START = 55, 64, 150
+"""Cycles: of starting an instruction, of the shortest one, and of starting one on Pool."""
+DMA_BYTES, DMA_RUN, DMA_FIXED = 17, 10, 1300
+"""Bytes per ns of one of 16 engines, ns for each contiguous run, ns from start to end."""
+PRODUCT_PASSES = 4
+"""Of float32 products."""
+HIDDEN, EXPOSED = 0.15, 0.5
+"""The part of the other engines' time that is not hidden: with two buffers of each tile, and where
+there is only room for one."""
+SBUF_BYTES, PSUM_BANKS, BANK_BYTES = 176 << 10, 8, 2048
+
+
+@dataclass
+class Cost:
+    """ns by engine; `any` may go to DVE or ACT. Bytes in each partition that live at once."""
+
+    engines: dict[str, float] = field(default_factory=dict)
+    sbuf: int = 0
+    banks: int = 0
+    waits: float = 0.0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the tiles that live at once fit, one buffer of each."""
+        return self.sbuf <= SBUF_BYTES and self.banks <= PSUM_BANKS
+
+    @property
+    def total(self) -> float:
+        """ns of the whole kernel."""
+        times = dict(self.engines)
+        free = times.pop("any", 0.0)
+        dve, act = times.get("dve", 0.0), times.get("act", 0.0)
+        level = max((dve + act + free) / 2, dve, act)
+        times["dve"], times["act"] = (
+            max(dve, min(level, dve + free)),
+            max(act, min(level, act + free)),
+        )
+        longest = max(times.values(), default=0.0)
+        rest = sum(times.values()) - longest
+        twice = 2 * self.sbuf <= SBUF_BYTES and 2 * self.banks <= PSUM_BANKS
+        return longest + (HIDDEN if twice else EXPOSED) * rest + self.waits
+
+
+def estimate(kernel: Kernel) -> Cost:
+    """The rough time of a kernel."""
+    cost = Cost()
+    tensors = kernel.tensors()
+    _add(kernel.body, 1, tensors, cost)
+    cost.sbuf, cost.banks = _live(kernel.body)
+    return cost
+
+
+def _add(body: Body, times: int, tensors: Mapping[str, Tensor], cost: Cost) -> None:
+    for statement in body:
+        if isinstance(statement, Loop):
+            _add(statement.body, times * statement.trips, tensors, cost)
+        elif isinstance(statement, Op):
+            engine, ns = op_cost(statement, tensors)
+            cost.engines[engine] = cost.engines.get(engine, 0.0) + times * ns
+            if engine == "dma" and times <= 16:
+                cost.waits += 0.1 * DMA_FIXED * times
+
+
+def _live(body: Body) -> tuple[int, int]:
+    """Bytes of SBUF and banks of PSUM that live at once, at most; one buffer of each tile."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    inner: dict[int, tuple[int, int]] = {}
+    for number, statement in enumerate(body):
+        if isinstance(statement, Loop):
+            inner[number] = _live(statement.body)
+        part = statement.body if isinstance(statement, Loop) else (statement,)
+        for op in ops(part):
+            for _, region in op.regions:
+                first.setdefault(region.tensor, number)
+                last[region.tensor] = number
+    own = [s.tensor for s in body if isinstance(s, Alloc) and s.tensor.name in first]
+    most = [0, 0]
+    for number in range(len(body)):
+        sbuf, banks = inner.get(number, (0, 0))
+        for tensor in own:
+            if first[tensor.name] <= number <= last[tensor.name]:
+                if tensor.memory == "sbuf":
+                    sbuf += tensor.partition_bytes
+                elif tensor.memory == "psum":
+                    banks += -(-tensor.partition_bytes // BANK_BYTES)
+        most = [max(most[0], sbuf), max(most[1], banks)]
+    return most[0], most[1]
+
+
+def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
+    """Engine and ns of one instruction."""
+    if op.name in ("dma_copy", "dma_transpose"):
+        return "dma", _transfer(op, tensors)
+    target = op.writes[0]
+    if op.name == "nc_matmul":
+        stationary, moving = op.region("stationary"), op.region("moving")
+        passes = PRODUCT_PASSES if tensors[moving.tensor].dtype == "float32" else 1
+        return "pe", passes * max(min(64, stationary.columns), moving.columns) / GHZ["pe"]
+    if op.name == "nc_transpose":
+        data = op.region("data")
+        passes = PRODUCT_PASSES if tensors[data.tensor].dtype == "float32" else 1
+        return "pe", passes * max(data.dims[0][1], min(64, data.columns)) / GHZ["pe"]
+    engine = engine_of(op)
+    sources = [region for key, region in op.regions if key not in ("dst", "reduce_res")]
+    count = max([target.columns, *(region.columns for region in sources)])
+    cycles = count * _per_element(op, sources, target, tensors)
+    if engine == "pool":
+        return engine, (POOL_START + cycles) / GHZ["pool"]
+    if op.get("reduce_res") is not None:
+        cycles += 64
+    clock = GHZ["dve" if engine == "any" else engine]
+    return engine, max(LEAST, cycles + START) / clock
+
+
+_ENGINES = {"vector": "dve", "scalar": "act", "gpsimd": "pool"}
+_BY_NAME = {
+    "activation": "act", "activation_reduce": "act", "iota": "pool", "affine_select": "pool",
+    "tensor_copy": "any", "tensor_scalar": "any", "memset": "any",
+}  # fmt: skip
+
+
+def engine_of(op: Op) -> str:
+    """The engine that an instruction runs on; `any` for DVE or ACT."""
+    chosen = op.get("engine")
+    if isinstance(chosen, str):
+        for name, engine in _ENGINES.items():
+            if name in chosen:
+                return engine
+    return _BY_NAME.get(op.name, "dve")
+
+
+def _per_element(
+    op: Op, sources: list[Region], target: Region, tensors: Mapping[str, Tensor]
+) -> float:
+    types = {tensors[region.tensor].dtype for region in (*sources, target)}
+    narrow = types == {"bfloat16"}
+    if op.name == "tensor_tensor":
+        in_psum = sum(tensors[region.tensor].memory == "psum" for region in sources[:2])
+        return 1 if in_psum == 1 or narrow else 2
+    if op.name == "scalar_tensor_tensor":
+        return 1 if narrow else 2
+    if op.name == "tensor_reduce":
+        return 0.5 if narrow else 1
+    return {
+        "tensor_tensor_scan": 2,
+        "reciprocal": 8,
+        "bn_aggr": 4.3,
+        "tensor_copy_predicated": 2,
+    }.get(op.name, 1)
+
+
+def _transfer(op: Op, tensors: Mapping[str, Tensor]) -> float:
+    """ns of all 16 engines together."""
+    regions = [region for _, region in op.regions]
+    on_chip = [r for r in regions if tensors[r.tensor].on_chip]
+    shape = (on_chip or regions)[0]
+    rows, columns = shape.dims[0][1], max(region.columns for region in regions)
+    size = max(ITEM_BYTES[tensors[region.tensor].dtype] for region in regions)
+    if op.name == "dma_transpose":
+        return min(rows, 8) * columns * DMA_RUN * -(-rows // 8) / 16
+    runs = columns / min(run_of(region) for region in regions)
+    return rows * (columns * size / DMA_BYTES + runs * DMA_RUN) / 16

@@ -1,0 +1,60 @@
+"""Tiles made wider, so that each holds what several iterations had in tiles of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import Alloc, Body, Loop, Region, Statement, Tensor, mapped_regions
+from tilewright.proposers.nki.linear import Linear
+
+
+def expanded(tensor: Tensor, copies: int) -> Tensor:
+    """The tile with so many copies behind one another in each partition."""
+    return replace(tensor, shape=(tensor.shape[0], copies * tensor.shape[1], *tensor.shape[2:]))
+
+
+def moved(region: Region, tensor: Tensor, copies: int, copy: Linear) -> Region:
+    """A region of a tile as that of one of its copies in the wider tile."""
+    row = tensor.row
+    if not region.dims or region.dims[0][0] != row:
+        raise NotApplicableError(f"{tensor.name} is not used by its partitions")
+    partition, free = region.offset.divided(row)
+    offset = partition * (row * copies) + free + copy * row
+    return Region(region.tensor, offset, ((row * copies, region.dims[0][1]), *region.dims[1:]))
+
+
+def widened_tiles(body: Body, copies: Mapping[str, tuple[int, Linear]]) -> Body:
+    """The body with each of these tiles replaced by a wider one, of which it uses one copy."""
+    tensors: dict[str, Tensor] = {}
+    return _widened(body, copies, tensors)
+
+
+def _widened(
+    body: Body, copies: Mapping[str, tuple[int, Linear]], tensors: dict[str, Tensor]
+) -> Body:
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=_widened(statement.body, copies, tensors)))
+        elif isinstance(statement, Alloc):
+            tensor = statement.tensor
+            tensors[tensor.name] = tensor
+            many = copies.get(tensor.name)
+            found.append(Alloc(expanded(tensor, many[0])) if many else statement)
+        else:
+            found.append(mapped_regions(statement, _mover(copies, tensors)))
+    return tuple(found)
+
+
+def _mover(
+    copies: Mapping[str, tuple[int, Linear]], tensors: Mapping[str, Tensor]
+) -> Callable[[Region], Region]:
+    def move(region: Region) -> Region:
+        many = copies.get(region.tensor)
+        if many is None:
+            return region
+        return moved(region, tensors[region.tensor], many[0], many[1])
+
+    return move

@@ -1,0 +1,265 @@
+"""Evaluates the expressions of a kernel to numbers, regions and names."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from tilewright.proposers.nki.ir import Region, Tensor
+from tilewright.proposers.nki.linear import Linear
+from tilewright.proposers.nki.values import (
+    TILE_SIZES,
+    Name,
+    UnsupportedError,
+    compared,
+    divided,
+    extreme,
+    indexed,
+    integer,
+    linear,
+    number,
+    reshaped,
+)
+
+
+class Reader(Protocol):
+    """The walk that an expression stands in: values of names, tensors, trips of loops."""
+
+    names: dict[str, Any]
+    tensors: dict[str, Tensor]
+    trips: dict[str, int]
+
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
+        """What a call of NKI, or of a function of the file, gives."""
+        ...
+
+
+_REAL: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.Pow: operator.pow,
+}  # fmt: skip
+MODULES = {"nki.language": "nl", "nki.isa": "nisa", "nki": "nki", "numpy": "np", "math": "math"}
+MOST_ITEMS = 4096
+"""Of a comprehension."""
+
+
+def evaluated(reader: Reader, node: ast.expr) -> Any:
+    """The value of an expression; integers that depend on loops are `Linear`."""
+    found = _EVALUATE.get(type(node))
+    if found is None:
+        raise UnsupportedError(f"`{ast.unparse(node)[:60]}` is not understood", node.lineno)
+    try:
+        return number(found(reader, node))
+    except UnsupportedError as error:
+        error.line = error.line or node.lineno
+        raise
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError):
+        text = ast.unparse(node)[:60]
+        raise UnsupportedError(f"`{text}` is not understood", node.lineno) from None
+
+
+def _constant(reader: Reader, node: ast.Constant) -> Any:
+    return node.value
+
+
+def _name(reader: Reader, node: ast.Name) -> Any:
+    if node.id in reader.names:
+        return reader.names[node.id]
+    raise UnsupportedError(f"{node.id} has no value that is known")
+
+
+def _attribute(reader: Reader, node: ast.Attribute) -> Any:
+    value = evaluated(reader, node.value)
+    if isinstance(value, Region):
+        tensor = reader.tensors[value.tensor]
+        if node.attr == "shape":
+            return value.shape
+        if node.attr == "dtype":
+            return Name(f"nl.{tensor.dtype}")
+    if isinstance(value, Name):
+        if value.last == "tile_size" and node.attr in TILE_SIZES:
+            return TILE_SIZES[node.attr]
+        if value.text == "math" and node.attr == "pi":
+            return math.pi
+        return Name(MODULES.get(f"{value.text}.{node.attr}", f"{value.text}.{node.attr}"))
+    raise UnsupportedError(f"`{ast.unparse(node)[:60]}` is not understood")
+
+
+def _arithmetic(reader: Reader, node: ast.BinOp) -> Any:
+    left, right = evaluated(reader, node.left), evaluated(reader, node.right)
+    if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+        return divided(left, right, reader.trips)[isinstance(node.op, ast.Mod)]
+    if Linear in (type(left), type(right)):
+        if isinstance(node.op, ast.Mult):
+            left, right = (right, left) if isinstance(right, Linear) else (left, right)
+            return linear(left) * integer(right, reader.trips)
+        if isinstance(node.op, ast.Add):
+            return linear(left) + linear(right)
+        if isinstance(node.op, ast.Sub):
+            return linear(left) - linear(right)
+    if isinstance(left, (int, float, tuple)) and isinstance(right, (int, float, tuple)):
+        return _REAL[type(node.op)](left, right)
+    if isinstance(left, (int, float, Name)) and isinstance(right, (int, float, Name)):
+        return Name(f"({_text(left)} {_SIGNS[type(node.op)]} {_text(right)})")
+    raise UnsupportedError(f"`{ast.unparse(node)[:60]}` is not understood")
+
+
+_SIGNS: Mapping[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"
+}  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    return value.text if isinstance(value, Name) else repr(value)
+
+
+def _unary(reader: Reader, node: ast.UnaryOp) -> Any:
+    value = evaluated(reader, node.operand)
+    if isinstance(node.op, ast.Not):
+        return not value
+    if isinstance(node.op, ast.USub):
+        if isinstance(value, Name):
+            return Name(f"-{value.text}")
+        return linear(value) * -1 if isinstance(value, Linear) else -value
+    raise UnsupportedError("this operator is not understood")
+
+
+def _comparison(reader: Reader, node: ast.Compare) -> bool:
+    left = evaluated(reader, node.left)
+    for sign, item in zip(node.ops, node.comparators, strict=True):
+        right = evaluated(reader, item)
+        if isinstance(sign, (ast.Is, ast.IsNot)):
+            holds = (left is right) == isinstance(sign, ast.Is)
+        elif isinstance(left, Name) or isinstance(right, Name):
+            if not isinstance(sign, (ast.Eq, ast.NotEq)):
+                raise UnsupportedError("a comparison that is not of integers")
+            holds = (left == right) == isinstance(sign, ast.Eq)
+        else:
+            holds = compared(sign, left, right, reader.trips)
+        if not holds:
+            return False
+        left = right
+    return True
+
+
+def _boolean(reader: Reader, node: ast.BoolOp) -> bool:
+    every = isinstance(node.op, ast.And)
+    for item in node.values:
+        if bool(evaluated(reader, item)) != every:
+            return not every
+    return every
+
+
+def _choice(reader: Reader, node: ast.IfExp) -> Any:
+    return evaluated(reader, node.body if evaluated(reader, node.test) else node.orelse)
+
+
+def _tuple(reader: Reader, node: ast.Tuple | ast.List) -> Any:
+    return tuple(evaluated(reader, item) for item in node.elts)
+
+
+def _comprehension(reader: Reader, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    if len(node.generators) != 1 or not isinstance(node.generators[0].target, ast.Name):
+        raise UnsupportedError("this comprehension is not understood")
+    part, found = node.generators[0], []
+    name = node.generators[0].target.id
+    before = dict(reader.names)
+    for item in _items(evaluated(reader, part.iter)):
+        reader.names[name] = item
+        if all(evaluated(reader, test) for test in part.ifs):
+            found.append(evaluated(reader, node.elt))
+    reader.names.clear()
+    reader.names.update(before)
+    return tuple(found)
+
+
+def _items(values: Any) -> Iterator[Any]:
+    for count, item in enumerate(values):
+        if count == MOST_ITEMS:
+            raise UnsupportedError("this comprehension is too long")
+        yield item
+
+
+def _subscript(reader: Reader, node: ast.Subscript) -> Any:
+    value = evaluated(reader, node.value)
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if isinstance(value, Region):
+        index = [_index(reader, part) for part in parts]
+        return indexed(value, reader.tensors[value.tensor], index, reader.trips)
+    if isinstance(value, tuple):
+        place = _index(reader, node.slice)
+        return value[place if isinstance(place, slice) else integer(place, reader.trips)]
+    raise UnsupportedError(f"`{ast.unparse(node)[:60]}` is not understood")
+
+
+def _index(reader: Reader, node: ast.expr) -> Any:
+    if isinstance(node, ast.Slice):
+        parts = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else evaluated(reader, part) for part in parts))
+    found = evaluated(reader, node)
+    return slice(found[1], found[1] + found[2]) if _is_span(found) else found
+
+
+def _is_span(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 3 and value[0] == "ds"
+
+
+def _call(reader: Reader, node: ast.Call) -> Any:
+    if any(isinstance(a, ast.Starred) for a in node.args) or any(
+        k.arg is None for k in node.keywords
+    ):
+        raise UnsupportedError("arguments that are unpacked are not understood")
+    args = [evaluated(reader, a) for a in node.args]
+    kwargs = {str(k.arg): evaluated(reader, k.value) for k in node.keywords}
+    if isinstance(node.func, ast.Attribute):
+        owner = evaluated(reader, node.func.value)
+        if isinstance(owner, Region):
+            return _method(reader, owner, node.func.attr, args, kwargs)
+    elif isinstance(node.func, ast.Name) and node.func.id not in reader.names:
+        return _builtin(reader, node.func.id, args)
+    return reader.call(evaluated(reader, node.func), args, kwargs, node.lineno)
+
+
+def _method(
+    reader: Reader, view: Region, name: str, args: list[Any], kwargs: dict[str, Any]
+) -> Region:
+    tensor = reader.tensors[view.tensor]
+    if name == "reshape":
+        sizes = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+        return reshaped(view, tensor, [integer(size, reader.trips) for size in sizes])
+    if name == "ap":
+        pattern = args[0] if args else kwargs["pattern"]
+        offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
+        dims = [(integer(s, reader.trips), integer(c, reader.trips)) for s, c in pattern]
+        if any(step < 0 for step, _ in dims):
+            raise UnsupportedError("a pattern that goes backwards")
+        return Region(view.tensor, view.offset + offset, tuple(dims))
+    raise UnsupportedError(f"the method {name} of a tensor is not understood")
+
+
+def _builtin(reader: Reader, name: str, args: list[Any]) -> Any:
+    if name in ("min", "max"):
+        values = args[0] if len(args) == 1 else args
+        return extreme(list(values), name == "max", reader.trips)
+    if name == "range":
+        return range(*(integer(a, reader.trips) for a in args))
+    if name == "len":
+        return len(args[0])
+    if name in ("int", "float") and isinstance(args[0], (int, float)):
+        return int(args[0]) if name == "int" else float(args[0])
+    if name == "abs" and isinstance(args[0], (int, float)):
+        return abs(args[0])
+    if name in ("list", "tuple"):
+        return tuple(_items(args[0]))
+    raise UnsupportedError(f"{name} is not understood")
+
+
+_EVALUATE: Mapping[type[ast.expr], Callable[[Any, Any], Any]] = {
+    ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.BinOp: _arithmetic,
+    ast.UnaryOp: _unary, ast.Compare: _comparison, ast.BoolOp: _boolean, ast.IfExp: _choice,
+    ast.Tuple: _tuple, ast.List: _tuple, ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension, ast.Subscript: _subscript, ast.Call: _call,
+}  # fmt: skip

@@ -1,0 +1,275 @@
+"""A kernel as loops of instructions on regions of tensors; every size is a number.
+
+All is immutable; a place is a path of positions in bodies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from tilewright.proposers.nki.linear import Linear
+
+Memory = Literal["hbm", "shared_hbm", "sbuf", "psum"]
+ITEM_BYTES: Mapping[str, int] = {
+    "float32": 4, "tfloat32": 4, "int32": 4, "uint32": 4,
+    "bfloat16": 2, "float16": 2, "int16": 2, "uint16": 2,
+    "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3": 1, "float8_e5m2": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An argument or an allocation; on chip the first axis is the partition."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    memory: Memory
+
+    @property
+    def on_chip(self) -> bool:
+        """Whether it is in SBUF or PSUM."""
+        return self.memory in ("sbuf", "psum")
+
+    @property
+    def row(self) -> int:
+        """Elements behind one index of the first axis."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one index of each axis to the next."""
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    @property
+    def partition_bytes(self) -> int:
+        """Bytes in each partition."""
+        return self.row * ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Elements of a tensor: from `offset`, in elements of the whole tensor, along `dims`.
+
+    Each dim is a step in elements and a count. On chip the first one runs over partitions.
+    """
+
+    tensor: str
+    offset: Linear
+    dims: tuple[tuple[int, int], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The counts."""
+        return tuple(count for _, count in self.dims)
+
+    @property
+    def columns(self) -> int:
+        """Elements for each index of the first dim."""
+        return math.prod(count for _, count in self.dims[1:])
+
+    @property
+    def extent(self) -> int:
+        """One past the last element, from the offset; steps are not negative."""
+        return 1 + sum(step * (count - 1) for step, count in self.dims)
+
+
+Setting: TypeAlias = "str | int | float | bool | Linear | tuple[Setting, ...]"
+"""What is no region: text of Python (`nl.add`, a parameter), numbers, and lists of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """A tensor begins to exist here, with undefined values."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One instruction of `nki.isa`: its arguments by name, in the order they are printed."""
+
+    name: str
+    arguments: tuple[tuple[str, Region | Setting], ...]
+
+    def get(self, name: str) -> Region | Setting | None:
+        """An argument, None where it is absent."""
+        return next((value for key, value in self.arguments if key == name), None)
+
+    def region(self, name: str) -> Region:
+        """An argument that is a region."""
+        found = self.get(name)
+        assert isinstance(found, Region), (self.name, name)
+        return found
+
+    def having(self, **values: Region | Setting | None) -> Op:
+        """With other arguments; None removes one."""
+        kept = [(k, values.get(k, v)) for k, v in self.arguments]
+        kept += [(k, v) for k, v in values.items() if self.get(k) is None]
+        return Op(self.name, tuple((k, v) for k, v in kept if v is not None))
+
+    @property
+    def regions(self) -> list[tuple[str, Region]]:
+        """All of its regions by argument."""
+        return [(k, v) for k, v in self.arguments if isinstance(v, Region)]
+
+    @property
+    def writes(self) -> list[Region]:
+        """What it writes."""
+        return [region for name, region in self.regions if name in WRITTEN]
+
+    @property
+    def reads(self) -> list[Region]:
+        """What it reads, with what it changes in place."""
+        kept = [region for name, region in self.regions if name not in WRITTEN]
+        return kept + (self.writes if self.name in CHANGES else [])
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it adds to what its destination holds."""
+        return self.name == "nc_matmul" and self.get("accumulate") is None
+
+
+WRITTEN = ("dst", "reduce_res")
+CHANGES = ("nc_matmul", "tensor_copy_predicated", "nc_stream_shuffle", "nc_match_replace8")
+"""Instructions that leave a part of their destination as it was, or add to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`variable` runs from 0 to `trips` less 1; `kind` is the name of its range in `nl`."""
+
+    variable: str
+    trips: int
+    kind: str
+    body: Body
+
+
+Statement: TypeAlias = Alloc | Op | Loop
+Body: TypeAlias = tuple[Statement, ...]
+Path: TypeAlias = tuple[int, ...]
+
+
+ANY = 1 << 20
+"""A parameter that is a number has one of so many values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """`head` is the text up to the body, `arguments` and `returned` the tensors it takes and gives.
+
+    `numbers` are parameters that have one value, which is not known.
+    """
+
+    head: str
+    arguments: tuple[Tensor, ...]
+    numbers: tuple[str, ...]
+    body: Body
+    returned: tuple[str, ...]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by name."""
+        found = {tensor.name: tensor for tensor in self.arguments}
+        found.update((s.tensor.name, s.tensor) for _, s in walk(self.body) if isinstance(s, Alloc))
+        return found
+
+    def trips(self) -> dict[str, int]:
+        """How often each loop runs, by its variable, and how many values each number may have."""
+        return {**dict.fromkeys(self.numbers, ANY), **trips_of(self.body)}
+
+
+def walk(body: Body, path: Path = ()) -> Iterator[tuple[Path, Statement]]:
+    """All statements with their places, loops before what they hold."""
+    for number, statement in enumerate(body):
+        yield (*path, number), statement
+        if isinstance(statement, Loop):
+            yield from walk(statement.body, (*path, number))
+
+
+def ops(body: Body) -> Iterator[Op]:
+    """All instructions, in the order of the text."""
+    for _, statement in walk(body):
+        if isinstance(statement, Op):
+            yield statement
+
+
+def at(body: Body, path: Path) -> Statement:
+    """The statement at a place."""
+    statement = body[path[0]]
+    for number in path[1:]:
+        assert isinstance(statement, Loop)
+        statement = statement.body[number]
+    return statement
+
+
+def spliced(body: Body, path: Path, statements: Body) -> Body:
+    """The body with the statement at `path` replaced by others, or none."""
+    number = path[0]
+    if len(path) > 1:
+        loop = body[number]
+        assert isinstance(loop, Loop)
+        statements = (replace(loop, body=spliced(loop.body, path[1:], statements)),)
+    return (*body[:number], *statements, *body[number + 1 :])
+
+
+def mapped_ops(body: Body, change: Callable[[Op], Statement | Body]) -> Body:
+    """Every instruction replaced."""
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            inner = mapped_ops(statement.body, change)
+            if inner:
+                found.append(replace(statement, body=inner))
+        elif isinstance(statement, Op):
+            made = change(statement)
+            found.extend(made if isinstance(made, tuple) else (made,))
+        else:
+            found.append(statement)
+    return tuple(found)
+
+
+def mapped_values(op: Op, change: Callable[[Linear], Linear]) -> Op:
+    """Every number that may depend on loops replaced."""
+
+    def changed(value: Region | Setting) -> Region | Setting:
+        if isinstance(value, Region):
+            return replace(value, offset=change(value.offset))
+        return change(value) if isinstance(value, Linear) else value
+
+    return Op(op.name, tuple((key, changed(value)) for key, value in op.arguments))
+
+
+def substituted(op: Op, values: Mapping[str, Linear]) -> Op:
+    """With variables replaced."""
+    return mapped_values(op, lambda value: value.replaced(values))
+
+
+def mapped_regions(op: Op, change: Callable[[Region], Region]) -> Op:
+    """Every region replaced."""
+    return Op(
+        op.name,
+        tuple((k, change(v) if isinstance(v, Region) else v) for k, v in op.arguments),
+    )
+
+
+def variables(op: Op) -> set[str]:
+    """Loop variables that it depends on."""
+    found: set[str] = set()
+    for _, value in op.arguments:
+        value = value.offset if isinstance(value, Region) else value
+        if isinstance(value, Linear):
+            found.update(name for name, _ in value.terms)
+    return found
+
+
+def trips_of(body: Body) -> dict[str, int]:
+    """How often each loop runs, by its variable; every variable has one loop."""
+    return {s.variable: s.trips for _, s in walk(body) if isinstance(s, Loop)}
+
+
+def whole(tensor: Tensor) -> Region:
+    """All of a tensor."""
+    return Region(tensor.name, Linear(), tuple(zip(tensor.strides, tensor.shape, strict=True)))

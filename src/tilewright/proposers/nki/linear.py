@@ -1,0 +1,90 @@
+"""Integers that depend on loop variables: sums of constant multiples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`constant` plus each variable times its factor; the variables are sorted."""
+
+    constant: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.constant + other, self.terms)
+        if not other.terms:
+            return Linear(self.constant + other.constant, self.terms)
+        factors = dict(self.terms)
+        for name, factor in other.terms:
+            factors[name] = factors.get(name, 0) + factor
+        return _linear(self.constant + other.constant, factors)
+
+    def __sub__(self, other: Linear | int) -> Linear:
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> Linear:
+        return _linear(self.constant * factor, {n: f * factor for n, f in self.terms})
+
+    def factor(self, variable: str) -> int:
+        """What one more of the variable adds."""
+        return next((f for name, f in self.terms if name == variable), 0)
+
+    def without(self, variable: str) -> Linear:
+        """The same with the variable 0."""
+        return Linear(self.constant, tuple(t for t in self.terms if t[0] != variable))
+
+    def replaced(self, values: Mapping[str, Linear]) -> Linear:
+        """With variables replaced."""
+        if not any(name in values for name, _ in self.terms):
+            return self
+        found = Linear(self.constant)
+        for name, factor in self.terms:
+            found = found + values.get(name, variable(name)) * factor
+        return found
+
+    def bounds(self, trips: Mapping[str, int]) -> tuple[int, int]:
+        """Least and greatest value, where each variable runs from 0 to its trips less 1."""
+        low = high = self.constant
+        for name, factor in self.terms:
+            reach = factor * (trips[name] - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high
+
+    def divided(self, size: int) -> tuple[Linear, Linear]:
+        """Quotient and remainder, each factor apart: `quotient * size + remainder` is the same."""
+        if size == 1:
+            return self, Linear()
+        whole, rest = divmod(self.constant, size)
+        quotient, remainder = {}, {}
+        for name, factor in self.terms:
+            quotient[name], remainder[name] = divmod(factor, size)
+        return _linear(whole, quotient), _linear(rest, remainder)
+
+    def text(self, factor_first: bool = False) -> str:
+        """As Python."""
+        parts = [name if f == 1 else f"{name} * {f}" for name, f in self.terms if f > 0]
+        negative = [name if f == -1 else f"{name} * {-f}" for name, f in self.terms if f < 0]
+        if self.constant > 0 or not parts:
+            parts.append(str(self.constant))
+        elif self.constant < 0:
+            negative.append(str(-self.constant))
+        return " - ".join([" + ".join(parts), *negative])
+
+
+def _linear(constant: int, factors: Mapping[str, int]) -> Linear:
+    return Linear(constant, tuple(sorted((n, f) for n, f in factors.items() if f)))
+
+
+@lru_cache(maxsize=1024)
+def variable(name: str) -> Linear:
+    """A variable alone."""
+    return Linear(0, ((name, 1),))
+
+
+Rename: TypeAlias = Callable[[Linear], Linear]

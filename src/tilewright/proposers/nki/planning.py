@@ -1,0 +1,139 @@
+"""Draws sequences of steps, which a rough estimate expects to pay."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.core.records import History, MenuOption
+from tilewright.proposers.descent import descended
+from tilewright.proposers.learning import Evidence, evidence
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.ir import Kernel, walk
+from tilewright.proposers.nki.steps import Step, possible
+
+POOL = 2
+"""Drafts made for each plan that is asked for."""
+DEEPEST = 12
+"""Steps of the longest sequence."""
+SAMPLE = 12
+"""Steps compared before one is taken."""
+LARGEST = 600
+"""A kernel of more statements is not rewritten further."""
+DOES_NOT_FIT = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Steps under one option, the kernel they give, and its estimate in ns."""
+
+    option: MenuOption
+    steps: tuple[Step, ...]
+    kernel: Kernel
+    cost: float
+
+
+def draw(
+    kernel: Kernel,
+    menu: Sequence[MenuOption],
+    follow_ups: Sequence[str],
+    history: History,
+    count: int,
+    rng: random.Random,
+) -> list[Draft]:
+    """Up to `count` drafts that begin with an option of the menu.
+
+    Options are drawn by what they brought in this run. Half of the drafts go on with steps that
+    lower the estimate, as long as there are any; half of those kept have the lowest estimates.
+    """
+    learned = evidence(history)
+    openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu if o.technique}
+    pool: dict[str, Draft] = {}
+    for attempt in range(4 * POOL * count):
+        if len(pool) >= POOL * count or not openers:
+            break
+        option = max(
+            (o for o in menu if o.id in openers),
+            key=lambda o: learned.get(o.id, Evidence()).sampled_value(rng),
+        )
+        first = _next(kernel, openers[option.id])
+        if first is None:
+            del openers[option.id]
+            continue
+        steps: tuple[Step, ...] = (first[0],)
+        after = first[1]
+        if attempt % 4:
+            longest = DEEPEST if attempt % 2 else 3
+            steps, after = extended(steps, after, follow_ups, rng, longest)
+        draft = Draft(option, steps, after, cost_of(after))
+        pool.setdefault("; ".join(map(str, steps)), draft)
+    fitting = [draft for draft in pool.values() if draft.cost < DOES_NOT_FIT]
+    ranked = sorted(fitting, key=lambda draft: draft.cost)
+    best = ranked[: -(-count // 2)]
+    rest = ranked[len(best) :]
+    return best + rng.sample(rest, min(len(rest), count - len(best)))
+
+
+def cost_of(kernel: Kernel) -> float:
+    """The estimate in ns; very large for what does not fit the memories."""
+    cost = estimate(kernel)
+    return cost.total if cost.fits else DOES_NOT_FIT + cost.total
+
+
+class _Moves:
+    """The `Moves` role: steps of some techniques."""
+
+    def __init__(self, techniques: Sequence[str]) -> None:
+        self._techniques = techniques
+
+    def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
+        """None in a kernel that is large already."""
+        if sum(1 for _ in walk(kernel.body)) > LARGEST:
+            return {}
+        return {name: possible(kernel, name) for name in self._techniques}
+
+    def carried_out(self, kernel: Kernel, step: Step) -> Kernel | None:
+        """The kernel after a step, or None."""
+        return carried_out(kernel, step)
+
+    def cost(self, kernel: Kernel) -> float:
+        """The estimate in ns."""
+        return cost_of(kernel)
+
+
+def extended(
+    steps: tuple[Step, ...],
+    kernel: Kernel,
+    techniques: Sequence[str],
+    rng: random.Random,
+    most: int,
+) -> tuple[tuple[Step, ...], Kernel]:
+    """The steps with others up to `most`, each of them the best of a few and an improvement."""
+    return descended(_Moves(techniques), steps, kernel, rng, most, SAMPLE)
+
+
+def carried_out(kernel: Kernel, step: Step) -> Kernel | None:
+    """The kernel after a step; None where it does not apply or changes nothing."""
+    try:
+        after = step.apply(kernel)
+    except NotApplicableError:
+        return None
+    return after if after != kernel else None
+
+
+def _shuffled(kernel: Kernel, technique: str, rng: random.Random) -> list[Step]:
+    places = possible(kernel, technique)
+    rng.shuffle(places)
+    return places
+
+
+def _next(kernel: Kernel, waiting: list[Step]) -> tuple[Step, Kernel] | None:
+    """The next step that applies; what was taken before is not offered again."""
+    while waiting:
+        step = waiting.pop()
+        after = carried_out(kernel, step)
+        if after is not None:
+            return step, after
+    return None

@@ -1,0 +1,80 @@
+"""Prints a kernel as Python in NKI 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Body,
+    Kernel,
+    Loop,
+    Op,
+    Region,
+    Setting,
+    Tensor,
+)
+from tilewright.proposers.nki.linear import Linear
+from tilewright.proposers.nki.places import printed
+
+WIDTH = 100
+
+
+def print_kernel(kernel: Kernel) -> str:
+    """The source; reading it again gives the same kernel."""
+    tensors, trips = kernel.tensors(), kernel.trips()
+    lines = [
+        "import nki", "import nki.isa as nisa", "import nki.language as nl", "", "",
+        "@nki.jit", kernel.head,
+    ]  # fmt: skip
+    lines += _body(kernel.body, tensors, trips, "    ")
+    lines.append(f"    return {', '.join(kernel.returned)}")
+    return "\n".join(lines) + "\n"
+
+
+def _body(
+    body: Body, tensors: Mapping[str, Tensor], trips: Mapping[str, int], indent: str
+) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield f"{indent}for {statement.variable} in nl.{statement.kind}({statement.trips}):"
+            yield from _body(statement.body, tensors, trips, indent + "    ")
+        elif isinstance(statement, Alloc):
+            yield indent + _alloc(statement.tensor)
+        else:
+            yield from _op(statement, tensors, trips, indent)
+
+
+def _alloc(tensor: Tensor) -> str:
+    shape = ", ".join(map(str, tensor.shape)) + ("," if len(tensor.shape) == 1 else "")
+    buffer = f"buffer=nl.{tensor.memory}"
+    return f"{tensor.name} = nl.ndarray(({shape}), dtype=nl.{tensor.dtype}, {buffer})"
+
+
+def _op(
+    op: Op, tensors: Mapping[str, Tensor], trips: Mapping[str, int], indent: str
+) -> Iterator[str]:
+    parts = []
+    for key, value in op.arguments:
+        if isinstance(value, Region):
+            parts.append(f"{key}={printed(value, tensors[value.tensor], trips)}")
+        else:
+            parts.append(f"{key}={_setting(value)}")
+    line = f"{indent}nisa.{op.name}({', '.join(parts)})"
+    if len(line) <= WIDTH:
+        yield line
+        return
+    yield f"{indent}nisa.{op.name}("
+    for part in parts:
+        yield f"{indent}    {part},"
+    yield f"{indent})"
+
+
+def _setting(value: Setting) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Linear):
+        return value.text()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_setting, value))}]"
+    return repr(value)

@@ -1,0 +1,119 @@
+"""Plans and candidates for NKI kernels, without any model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    LeftAlone,
+    MenuOption,
+    Plan,
+    TargetBrief,
+    Trial,
+)
+from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.planning import Draft, carried_out, cost_of, draw, extended
+from tilewright.proposers.nki.printing import print_kernel
+from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.steps import Step
+from tilewright.proposers.nki.values import UnsupportedError
+
+
+class NkiProposer:
+    """Draws sequences of rewrites; deterministic for a seed. `name` is what its plans carry."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """Up to `count` distinct plans, each beginning with an option of the menu."""
+        try:
+            kernel = _read(brief, parent)
+        except UnsupportedError:
+            return []
+        rng = random.Random(f"plan {seed}")
+        reused = self._of_schedule(brief, parent, kernel)[:count]
+        drafts = draw(
+            kernel, brief.offered(), _techniques(brief), history, count - len(reused), rng
+        )
+        return reused + [self._plan(parent, draft, cost_of(kernel)) for draft in drafts]
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """The plan's steps, and variants that go one step further."""
+        try:
+            start = kernel = _read(brief, parent)
+            steps = [Step.parse(t) for t in str(plan.parameters.get("steps", "")).split("; ")]
+        except (UnsupportedError, ValueError):
+            return []
+        for step in steps:
+            after = carried_out(kernel, step)
+            if after is None:
+                return []
+            kernel = after
+        rng = random.Random(f"implement {seed}")
+        made = {} if kernel == start else {print_kernel(kernel): plan}
+        for _ in range(2 * (count - 1)):
+            more, variant = extended((), kernel, _techniques(brief), rng, 1)
+            text = "; ".join([str(plan.parameters["steps"]), *map(str, more)])
+            longer = replace(plan, parameters={**plan.parameters, "steps": text})
+            made.setdefault(print_kernel(variant), longer)
+        kept = list(made.items())[:count]
+        return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
+
+    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+        """Nothing: whether a kernel is understood depends on the sizes of its arguments."""
+        return []
+
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The normal form of the target's language."""
+        return target.language.normal_form(source)
+
+    def _plan(self, parent: Trial, draft: Draft, before: float) -> Plan:
+        text = "; then ".join(step.sentence for step in draft.steps)
+        return Plan(
+            parent_id=parent.candidate.id,
+            option=draft.option.id,
+            text=f"{text[0].upper()}{text[1:]}.",
+            proposer=self.name,
+            parameters={"steps": "; ".join(map(str, draft.steps))},
+            expected=f"estimated time {before / 1e3:,.1f} -> {draft.cost / 1e3:,.1f} us",
+            expected_gain=before / draft.cost if draft.cost else None,
+        )
+
+    def _of_schedule(self, brief: Brief, parent: Trial, kernel: Kernel) -> list[Plan]:
+        """At the start of a run: an earlier run's schedule as a whole, as far as it applies."""
+        if brief.schedule is None or brief.iteration > 1:
+            return []
+        done: list[Step] = []
+        before, option = cost_of(kernel), ""
+        for plan in brief.schedule.plans:
+            for text in filter(None, str(plan.parameters.get("steps", "")).split("; ")):
+                step = Step.parse(text)
+                after = carried_out(kernel, step)
+                if after is not None:
+                    kernel, option = after, option or plan.option
+                    done.append(step)
+        if not done:
+            return []
+        draft = Draft(MenuOption(option, ""), tuple(done), kernel, cost_of(kernel))
+        plan = self._plan(parent, draft, before)
+        return [replace(plan, text=f"As in {brief.schedule.workload}: {plan.text}")]
+
+
+def _read(brief: Brief, parent: Trial) -> Kernel:
+    return read_kernel(parent.candidate.source, brief.workload.arguments)
+
+
+def _techniques(brief: Brief) -> Sequence[str]:
+    """All that the workload's menu knows, in the order of the menu."""
+    options = brief.target.menu_for(brief.workload)
+    return list(dict.fromkeys(option.technique for option in options if option.technique))

@@ -1,0 +1,90 @@
+"""Sums products in PSUM over a loop, instead of adding each one to a sum in SBUF."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError, touches
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Body,
+    Kernel,
+    Loop,
+    Op,
+    Path,
+    Statement,
+    at,
+    spliced,
+)
+from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, same_elements, uses
+
+
+def accumulate(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel without an addition of products: they are added up where they are computed."""
+    add = op_at(kernel, path)
+    tensors = kernel.tensors()
+    if add.name != "tensor_tensor" or add.get("op") != "nl.add":
+        raise NotApplicableError("it is no addition")
+    total = add.region("dst")
+    one, other = add.region("data1"), add.region("data2")
+    product = other if same_elements(one, total) else one
+    if product is one and not same_elements(other, total):
+        raise NotApplicableError("it adds to no sum")
+    sums, parts = tensors[total.tensor], tensors[product.tensor]
+    if parts.memory != "psum" or sums.memory != "sbuf" or sums.dtype != "float32":
+        raise NotApplicableError("it adds no product to a sum in SBUF")
+    if not is_whole(total, sums) or not is_whole(product, parts):
+        raise NotApplicableError("it adds parts of tiles")
+    use, part = uses(kernel, sums.name), uses(kernel, parts.name)
+    home = body_of(kernel, use.home)
+    depth = len(use.home)
+    if path[: depth - 1] != use.home[:-1] or len(path) == depth:
+        raise NotApplicableError("the sum is not created outside the loop")
+    start, around = [p for p in use.written if p != path], path[depth - 1]
+    if (
+        len(start) != 1
+        or len(start[0]) != depth
+        or not use.home[-1] < start[0][-1] < around
+        or op_at(kernel, start[0]).name != "memset"
+        or op_at(kernel, start[0]).get("value") not in (0, 0.0)
+    ):
+        raise NotApplicableError("the sum does not begin with zeros")
+    if any(touches(home[n], sums.name) for n in range(start[0][-1] + 1, around)):
+        raise NotApplicableError("the sum is used before the loop")
+    if any(p != path and p[depth - 1] <= around for p in use.read):
+        raise NotApplicableError("the sum is used within the loop")
+    writers = [op_at(kernel, p) for p in part.written]
+    if any(op.name != "nc_matmul" or not op.accumulates for op in writers):
+        raise NotApplicableError("what it adds is no product")
+    if set(part.read) - {path} - set(part.written) or part.home[:-1] != path[:-1]:
+        raise NotApplicableError("the product is used elsewhere")
+    loop = home[around]
+    assert isinstance(loop, Loop)
+    inside = spliced(loop.body, path[depth:], ())
+    inside = _without(inside, parts.name)
+    copy = Op("tensor_copy", (("dst", total), ("src", product)))
+    made: list[Statement] = []
+    for number, statement in enumerate(home):
+        if number == start[0][-1]:
+            made.append(Alloc(parts))
+        elif number == around:
+            made += [replace(loop, body=inside), copy]
+        else:
+            made.append(statement)
+    body: Body = tuple(made)
+    if depth > 1:
+        outer = at(kernel.body, use.home[:-1])
+        assert isinstance(outer, Loop)
+        body = spliced(kernel.body, use.home[:-1], (replace(outer, body=body),))
+    return replace(kernel, body=body)
+
+
+def _without(body: Body, name: str) -> Body:
+    """The body without the creation of a tile."""
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=_without(statement.body, name)))
+        elif not (isinstance(statement, Alloc) and statement.tensor.name == name):
+            found.append(statement)
+    return tuple(found)

@@ -1,0 +1,175 @@
+"""Leaves out copies: through HBM, within the chip, and of results that could land elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
+from tilewright.proposers.nki.ir import (
+    Kernel,
+    Op,
+    Path,
+    Region,
+    Tensor,
+    mapped_regions,
+    spliced,
+    walk,
+)
+from tilewright.proposers.nki.places import extents
+from tilewright.proposers.nki.rewrites.uses import (
+    between,
+    body_of,
+    enclosing,
+    follows,
+    is_whole,
+    op_at,
+    replaced_op,
+    through,
+    uses,
+)
+
+_SBUF_ONLY = ("nc_matmul", "nc_transpose", "dma_copy", "affine_select", "iota")
+"""Instructions that do not read PSUM; those on Pool do not either."""
+
+
+def forward(kernel: Kernel, path: Path) -> Kernel:
+    """A load from HBM of what the same iteration stored: taken from the tile it was stored from."""
+    load = op_at(kernel, path)
+    tensors, trips = kernel.tensors(), kernel.trips()
+    source = load.get("src")
+    if load.name != "dma_copy" or not isinstance(source, Region):
+        raise NotApplicableError("it is no load")
+    stored = uses(kernel, source.tensor)
+    if tensors[source.tensor].on_chip or len(stored.written) != 1:
+        raise NotApplicableError(f"{source.tensor} is not stored once in HBM")
+    place = stored.written[0]
+    store = op_at(kernel, place)
+    tile = store.region("src")
+    if store.name != "dma_copy" or not tensors[tile.tensor].on_chip or not follows(path, place):
+        raise NotApplicableError("it was not stored in this iteration")
+    if any(r.tensor == tile.tensor for op in between(kernel, place, path) for r in op.writes):
+        raise NotApplicableError(f"{tile.tensor} changes before")
+    region = _part(source, store.region("dst"), tile, tensors[source.tensor], trips)
+    if tensors[tile.tensor].memory != "sbuf" or region.dims[0][1] != tile.dims[0][1]:
+        raise NotApplicableError("it takes other partitions")
+    target = load.region("dst")
+    return replaced_op(kernel, path, Op("tensor_copy", (("dst", target), ("src", region))))
+
+
+def _part(
+    source: Region, target: Region, tile: Region, tensor: Tensor, trips: dict[str, int]
+) -> Region:
+    """The part of a tile that was stored where `source` is."""
+    wanted, there = extents(source, tensor, trips), extents(target, tensor, trips)
+    if wanted is None or there is None or len(target.dims) != len(tile.dims):
+        raise NotApplicableError("the parts of HBM cannot be compared")
+    offset, dims = tile.offset, list(tile.dims)
+    for want, have in zip(wanted, there, strict=True):
+        start = want.start - have.start
+        low, high = start.bounds(trips)
+        if low < 0 or high + want.size > have.size or {want.step, have.step} != {1}:
+            raise NotApplicableError("more is loaded than was stored")
+        if have.dim is None:
+            continue
+        step = tile.dims[have.dim][0]
+        offset = offset + start * step
+        dims[have.dim] = (step, want.count)
+    return Region(tile.tensor, offset, tuple(dims))
+
+
+def skip_copy(kernel: Kernel, path: Path) -> Kernel:
+    """A copied tile read where it was copied from."""
+    copy = op_at(kernel, path)
+    tensors, trips = kernel.tensors(), kernel.trips()
+    if copy.name != "tensor_copy":
+        raise NotApplicableError("it is no copy")
+    target, source = copy.region("dst"), copy.region("src")
+    tile, origin = tensors[target.tensor], tensors[source.tensor]
+    found = uses(kernel, tile.name)
+    if found.written != (path,) or not is_whole(target, tile):
+        raise NotApplicableError(f"{tile.name} is not this copy alone")
+    _require_unchanged(kernel, path, source, found.read)
+    made = kernel
+    for place in found.read:
+        reader = op_at(made, place)
+        if not follows(place, path):
+            raise NotApplicableError(f"{tile.name} is read before")
+
+        def changed(region: Region) -> Region:
+            if region.tensor != tile.name:
+                return region
+            moved = through(region, tile, source, trips)
+            if moved is None:
+                raise NotApplicableError("a part of the copy cannot be expressed")
+            return moved
+
+        changed_op = mapped_regions(reader, changed)
+        if origin.memory == "psum" and not may_read_psum(changed_op, tensors):
+            raise NotApplicableError(f"{reader.name} does not read PSUM")
+        if origin.dtype != tile.dtype and reader.name in ("nc_matmul", "nc_transpose"):
+            raise NotApplicableError("the copy changes the type of a product's operand")
+        made = replaced_op(made, place, changed_op)
+    return replaced_op(made, path)
+
+
+def _require_unchanged(
+    kernel: Kernel, path: Path, source: Region, readers: tuple[Path, ...]
+) -> None:
+    """Refuses where what was copied changes before the last use of the copy."""
+    if not readers:
+        raise NotApplicableError("nobody reads the copy")
+    home = uses(kernel, source.tensor).home if source.tensor not in {
+        t.name for t in kernel.arguments
+    } else ()  # fmt: skip
+    last = max(readers)
+    body = body_of(kernel, path)
+    for number in range(path[-1] + 1, min(last[len(path) - 1] + 1, len(body))):
+        for _, statement in walk((body[number],)):
+            if isinstance(statement, Op) and any(
+                r.tensor == source.tensor for r in statement.writes
+            ):
+                raise NotApplicableError(f"{source.tensor} changes while the copy is used")
+    if any(place[: len(path) - 1] != path[:-1] for place in readers) or len(home) > len(path):
+        raise NotApplicableError("the copy is used elsewhere")
+
+
+def may_read_psum(op: Op, tensors: dict[str, Tensor]) -> bool:
+    """Whether an instruction may have the operands in PSUM that it has."""
+    in_psum = [k for k, r in op.regions if k != "dst" and tensors[r.tensor].memory == "psum"]
+    if not in_psum:
+        return True
+    pool = "gpsimd" in str(op.get("engine"))
+    columns = any(k in ("bias", "scale", "operand0") for k in in_psum)
+    return op.name not in _SBUF_ONLY and not pool and len(in_psum) < 2 and not columns
+
+
+def land(kernel: Kernel, path: Path) -> Kernel:
+    """What is computed into a tile only to be copied: computed where it is copied to."""
+    copy = op_at(kernel, path)
+    tensors = kernel.tensors()
+    if copy.name != "tensor_copy":
+        raise NotApplicableError("it is no copy")
+    target, source = copy.region("dst"), copy.region("src")
+    tile = tensors[source.tensor]
+    found = uses(kernel, tile.name) if tile.name not in {t.name for t in kernel.arguments} else None
+    if found is None or len(found.written) != 1 or found.read != (path,) or not tile.on_chip:
+        raise NotApplicableError(f"{tile.name} has other uses")
+    place = found.written[0]
+    producer = op_at(kernel, place)
+    if place[:-1] != path[:-1] or place > path or tensors[target.tensor].memory != "sbuf":
+        raise NotApplicableError("it is computed elsewhere")
+    if producer.name.startswith("nc_") or producer.get("dst") != source:
+        raise NotApplicableError("its result cannot land there")
+    if target.shape != source.shape and target.columns != source.columns:
+        raise NotApplicableError("the shapes differ")
+    world = World.of(kernel)
+    inner = frozenset(world.trips) - enclosing(kernel, path)
+    for op in between(kernel, place, path):
+        for _, region in op.regions:
+            if region.tensor == target.tensor and may_meet(region, target, world, None, inner):
+                raise NotApplicableError(f"{target.tensor} is used between")
+    if any(r.tensor == target.tensor for r in producer.reads):
+        raise NotApplicableError(f"{target.tensor} is an operand")
+    made = replaced_op(kernel, path)
+    landed = producer.having(dst=target)
+    return replace(made, body=spliced(made.body, place, (landed,)))

@@ -1,0 +1,98 @@
+"""Moves an instruction to another engine, as another instruction where that needs one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.cost import engine_of
+from tilewright.proposers.nki.ir import Alloc, Kernel, Op, Path, Region, Tensor, spliced, whole
+from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.copies import may_read_psum
+from tilewright.proposers.nki.rewrites.uses import op_at, replaced_op
+
+ENGINES = ("vector", "scalar", "gpsimd")
+_PLACES = {
+    "tensor_copy": ("vector", "gpsimd"),
+    "tensor_scalar": ("vector", "scalar"),
+    "tensor_tensor": ("vector", "gpsimd"),
+    "memset": ("vector", "gpsimd"),
+}
+"""Engines that an instruction may name on the smallest chip."""
+
+
+def move(kernel: Kernel, path: Path, engine: str) -> Kernel:
+    """The kernel with an instruction on another engine."""
+    op, tensors = op_at(kernel, path), kernel.tensors()
+    now = {"dve": "vector", "act": "scalar", "pool": "gpsimd"}.get(engine_of(op))
+    if now == engine:
+        raise NotApplicableError("it runs there already")
+    if engine in _PLACES.get(op.name, ()):
+        made = op.having(engine=f"nisa.engine.{engine}")
+        psum = any(tensors[r.tensor].memory == "psum" for _, r in op.regions)
+        if engine == "gpsimd" and psum:
+            raise NotApplicableError("Pool has no access to PSUM")
+        return replaced_op(kernel, path, made)
+    if engine == "scalar":
+        return _on_act(kernel, path, op)
+    if engine == "vector" and op.name == "activation":
+        return _on_dve(kernel, path, op)
+    raise NotApplicableError(f"{op.name} does not run there")
+
+
+def _on_act(kernel: Kernel, path: Path, op: Op) -> Kernel:
+    if op.name == "tensor_copy":
+        made = Op("activation", (
+            ("dst", op.region("dst")), ("op", "nl.copy"), ("data", op.region("src"))))  # fmt: skip
+        return replaced_op(kernel, path, made)
+    if op.name == "tensor_reduce" and op.get("op") == "nl.add" and not op.get("negate"):
+        data, total = op.region("data"), op.region("dst")
+        if total.columns != 1:
+            raise NotApplicableError("ACT sums whole rows only")
+        shape = (data.dims[0][1], data.columns)
+        tensor = Tensor(Names(kernel).fresh("unused"), shape, "bfloat16", "sbuf")
+        target = replace_dims(whole(tensor), data)
+        made = Op("activation", (
+            ("dst", target), ("op", "nl.copy"), ("data", data), ("reduce_op", "nl.add"),
+            ("reduce_res", total), ("reduce_cmd", "nisa.reduce_cmd.reset_reduce")))  # fmt: skip
+        return replace(kernel, body=spliced(kernel.body, path, (Alloc(tensor), made)))
+    if op.name == "tensor_scalar" and op.get("op0") == "nl.multiply" and op.get("op1") is None:
+        scale = op.get("operand0")
+        assert scale is not None
+        made = Op("activation", (
+            ("dst", op.region("dst")), ("op", "nl.copy"), ("data", op.region("data")),
+            ("scale", scale)))  # fmt: skip
+        return replaced_op(kernel, path, made)
+    raise NotApplicableError(f"{op.name} does not run there")
+
+
+def replace_dims(target: Region, data: Region) -> Region:
+    """A whole tile under the shape of another region."""
+    dims, step = [], 1
+    for _, count in reversed(data.dims[1:]):
+        dims.append((step, count))
+        step *= count
+    return Region(target.tensor, target.offset, (target.dims[0], *reversed(dims)))
+
+
+def _on_dve(kernel: Kernel, path: Path, op: Op) -> Kernel:
+    if op.get("bias") is not None or op.get("reduce_cmd") is not None:
+        raise NotApplicableError("it has a bias or a sum")
+    data, target = op.region("data"), op.region("dst")
+    if op.get("op") == "nl.square" and op.get("scale") is None:
+        made = Op("tensor_tensor", (
+            ("dst", target), ("data1", data), ("data2", data), ("op", "nl.multiply")))  # fmt: skip
+    elif op.get("op") == "nl.copy" and op.get("scale") is None:
+        made = Op("tensor_copy", (("dst", target), ("src", data)))
+    elif op.get("op") == "nl.copy":
+        scale = op.get("scale")
+        assert scale is not None
+        made = Op(
+            "tensor_scalar",
+            (("dst", target), ("data", data), ("op0", "nl.multiply"), ("operand0", scale)),
+        )
+    else:
+        raise NotApplicableError("DVE has no such function")
+    if not may_read_psum(made, kernel.tensors()):
+        raise NotApplicableError("its operands are in PSUM")
+    return replaced_op(kernel, path, made)

@@ -1,0 +1,72 @@
+"""Changes the order of loops: exchanges two, or runs two behind one another as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from tilewright.proposers.nki.analysis import (
+    NotApplicableError,
+    World,
+    has_hidden_state,
+    may_meet,
+    meeting,
+)
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Kernel,
+    Loop,
+    Path,
+    at,
+    mapped_ops,
+    ops,
+    spliced,
+    substituted,
+    trips_of,
+)
+from tilewright.proposers.nki.linear import variable
+from tilewright.proposers.nki.rewrites.jam import is_parallel
+
+
+def exchange(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with a loop and the only one inside exchanged."""
+    outer = at(kernel.body, path)
+    if not isinstance(outer, Loop) or len(outer.body) != 1 or not isinstance(outer.body[0], Loop):
+        raise NotApplicableError("it does not hold another loop alone")
+    if not is_parallel(outer, World.of(kernel)):
+        raise NotApplicableError("its iterations depend on one another")
+    inner = outer.body[0]
+    swapped = replace(inner, body=(replace(outer, body=inner.body),))
+    return replace(kernel, body=spliced(kernel.body, path, (swapped,)))
+
+
+def fuse(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with a loop and the next one behind it as one loop."""
+    first = at(kernel.body, path)
+    body = kernel.body
+    if len(path) > 1:
+        around = at(kernel.body, path[:-1])
+        assert isinstance(around, Loop)
+        body = around.body
+    number = path[-1] + 1
+    while number < len(body) and isinstance(body[number], Alloc):
+        number += 1
+    second = body[number] if number < len(body) else None
+    if not isinstance(first, Loop) or not isinstance(second, Loop) or first.trips != second.trips:
+        raise NotApplicableError("no loop of as many iterations follows")
+    if has_hidden_state((first, second)):
+        raise NotApplicableError("sums are kept in the accumulator of ACT")
+    same = {second.variable: variable(first.variable)}
+    moved = mapped_ops(second.body, partial(substituted, values=same))
+    world = World.of(kernel)
+    inner = frozenset({*trips_of(first.body), *trips_of(moved)})
+    for one in ops(first.body):
+        for other in ops(moved):
+            for a, b in meeting(one, other):
+                if may_meet(a, b, world, first.variable, inner, later=True):
+                    raise NotApplicableError("the second needs later results of the first")
+    together = (*body[path[-1] + 1 : number], replace(first, body=(*first.body, *moved)))
+    made = kernel.body
+    for place in range(number, path[-1], -1):
+        made = spliced(made, (*path[:-1], place), ())
+    return replace(kernel, body=spliced(made, path, together))

@@ -1,0 +1,46 @@
+"""Tiles in bfloat16, for products of one pass instead of four: the evaluator decides if it may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Statement, ops
+
+
+def narrow(kernel: Kernel, name: str) -> Kernel:
+    """A float32 tile in bfloat16, with all that are multiplied with it."""
+    tensors = kernel.tensors()
+    chosen = {name}
+    products = [op for op in ops(kernel.body) if op.name == "nc_matmul"]
+    while True:
+        before = len(chosen)
+        for op in products:
+            operands = {op.region("stationary").tensor, op.region("moving").tensor}
+            if operands & chosen:
+                chosen |= operands
+        if len(chosen) == before:
+            break
+    made = {n for n in chosen if tensors[n].dtype == "float32"}
+    if name not in made or any(tensors[n].memory != "sbuf" for n in made):
+        raise NotApplicableError(f"{name} is no float32 tile in SBUF")
+    for op in ops(kernel.body):
+        for key, region in op.regions:
+            if region.tensor in made and key in _FLOAT32_ONLY:
+                raise NotApplicableError(f"{region.tensor} is a column of float32")
+    return replace(kernel, body=_narrowed(kernel.body, made))
+
+
+_FLOAT32_ONLY = ("operand0", "scale", "bias", "reduce_res", "initial")
+
+
+def _narrowed(body: Body, names: set[str]) -> Body:
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=_narrowed(statement.body, names)))
+        elif isinstance(statement, Alloc) and statement.tensor.name in names:
+            found.append(Alloc(replace(statement.tensor, dtype="bfloat16")))
+        else:
+            found.append(statement)
+    return tuple(found)

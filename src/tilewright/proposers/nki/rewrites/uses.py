@@ -1,0 +1,162 @@
+"""Where a tile is written and read, in the order in which one iteration runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Body,
+    Kernel,
+    Loop,
+    Op,
+    Path,
+    Region,
+    Tensor,
+    at,
+    ops,
+    spliced,
+    walk,
+    whole,
+)
+from tilewright.proposers.nki.linear import Linear
+from tilewright.proposers.nki.places import extents
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Of a tensor: where it is created, and the places that write and read it, in text order."""
+
+    home: Path
+    written: tuple[Path, ...]
+    read: tuple[Path, ...]
+
+
+def uses(kernel: Kernel, name: str) -> Uses:
+    """All uses of a tensor that the kernel creates."""
+    home: Path | None = None
+    written, read = [], []
+    for path, statement in walk(kernel.body):
+        if isinstance(statement, Alloc) and statement.tensor.name == name:
+            home = path
+        elif isinstance(statement, Op):
+            if any(region.tensor == name for region in statement.writes):
+                written.append(path)
+            if any(region.tensor == name for region in statement.reads):
+                read.append(path)
+    if home is None:
+        raise NotApplicableError(f"{name} is not created by the kernel")
+    return Uses(home, tuple(written), tuple(read))
+
+
+def body_of(kernel: Kernel, path: Path) -> Body:
+    """The body that a place is in."""
+    if len(path) == 1:
+        return kernel.body
+    loop = at(kernel.body, path[:-1])
+    assert isinstance(loop, Loop)
+    return loop.body
+
+
+def op_at(kernel: Kernel, path: Path) -> Op:
+    """The instruction at a place."""
+    found = at(kernel.body, path)
+    if not isinstance(found, Op):
+        raise NotApplicableError("there is no such instruction")
+    return found
+
+
+def is_whole(region: Region, tensor: Tensor) -> bool:
+    """Whether a region is all of its tensor, under whatever shape."""
+    return region.offset == Linear() and _merged(region) == _merged(whole(tensor))
+
+
+def _merged(region: Region) -> tuple[tuple[int, int], ...]:
+    """The dims without those of one element, and those that lie behind one another as one."""
+    found: list[tuple[int, int]] = []
+    for number, (step, count) in enumerate(region.dims):
+        if number and count == 1:
+            continue
+        if number > 1 and len(found) > 1 and found[-1][0] == step * count:
+            found[-1] = (step, found[-1][1] * count)
+        else:
+            found.append((step, count))
+    return tuple(found)
+
+
+def same_elements(one: Region, other: Region) -> bool:
+    """Whether two regions are the same elements in the same order."""
+    return (
+        one.tensor == other.tensor and one.offset == other.offset and _merged(one) == _merged(other)
+    )
+
+
+def follows(later: Path, earlier: Path) -> bool:
+    """Whether a place comes after another in the text, below the body that `earlier` is in."""
+    depth = len(earlier)
+    return (
+        len(later) >= depth
+        and later[: depth - 1] == earlier[:-1]
+        and later[depth - 1] > earlier[-1]
+    )
+
+
+def through(region: Region, tile: Tensor, source: Region, trips: dict[str, int]) -> Region | None:
+    """A region of a tile as that of what was copied into the whole tile; None where unknown."""
+    boxes = extents(region, tile, trips)
+    if boxes is None or any(box.step != 1 for box in boxes):
+        return None
+    dims = source.dims
+    if len(dims) != len(tile.shape) or source.shape != tile.shape:
+        if len(tile.shape) == 2 and _is_run(source) and source.columns == tile.shape[1]:
+            dims = (source.dims[0], (1, source.columns))
+        else:
+            return None
+    offset = source.offset
+    found: list[tuple[int, int]] = []
+    for axis, (box, (step, _)) in enumerate(zip(boxes, dims, strict=True)):
+        offset = offset + box.start * step
+        if box.dim is not None or axis == 0:
+            found.append((step, box.count))
+    return Region(source.tensor, offset, tuple(found))
+
+
+def _is_run(region: Region) -> bool:
+    run = 1
+    for step, count in reversed(region.dims[1:]):
+        if count > 1 and step != run:
+            return False
+        run *= count
+    return True
+
+
+def replaced_op(kernel: Kernel, path: Path, *made: Op) -> Kernel:
+    """The kernel with other instructions in the place of one."""
+    return replace(kernel, body=spliced(kernel.body, path, made))
+
+
+def between(kernel: Kernel, start: Path, end: Path) -> Iterator[Op]:
+    """Instructions that run from behind one place up to another of the same iteration.
+
+    `end` is in the body of `start` or deeper; of loops around `end` everything counts.
+    """
+    body = body_of(kernel, start)
+    for number in range(start[-1] + 1, end[len(start) - 1] + 1):
+        statement = body[number]
+        place = (*start[:-1], number)
+        if isinstance(statement, Loop):
+            yield from ops(statement.body)
+        elif isinstance(statement, Op) and place != end:
+            yield statement
+
+
+def enclosing(kernel: Kernel, path: Path) -> set[str]:
+    """Variables of the loops around a place."""
+    found = set()
+    for depth in range(1, len(path)):
+        loop = at(kernel.body, path[:depth])
+        assert isinstance(loop, Loop)
+        found.add(loop.variable)
+    return found

@@ -1,0 +1,158 @@
+"""Single steps: a technique at a place, as text, as a sentence, and carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from tilewright.proposers.nki.analysis import NotApplicableError, allocated
+from tilewright.proposers.nki.cleaning import cleaned
+from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, ops, walk
+from tilewright.proposers.nki.rewrites.accumulate import accumulate
+from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy
+from tilewright.proposers.nki.rewrites.engines import ENGINES, move
+from tilewright.proposers.nki.rewrites.hoist import hoist
+from tilewright.proposers.nki.rewrites.jam import jam
+from tilewright.proposers.nki.rewrites.merging import merge
+from tilewright.proposers.nki.rewrites.order import exchange, fuse
+from tilewright.proposers.nki.rewrites.precision import narrow
+
+_FACTORS = (2, 4, 8, 16, 0)
+
+
+def _at_loop(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], name: str) -> Kernel:
+    return change(kernel, _loop(kernel, name))
+
+
+def _loop(kernel: Kernel, name: str) -> Path:
+    for path, statement in walk(kernel.body):
+        if isinstance(statement, Loop) and statement.variable == name:
+            return path
+    raise NotApplicableError(f"there is no loop over {name}")
+
+
+def _at_op(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], number: str) -> Kernel:
+    return change(kernel, _op(kernel, number))
+
+
+def _op(kernel: Kernel, number: str) -> Path:
+    """The instruction of a number, counted in the text from 1."""
+    found = [path for path, statement in walk(kernel.body) if isinstance(statement, Op)]
+    if not 1 <= int(number) <= len(found):
+        raise NotApplicableError(f"there is no instruction {number}")
+    return found[int(number) - 1]
+
+
+_APPLY: Mapping[str, Callable[..., Kernel]] = {
+    "jam": lambda k, loop, factor: jam(k, _loop(k, loop), int(factor)),
+    "hoist": lambda k, tile, loop: hoist(k, _loop(k, loop), tile),
+    "exchange": lambda k, loop: _at_loop(k, exchange, loop),
+    "fuse": lambda k, loop: _at_loop(k, fuse, loop),
+    "forward": lambda k, number: _at_op(k, forward, number),
+    "skip-copy": lambda k, number: _at_op(k, skip_copy, number),
+    "land": lambda k, number: _at_op(k, land, number),
+    "merge": lambda k, number: _at_op(k, merge, number),
+    "accumulate": lambda k, number: _at_op(k, accumulate, number),
+    "engine": lambda k, number, engine: move(k, _op(k, number), engine),
+    "narrow": narrow,
+}
+TECHNIQUES = tuple(_APPLY)
+_SENTENCES = {
+    "jam": "run {1} iterations of the loop over {0} together",
+    "hoist": "compute {0} before the loop over {1}",
+    "exchange": "exchange the loop over {0} and the one inside",
+    "fuse": "fuse the loop over {0} and the next one",
+    "forward": "take what instruction {0} loads from the tile that was stored there",
+    "skip-copy": "read what instruction {0} copies where it is",
+    "land": "compute what instruction {0} copies where it is copied to",
+    "merge": "merge instruction {0} with the one that computes its operand",
+    "accumulate": "add up in PSUM the products that instruction {0} adds",
+    "engine": "move instruction {0} to the engine {1}",
+    "narrow": "keep {0}, and what it is multiplied with, in bfloat16",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A technique and its arguments: names of loops and tiles, numbers of instructions."""
+
+    technique: str
+    arguments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((self.technique, *self.arguments))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Inverse of `str`; raises `ValueError`."""
+        technique, *arguments = text.split()
+        if technique not in _APPLY or len(arguments) != _SENTENCES[technique].count("{"):
+            raise ValueError(f"{text!r} is no step")
+        return cls(technique, tuple(arguments))
+
+    def apply(self, kernel: Kernel) -> Kernel:
+        """The kernel after the step; raises `NotApplicableError`."""
+        try:
+            return cleaned(_APPLY[self.technique](kernel, *self.arguments))
+        except ValueError as error:
+            raise NotApplicableError(str(error)) from None
+
+    @property
+    def sentence(self) -> str:
+        """What the step does."""
+        text = _SENTENCES[self.technique].format(*self.arguments)
+        return text.replace("run 0 iterations", "run all iterations")
+
+
+def possible(kernel: Kernel, technique: str) -> list[Step]:
+    """The places of a technique, whether it applies there or not."""
+    if technique in ("jam", "exchange", "fuse"):
+        loops = [s for _, s in walk(kernel.body) if isinstance(s, Loop)]
+        if technique == "jam":
+            return [
+                Step("jam", (loop.variable, str(factor)))
+                for loop in loops
+                for factor in _FACTORS
+                if not factor or (factor < loop.trips and loop.trips % factor == 0)
+            ]
+        return [Step(technique, (loop.variable,)) for loop in loops]
+    if technique == "hoist":
+        return [
+            Step("hoist", (name, loop.variable))
+            for _, loop in walk(kernel.body)
+            if isinstance(loop, Loop)
+            for name in allocated(loop.body)
+        ]
+    if technique == "narrow":
+        operands = {
+            region.tensor: None
+            for op in ops(kernel.body)
+            if op.name in ("nc_matmul", "nc_transpose")
+            for region in op.reads
+        }
+        tiles = kernel.tensors()
+        return [Step("narrow", (n,)) for n in operands if tiles[n].memory == "sbuf"]
+    numbered = enumerate((s for _, s in walk(kernel.body) if isinstance(s, Op)), start=1)
+    if technique == "engine":
+        return [Step("engine", (str(n), engine)) for n, _ in numbered for engine in ENGINES]
+    return [
+        Step(technique, (str(n),)) for n, op in numbered if op.name in _AT.get(technique, op.name)
+    ]
+
+
+_AT = {
+    "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
+    "accumulate": ("tensor_tensor",),
+}  # fmt: skip
+
+
+def steps_of(kernel: Kernel, technique: str) -> Iterator[tuple[Step, Kernel]]:
+    """Every place where a technique applies, with the kernel after it."""
+    for step in possible(kernel, technique):
+        try:
+            after = step.apply(kernel)
+        except NotApplicableError:
+            continue
+        if after != kernel:
+            yield step, after

@@ -1,0 +1,160 @@
+"""What the expressions of a kernel stand for while it is read."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.proposers.nki.ir import Region, Tensor
+from tilewright.proposers.nki.linear import Linear
+
+
+class UnsupportedError(Exception):
+    """A kernel, or a part of it, that cannot be read: why, and the line."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+class SplitError(Exception):
+    """What follows differs between iterations of the loop over this variable."""
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(variable)
+        self.variable = variable
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Something that is only handed on: `nl.add`, a parameter with a default."""
+
+    text: str
+
+    @property
+    def last(self) -> str:
+        """Behind the last dot."""
+        return self.text.rpartition(".")[2]
+
+
+TILE_SIZES: Mapping[str, int] = {
+    "pmax": 128, "gemm_stationary_fmax": 128, "gemm_moving_fmax": 512, "psum_fmax": 512,
+    "bn_stats_fmax": 512,
+}  # fmt: skip
+
+
+def number(value: Any) -> Any:
+    """A `Linear` without variables as the number it is."""
+    if isinstance(value, Linear) and not value.terms:
+        return value.constant
+    return value
+
+
+def linear(value: Any, what: str = "an index") -> Linear:
+    """An integer as a `Linear`."""
+    if isinstance(value, bool) or not isinstance(value, (int, Linear)):
+        raise UnsupportedError(f"{what} is no integer that is known")
+    return value if isinstance(value, Linear) else Linear(value)
+
+
+def integer(value: Any, trips: Mapping[str, int], what: str = "a size") -> int:
+    """An integer that is the same in all iterations; splits the loops where it is not."""
+    found = linear(value, what)
+    if found.terms:
+        raise SplitError(steepest(found, trips))
+    return found.constant
+
+
+def steepest(value: Linear, trips: Mapping[str, int]) -> str:
+    """The variable that changes a value most in one step."""
+    return max((t for t in value.terms if t[0] in trips), key=lambda t: abs(t[1]))[0]
+
+
+def compared(operator: ast.cmpop, left: Any, right: Any, trips: Mapping[str, int]) -> bool:
+    """A comparison of integers, where it has one outcome; splits a loop where it has two."""
+    difference = linear(left) - linear(right)
+    low, high = difference.bounds(trips)
+    outcomes = {
+        ast.Lt: (high < 0, low >= 0), ast.LtE: (high <= 0, low > 0),
+        ast.Gt: (low > 0, high <= 0), ast.GtE: (low >= 0, high < 0),
+        ast.Eq: (low == high == 0, low > 0 or high < 0),
+        ast.NotEq: (low > 0 or high < 0, low == high == 0),
+    }  # fmt: skip
+    known = outcomes.get(type(operator))
+    if known is None:
+        raise UnsupportedError("a comparison that is not of integers")
+    if not any(known):
+        raise SplitError(steepest(difference, trips))
+    return known[0]
+
+
+def extreme(values: Sequence[Any], largest: bool, trips: Mapping[str, int]) -> Any:
+    """The smallest or largest of some numbers."""
+    if all(isinstance(v, (int, float)) for v in values):
+        return max(values) if largest else min(values)
+    best = linear(values[0])
+    for value in values[1:]:
+        other = linear(value)
+        if compared(ast.Gt() if largest else ast.Lt(), other, best, trips):
+            best = other
+    return number(best)
+
+
+def divided(left: Any, right: Any, trips: Mapping[str, int]) -> tuple[Any, Any]:
+    """Quotient and remainder of a division of integers."""
+    divisor = number(right)
+    if not isinstance(divisor, int) or divisor <= 0:
+        raise UnsupportedError("a division by what is no known positive integer")
+    quotient, remainder = linear(left).divided(divisor)
+    low, high = remainder.bounds(trips)
+    if low < 0 or high >= divisor:
+        raise SplitError(steepest(remainder, trips))
+    return number(quotient), number(remainder)
+
+
+def indexed(view: Region, tensor: Tensor, index: Sequence[Any], trips: Mapping[str, int]) -> Region:
+    """A part of a view: integers, slices as (start, stop) and Ellipsis."""
+    parts = list(index)
+    if Ellipsis in parts:
+        place = parts.index(Ellipsis)
+        parts[place : place + 1] = [slice(None)] * (len(view.dims) - len(parts) + 1)
+    parts += [slice(None)] * (len(view.dims) - len(parts))
+    if len(parts) != len(view.dims):
+        raise UnsupportedError(f"{tensor.name} has {len(view.dims)} axes, not {len(parts)}")
+    offset = view.offset
+    dims: list[tuple[int, int]] = []
+    for axis, (part, (step, count)) in enumerate(zip(parts, view.dims, strict=True)):
+        if isinstance(part, slice):
+            start = linear(0 if part.start is None else part.start)
+            stop = linear(count if part.stop is None else part.stop)
+            every = 1 if part.step is None else integer(part.step, trips)
+            start, stop = _from_end(start, count, trips), _from_end(stop, count, trips)
+            size = integer(stop - start, trips)
+            if size <= 0 or every < 1:
+                raise UnsupportedError(f"an empty or reversed part of {tensor.name}")
+            offset = offset + start * step
+            dims.append((step * every, math.ceil(size / every)))
+        else:
+            offset = offset + _from_end(linear(part), count, trips) * step
+            if axis == 0 and tensor.on_chip:
+                dims.append((step, 1))
+    return Region(view.tensor, offset, tuple(dims))
+
+
+def _from_end(place: Linear, count: int, trips: Mapping[str, int]) -> Linear:
+    """A negative index counts from the end."""
+    return place + count if place.bounds(trips)[1] < 0 else place
+
+
+def reshaped(view: Region, tensor: Tensor, shape: Sequence[int]) -> Region:
+    """The same elements under another shape, of a whole tensor in its order."""
+    wanted = replace(tensor, shape=tuple(shape))
+    if view.offset != Linear() or math.prod(view.shape) != math.prod(tensor.shape):
+        raise UnsupportedError(f"a reshape of a part of {tensor.name}")
+    if tensor.on_chip and shape[0] != tensor.shape[0]:
+        raise UnsupportedError(f"a reshape that moves {tensor.name} between partitions")
+    return Region(view.tensor, Linear(), tuple(zip(wanted.strides, shape, strict=True)))

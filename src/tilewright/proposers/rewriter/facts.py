@@ -1,0 +1,248 @@
+"""Facts of a kernel of commands that say which optimisations can help it at all.
+
+Read from the syntax, so that kernels whose values the rewriter cannot follow have them too.
+A fact that is missing does not hold; one that is there may hold.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tree_sitter import Node
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import TargetBrief
+from tilewright.proposers.c.preprocess import expanded
+from tilewright.proposers.c.syntax import declared_name, descendants, parse, text_of
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.ir import has_opaque
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
+from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
+
+FACTS = {
+    "ragged": "the size of a move or a product varies",
+    "short-products": "a product has fewer rows or columns than others, or their number varies",
+    "tests": "something depends on a condition",
+    "inner-fences": "there is a fence beside the last one",
+    "clears": "a load writes zeros",
+    "repeated": "three or more products stand one after the other",
+    "load-bursts": "three or more loads, or a loop of them, stand without work in between",
+    "store-bursts": "two or more stores, or a loop of them, stand without work in between",
+    "unread-loads": "something is loaded that nothing reads",
+    "neighbouring-loops": "two loops stand side by side",
+}
+"""All facts, in words."""
+
+_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+_TESTS = ("if_statement", "conditional_expression", "switch_statement")
+
+
+def facts_of(target: TargetBrief, source: str) -> frozenset[str] | None:
+    """The facts that may hold; None for a source that cannot be parsed."""
+    return _facts(_Asked(target.name, source, target))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A kernel of a target, which its name stands for."""
+
+    name: str
+    source: str
+    target: TargetBrief = field(compare=False)
+
+
+@lru_cache(maxsize=256)  # asked again for every plan of a kernel
+def _facts(asked: _Asked) -> frozenset[str] | None:
+    source, machine = asked.source, Machine.of(asked.target)
+    try:
+        root = parse(expanded(source, machine.effects.keys(), machine.macros))
+    except (InputError, RecursionError):
+        return None
+    return None if root.has_error else frozenset(_Facts(root, machine).found(source))
+
+
+class _Facts:
+    """The facts of one syntax tree."""
+
+    def __init__(self, root: Node, machine: Machine) -> None:
+        self._root = root
+        self._machine = machine
+        self._functions = {
+            declared_name(node.child_by_field_name("declarator") or node): node
+            for node in descendants(root)
+            if node.type == "function_definition"
+        }
+        self._calls = [n for n in descendants(root) if n.type == "call_expression"]
+        self._units: dict[int, frozenset[str]] = {}
+
+    def found(self, source: str) -> Iterator[str]:
+        """All that may hold."""
+        commands = [c for c in self._calls if self._unit(c) is not None]
+        sizes = [self._sizes(c) for c in commands]
+        if any(size is None for each in sizes for size in each):
+            yield from ("ragged", "short-products", "tests")
+        products = {
+            size
+            for command, each in zip(commands, sizes, strict=True)
+            if self._unit(command) == "execute"
+            for size in each
+        }
+        if len(products) > 1:
+            yield "short-products"
+        if any(node.type in _TESTS for node in descendants(self._root)):
+            yield "tests"
+        if sum(self._unit(c) == "sync" for c in commands) > 1:
+            yield "inner-fences"
+        if any(self._clears(c) for c in commands):
+            yield "clears"
+        blocks = [n for n in descendants(self._root) if n.type == "compound_statement"]
+        statements = [[c for c in block.named_children if c.type != "comment"] for block in blocks]
+        if any(self._run(s, "execute") >= 6 for s in statements):  # each has two commands
+            yield "repeated"
+        if self._bursts(statements, "load", 3):
+            yield "load-bursts"
+        if self._bursts(statements, "store", 2):
+            yield "store-bursts"
+        if any(sum(s.type in _LOOPS for s in block) > 1 for block in statements):
+            yield "neighbouring-loops"
+        if _has_unread_loads(source, self._machine):
+            yield "unread-loads"
+
+    def _unit(self, call: Node) -> str | None:
+        """The unit of a command; None for any other call."""
+        name = text_of(call.child_by_field_name("function") or call)
+        if not self._machine.is_command(name):
+            return None
+        unit = self._machine.unit(name)
+        return None if unit in ("space", "flag") else unit
+
+    def _sizes(self, call: Node) -> list[int | None]:
+        """Rows and columns of what a command moves or multiplies; None for one that varies."""
+        name = text_of(call.child_by_field_name("function") or call)
+        roles = self._machine.effects[name].operands
+        return [
+            number
+            for role, argument in zip(roles, _arguments(call), strict=False)
+            if role.partition(":")[0] in ("rows", "columns")
+            for number in self._numbers(argument, call)
+        ]
+
+    def _numbers(self, argument: Node, call: Node) -> list[int | None]:
+        """The values of a size where it is made of literals and of literals that all calls pass."""
+        names = {text_of(n) for n in descendants(argument) if n.type == "identifier"}
+        unknown = names - self._machine.constants.keys()
+        if not unknown:
+            return [_value(argument, self._machine.constants)]
+        for name, function in self._functions.items():
+            parameters = _parameters(function)
+            inside = function.start_byte <= call.start_byte < function.end_byte
+            if inside and len(unknown) == 1 and unknown <= set(parameters):
+                (wanted,) = unknown
+                given = [
+                    _value(_arguments(c)[parameters.index(wanted)], self._machine.constants)
+                    for c in self._calls
+                    if text_of(c.child_by_field_name("function") or c) == name
+                    and len(_arguments(c)) == len(parameters)
+                ]
+                known = self._machine.constants
+                return [_value(argument, {**known, wanted: v}) for v in given if v is not None] + [
+                    None for v in given if v is None
+                ]
+        return [None]
+
+    def _clears(self, call: Node) -> bool:
+        name = text_of(call.child_by_field_name("function") or call)
+        if self._machine.attribute(name, "null_source") != "zeros":
+            return False
+        position = self._machine.operands(name, "dram_read")[0]
+        arguments = _arguments(call)
+        return position < len(arguments) and text_of(arguments[position]) in ("0", "NULL")
+
+    def _of(self, node: Node) -> frozenset[str]:
+        """The units of all commands in a statement, those of called functions included."""
+        if node.id not in self._units:
+            self._units[node.id] = frozenset()  # of a recursive call
+            found: set[str] = set()
+            for call in descendants(node):
+                if call.type != "call_expression":
+                    continue
+                unit = self._unit(call)
+                called = self._functions.get(text_of(call.child_by_field_name("function") or call))
+                if unit is not None:
+                    found.add(unit)
+                elif called is not None:
+                    found |= self._of(called)
+            self._units[node.id] = frozenset(found)
+        return self._units[node.id]
+
+    def _run(self, statements: Sequence[Node], unit: str) -> int:
+        """The most statements in a row that hold commands of one unit only, loops apart."""
+        longest = current = 0
+        for statement in statements:
+            only = self._of(statement) == {unit} and statement.type not in _LOOPS
+            current = current + 1 if only else 0
+            longest = max(longest, current)
+        return longest
+
+    def _bursts(self, blocks: Sequence[Sequence[Node]], unit: str, least: int) -> bool:
+        return any(
+            self._run(block, unit) >= least
+            or any(s.type in _LOOPS and self._of(s) == {unit} for s in block)
+            for block in blocks
+        )
+
+
+def _arguments(call: Node) -> list[Node]:
+    arguments = call.child_by_field_name("arguments")
+    return [a for a in arguments.named_children if a.type != "comment"] if arguments else []
+
+
+def _parameters(function: Node) -> list[str]:
+    found = next((n for n in descendants(function) if n.type == "parameter_list"), None)
+    if found is None:
+        return []
+    return [declared_name(p) for p in found.named_children if p.type == "parameter_declaration"]
+
+
+def _value(node: Node, known: Mapping[str, int]) -> int | None:
+    """The value of an expression of literals and known names; None for any other."""
+    text = text_of(node)
+    if node.type == "number_literal":
+        try:
+            return int(text.rstrip("uUlL"), 0)
+        except ValueError:
+            return None
+    if node.type == "identifier":
+        return known.get(text)
+    if node.type == "parenthesized_expression":
+        return _value(node.named_children[0], known)
+    if node.type == "binary_expression":
+        left, right = (_value(node.named_children[n], known) for n in (0, -1))
+        sign = text_of(node.child_by_field_name("operator") or node)
+        if left is None or right is None or sign not in _OPERATORS:
+            return None
+        return _OPERATORS[sign](left, right)
+    return None
+
+
+def _has_unread_loads(source: str, machine: Machine) -> bool:
+    """Known only of kernels that the rewriter understands as a whole."""
+    try:
+        kernel = read(source, machine)
+        if has_opaque(kernel.body):
+            return True
+        remove_dead_loads(kernel, machine)
+    except NotApplicable:
+        return False
+    except InputError:
+        return True
+    return True

@@ -1,0 +1,456 @@
+"""What reaches memory: each stored row as a sum of products and of rows, all of them in memory.
+
+Follows the commands of a run. Every local row knows where it came from: a row of the scratchpad is
+a row of an array, a row of the accumulator is the sum it holds. What a store writes is then known
+without any local memory, order or buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from tilewright.proposers.rewriter.c_types import SIZES
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised, Run
+
+Operands: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the products of a sum have in common beside their addresses.
+
+    `settings` are those of the array, `factors` the scales of the two operands' loads, `depth` and
+    `columns` the size of the second operand, whose rows lie `stride` bytes apart.
+    """
+
+    settings: Operands
+    factors: tuple[float, float]
+    depth: int
+    columns: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """How a sum is stored: scale and activation, or unscaled by a flag; columns."""
+
+    settings: Operands
+    unscaled: bool
+    columns: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """Rows of sums from `start` on, all made up alike.
+
+    Of a product: the first operand's row of row 0, its bytes from row to row, the second operand,
+    the kind. Of added rows: the row of row 0, the bytes from row to row, the load's scale.
+    """
+
+    start: int
+    count: int
+    columns: int
+    products: list[tuple[int, int, int, int]]
+    rows: list[tuple[int, int, float]]
+    phase: int = 0
+
+    def one(self, number: int) -> Sums:
+        """Row `number` of them alone."""
+        return Sums(
+            self.start + number,
+            1,
+            self.columns,
+            [(a + number * s, s, b, k) for a, s, b, k in self.products],
+            [(a + number * s, s, f) for a, s, f in self.rows],
+            self.phase,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows of sums that a store writes, `stride` bytes apart; the rest as in `Sums`."""
+
+    address: int
+    stride: int
+    count: int
+    phase: int
+    how: Store
+    products: tuple[tuple[int, int, int, int], ...]
+    rows: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Rows from `start` on moved by one load: row r lies at `address + r * stride`; 0 are zeros.
+
+    `whole` until another load overwrites some of them.
+    """
+
+    start: int
+    count: int
+    address: int
+    stride: int
+    columns: int
+    scale: float
+    phase: int
+    whole: bool = True
+
+
+@dataclass
+class Computation:
+    """What a run computes: the rows it stores, by phase; a phase reads what earlier ones store."""
+
+    stored: list[Stored]
+    kinds: list[Kind]
+    sync: str
+    spaces: tuple[str, str]
+
+
+@dataclass
+class _Flow:
+    machine: Machine
+    commands: Sequence[str]
+    stored: list[Stored] = field(default_factory=list)
+    kinds: dict[Kind, int] = field(default_factory=dict)
+    moved: dict[str, list[_Block | None]] = field(default_factory=dict)
+    sums: dict[str, list[Sums | None]] = field(default_factory=dict)
+    load_settings: dict[str, Operands] = field(default_factory=dict)
+    settings: dict[str, Operands] = field(default_factory=dict)
+    written: dict[int, bytearray] = field(default_factory=dict)
+    read: dict[int, bytearray] = field(default_factory=dict)
+    latched: tuple[int, int, int] | None = None
+    active: tuple[Any, ...] | None = None
+    target: tuple[int, int, int] | None = None
+    used: dict[str, str] = field(default_factory=dict)
+    sync: str = ""
+    tracked: frozenset[int] = frozenset()
+    places: dict[int, tuple[str, int, set[str]] | None] = field(default_factory=dict)
+    line: int = 0
+
+    # Local addresses
+
+    def located(self, address: int) -> tuple[str, int, set[str]] | None:
+        """Memory, row and meanings of the flags of a local address; None for no operand."""
+        if address not in self.places:
+            self.places[address] = self._located(address & 0xFFFFFFFF)
+        return self.places[address]
+
+    def _located(self, address: int) -> tuple[str, int, set[str]] | None:
+        machine = self.machine
+        absent = machine.flag("absent")
+        if absent is not None and address == machine.constants[absent]:
+            return None
+        flags = set()
+        bases = {machine.constants[name]: name for name in machine.spaces}
+        base = max(b for b in bases if b & address == b)
+        rest = address - base
+        for name, meaning in machine.flags.items():
+            bit = machine.constants[name]
+            if name != absent and rest & bit:
+                flags.add(meaning)
+                rest &= ~bit
+        name = bases[base]
+        if rest >= machine.spaces[name].rows:
+            raise NotRaised(f"row {rest} of {name} does not exist", self.line)
+        return name, rest, flags
+
+    def bytes_of(self, space: str) -> int:
+        """Bytes of an element of a local memory."""
+        return SIZES[self.machine.element(space) or ""]
+
+    # Commands
+
+    def follow(self, run: Run) -> None:
+        """All events, in their order."""
+        for space in self.machine.spaces.values():
+            self.moved[space.name] = [None] * space.rows
+            self.sums[space.name] = [None] * space.rows
+        stores = {n for n, c in enumerate(run.commands) if self.machine.unit(c) == "store"}
+        self.tracked = frozenset(e[2] // SPACING for e in run.events if e[0] in stores)
+        units = [self.machine.unit(name) for name in run.commands]
+        actions = {"load": self._load, "store": self._store, "config": self._configure}
+        for event in run.events:
+            number, self.line = event[0], event[1]
+            name, unit = run.commands[number], units[number]
+            if unit in actions:
+                actions[unit](name, event[2:])
+            elif unit == "execute":
+                if self.machine.attribute(name, "latches"):
+                    self._latch(name, event[2:])
+                else:
+                    self._product(name, event[2:])
+            elif unit == "sync":
+                self.sync = name
+
+    def _configure(self, name: str, given: Operands) -> None:
+        roles = self.machine.effects[name].operands
+        if "id" in roles:
+            self.load_settings[f"{name} {given[roles.index('id')]}"] = given
+        else:
+            self.settings[name] = given
+            chosen = self.machine.attribute(name, "sums_in_array")
+            if chosen and given[0] == self.machine.constants.get(chosen):
+                self.settings[name] = ()
+
+    def _setting(self, name: str, given: Operands, role: str, otherwise: Any) -> Any:
+        roles = self.machine.effects[name].operands
+        at = roles.index(role)
+        return given[at] if at < len(given) else otherwise
+
+    def _load(self, name: str, given: Operands) -> None:
+        address, local, columns, rows = given
+        place = self.located(local)
+        configured = self.machine.attribute(name, "configured_by") or ""
+        setting = self.load_settings.get(f"{configured} {self.machine.attribute(name, 'id')}")
+        if place is None or (setting is None and address):
+            raise NotRaised(f"{name} without an address or a setting", self.line)
+        space, row, flags = place
+        stride = self._setting(configured, setting or (), "dram_stride", 0)
+        scale = float(self._setting(configured, setting or (), "scale", 1.0))
+        apart = self._setting(configured, setting or (), "block_stride", 0)
+        wide, size = self.machine.spaces[space].row_columns, self.bytes_of(space)
+        for number, first in enumerate(range(0, columns, wide)):
+            part = min(wide, columns - first)
+            at = address + first * size if address else 0
+            phase = self._phase_of(at, stride, part * size, rows) if address else 0
+            base = row + number * apart
+            if space in self._sum_spaces:
+                self._add_rows(space, base, rows, at, stride, part, scale, phase, flags)
+                continue
+            self._check_rows(space, base, rows)
+            held = self.moved[space]
+            for old in {id(o): o for o in held[base : base + rows] if o is not None}.values():
+                old.whole = False
+            block = _Block(base, rows, at, stride if address else 0, part, scale, phase)
+            held[base : base + rows] = [block] * rows
+
+    def _check_rows(self, space: str, first: int, count: int) -> None:
+        if first + count > self.machine.spaces[space].rows:
+            raise NotRaised(f"rows up to {first + count} of {space} do not exist", self.line)
+
+    @cached_property
+    def _sum_spaces(self) -> frozenset[str]:
+        """The local memories of sums: all but the one at address 0."""
+        return frozenset(n for n in self.machine.spaces if self.machine.constants[n] != 0)
+
+    def _add_rows(
+        self, space: str, base: int, rows: int, at: int, stride: int, columns: int, scale: float,
+        phase: int, flags: set[str],
+    ) -> None:  # fmt: skip
+        self._check_rows(space, base, rows)
+        added = [(at, stride, scale)] if at else []
+        if "accumulate" not in flags:
+            self._put(Sums(base, rows, columns, [], added, phase), space)
+            return
+        for old in self._held(space, base, rows):
+            if old.columns != columns:
+                raise NotRaised("it adds rows of different widths", self.line)
+            offset = (old.start - base) * stride
+            old.rows.extend((a + offset, s, f) for a, s, f in added)
+            old.phase = max(old.phase, phase)
+
+    def _put(self, new: Sums, space: str) -> None:
+        """New sums in place of what the rows held."""
+        held = self.sums[space]
+        olds = {id(o): o for o in held[new.start : new.start + new.count] if o is not None}
+        for old in olds.values():
+            if old.start < new.start or old.start + old.count > new.start + new.count:
+                for r in range(old.count):
+                    held[old.start + r] = old.one(r)
+        held[new.start : new.start + new.count] = [new] * new.count
+
+    def _held(self, space: str, first: int, count: int) -> list[Sums]:
+        """The sums that make up some rows, taken apart where they reach beyond them."""
+        self._check_rows(space, first, count)
+        held = self.sums[space]
+        one = held[first]
+        if one is not None and one.start == first and one.count == count:
+            return [one]
+        result: list[Sums] = []
+        for row in range(first, first + count):
+            old = held[row]
+            if old is None:
+                raise NotRaised(f"row {row} of {space} is used, but nothing wrote it", self.line)
+            if old.count > 1:
+                for r in range(old.count):
+                    held[old.start + r] = old.one(r)
+            single = held[row]
+            assert single is not None
+            result.append(single)
+        return result
+
+    def _latch(self, name: str, given: Operands) -> None:
+        second, target, columns, depth, target_columns, target_rows = given
+        if self.located(second) is not None:
+            self.latched = (second, columns, depth)
+        self.target = (target, target_columns, target_rows)
+
+    def _product(self, name: str, given: Operands) -> None:
+        first, added, depth, rows, _, _ = given
+        settings = self.settings.get(self.machine.attribute(name, "configured_by") or "")
+        if not settings:
+            raise NotRaised(f"{name} with sums that stay in the array, or unconfigured", self.line)
+        roles = self.machine.effects[self.machine.attribute(name, "configured_by") or ""].operands
+        for role, plain in (("a_stride", 1), ("a_transpose", 0)):
+            if role in roles and settings[roles.index(role)] != plain:
+                raise NotRaised(f"{name} with {role} other than {plain}", self.line)
+        if self.located(added) is not None:
+            raise NotRaised(f"{name} with a block that is added", self.line)
+        if not self.machine.attribute(name, "keeps"):
+            self.active = self.latched and self._second_operand(*self.latched)
+        target = self.located(self.target[0]) if self.target is not None else None
+        place = self.located(first)
+        if target is None or place is None or self.active is None or self.target is None:
+            raise NotRaised(f"{name} without an operand or a place for its result", self.line)
+        space, at, flags = target
+        if space not in self._sum_spaces:
+            raise NotRaised(f"{name} with a result that stays in {space}", self.line)
+        self.used["factors"], self.used["sums"] = place[0], space
+        self._add_products(space, at, flags, place, rows, depth, settings)
+
+    def _second_operand(self, local: int, columns: int, depth: int) -> tuple[Any, ...]:
+        place = self.located(local)
+        assert place is not None
+        parts = list(self._blocks(place[0], place[1], depth))
+        address, stride, _, scale, phase, count = parts[0]
+        if len(parts) > 1 and count == 1:
+            stride = parts[1][0] - address
+        even, at = True, address
+        for part in parts:
+            even &= part[0] == at and (part[5] == 1 or part[1] == stride) and part[3] == scale
+            at = part[0] + stride * part[5]
+        zero = all(part[0] == 0 for part in parts)
+        if not (even or zero):
+            raise NotRaised("an operand's rows do not lie evenly in memory", self.line)
+        if any(part[2] < columns for part in parts):
+            raise NotRaised("an operand is put together from several loads", self.line)
+        phase = max(part[4] for part in parts)
+        return (0 if zero else address, stride, columns, depth, scale, phase)
+
+    def _blocks(
+        self, space: str, first: int, count: int
+    ) -> Iterator[tuple[int, int, int, float, int, int]]:
+        """Address, stride, columns, scale, phase and number of the rows that lie evenly."""
+        self._check_rows(space, first, count)
+        held, row = self.moved[space], first
+        while row < first + count:
+            block = held[row]
+            if block is None:
+                raise NotRaised(f"row {row} of {space} is used, but no load filled it", self.line)
+            stop = row + 1
+            if block.whole:
+                stop = min(first + count, block.start + block.count)
+            address = block.address and block.address + (row - block.start) * block.stride
+            yield address, block.stride, block.columns, block.scale, block.phase, stop - row
+            row = stop
+
+    def _add_products(
+        self, space: str, at: int, flags: set[str], place: tuple[str, int, set[str]], rows: int,
+        depth: int, settings: Operands,
+    ) -> None:  # fmt: skip
+        assert self.active is not None
+        assert self.target is not None
+        address, stride, columns, second_depth, scale, phase = self.active
+        _, target_columns, target_rows = self.target
+        if second_depth != depth or target_columns != columns or target_rows != rows:
+            raise NotRaised("a product's operands do not fit one another", self.line)
+        if "accumulate" not in flags:
+            self._check_rows(space, at, rows)
+            self._put(Sums(at, rows, columns, [], []), space)
+        for first, step, width, factor, earlier, count in self._blocks(place[0], place[1], rows):
+            if first and address and width < depth:
+                raise NotRaised("a product uses more columns than were loaded", self.line)
+            described = Kind(settings, (factor, scale), depth, columns, stride)
+            kind = self.kinds.setdefault(described, len(self.kinds))
+            later = max(phase, earlier)
+            for sums in self._held(space, at, count):
+                if sums.columns != columns:
+                    raise NotRaised("it adds products of different widths", self.line)
+                if first and address:
+                    sums.products.append((first + (sums.start - at) * step, step, address, kind))
+                    if later > sums.phase:
+                        sums.phase = later
+            at += count
+
+    def _store(self, name: str, given: Operands) -> None:
+        address, local, columns, rows = given
+        place = self.located(local)
+        configured = self.machine.attribute(name, "configured_by") or ""
+        setting = self.settings.get(configured)
+        if place is None or setting is None:
+            raise NotRaised(f"{name} without an address or a setting", self.line)
+        space, row, flags = place
+        if space not in self._sum_spaces:
+            raise NotRaised(f"{name} copies rows of {space}", self.line)
+        stride = setting[self.machine.effects[configured].operands.index("dram_stride")]
+        unscaled = "unscaled" in flags
+        factors = next((n for n in self.machine.spaces if n != space), space)
+        size = self.bytes_of(space if unscaled else factors)
+        wide = self.machine.spaces[space].row_columns
+        for number, first in enumerate(range(0, columns, wide)):
+            part = min(wide, columns - first)
+            how = Store(() if unscaled else tuple(setting[1:]), unscaled, part)
+            base = row + number * wide
+            for found in self._held(space, base, rows):
+                if found.columns != part:
+                    raise NotRaised(f"{name} stores part of a row of sums", self.line)
+                at = address + first * size + (found.start - base) * stride
+                for r in range(found.count):
+                    self._mark(at + r * stride, part * size, found.phase + 1)
+                products, added = tuple(found.products), tuple(found.rows)
+                self.stored.append(
+                    Stored(at, stride, found.count, found.phase, how, products, added)
+                )
+
+    # Order in memory
+
+    def _phase_of(self, address: int, stride: int, size: int, rows: int) -> int:
+        """How many stores lie one after the other before these bytes are there."""
+        array, at = divmod(address, SPACING)
+        if array not in self.tracked:
+            return 0
+        read = self.read.setdefault(array, bytearray())
+        _grow(read, at + stride * (rows - 1) + size)
+        ones = b"\1" * size
+        written = self.written.get(array)
+        phase = 0
+        for start in range(at, at + stride * (rows - 1) + 1, stride) if stride else (at,):
+            if not written or start >= len(written):
+                read[start : start + size] = ones
+                continue
+            levels = written[start : start + size]
+            phase = max(phase, *levels)
+            if min(levels) == 0:
+                read[start : start + size] = ones
+        return phase
+
+    def _mark(self, address: int, size: int, phase: int) -> None:
+        array, at = divmod(address, SPACING)
+        if phase > 255:
+            raise NotRaised("more than 255 results depend on one another", self.line)
+        written = self.written.setdefault(array, bytearray())
+        _grow(written, at + size)
+        read = self.read.get(array)
+        if any(written[at : at + size]) or (read and any(read[at : at + size])):
+            raise NotRaised("it stores to memory that it loaded or stored before", self.line)
+        written[at : at + size] = bytes((phase,)) * size
+
+
+def _grow(held: bytearray, size: int) -> None:
+    if len(held) < size:
+        held.extend(bytes(max(size, 2 * len(held)) - len(held)))
+
+
+def computation(run: Run, machine: Machine) -> Computation:
+    """What a run stores; `NotRaised` where it is no sum of products and rows of arrays."""
+    flow = _Flow(machine, run.commands)
+    flow.follow(run)
+    if not flow.stored:
+        raise NotRaised("it stores no result")
+    factors = flow.used.get("factors", next(iter(machine.spaces)))
+    sums = flow.used.get("sums") or max(machine.spaces, key=lambda n: machine.constants[n])
+    return Computation(flow.stored, list(flow.kinds), flow.sync, (factors, sums))

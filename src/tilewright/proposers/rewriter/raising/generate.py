@@ -1,0 +1,468 @@
+"""The naive loop nest of a computation: tiles of the array's rows by the widest move, everything
+loaded where it is used, nothing overlapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tilewright.proposers.rewriter.c_types import SIZES
+from tilewright.proposers.rewriter.expr import Expr, minimum, var
+from tilewright.proposers.rewriter.ir import (
+    Array,
+    Body,
+    Command,
+    Dram,
+    Flag,
+    Local,
+    Loop,
+    Operand,
+    Stmt,
+    Text,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised
+from tilewright.proposers.rewriter.raising.flow import Computation, Kind
+from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
+
+_At: TypeAlias = Callable[..., Dram]
+"""An address of a point, from its place in the point, further dimensions and an offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Isa:
+    """The commands that the nest is written with."""
+
+    machine: Machine
+    loads: tuple[str, ...]
+    store: str
+    latch: str
+    product: str
+    sync: str
+    factors: str
+    sums: str
+
+    @classmethod
+    def of(cls, machine: Machine, computation: Computation) -> _Isa:
+        names = [n for n in machine.effects if machine.is_command(n)]
+        loads = [n for n in names if machine.unit(n) == "load"]
+        execute = [n for n in names if machine.unit(n) == "execute"]
+        latch = next(n for n in execute if machine.attribute(n, "latches"))
+        product = next(
+            n for n in execute if machine.attribute(n, "uses") and not machine.attribute(n, "keeps")
+        )
+        store = next(n for n in names if machine.unit(n) == "store")
+        return cls(
+            machine, tuple(loads), store, latch, product, computation.sync, *computation.spaces
+        )
+
+    @property
+    def width(self) -> int:
+        """Columns of a local row."""
+        return self.machine.spaces[self.factors].row_columns
+
+    @property
+    def widest(self) -> int:
+        """Columns of the widest load."""
+        return int(self.machine.attribute(self.loads[0], "max_columns") or self.width)
+
+    @property
+    def height(self) -> int:
+        """Rows of the tallest move and product."""
+        return int(self.machine.attribute(self.product, "max_rows") or self.width)
+
+    def bytes_of(self, space: str) -> int:
+        return SIZES[self.machine.element(space) or ""]
+
+    def flags(self, meaning: str) -> tuple[Flag, ...]:
+        name = self.machine.flag(meaning)
+        return (Flag(name),) if name else ()
+
+    def absent(self) -> Text:
+        return Text(self.machine.flag("absent") or "0")
+
+    def load_setting(self, load: int, stride: int, scale: float) -> Command:
+        name = self.loads[load]
+        configured = self.machine.attribute(name, "configured_by") or ""
+        roles: dict[str, Operand] = {
+            "dram_stride": Expr(stride), "scale": _float(scale),
+            "block_stride": Expr(self.height),
+            "id": Expr(int(self.machine.attribute(name, "id") or 0)),
+        }  # fmt: skip
+        return Command(
+            configured, tuple(roles[r] for r in self.machine.effects[configured].operands)
+        )
+
+    def store_setting(self, stride: int, rest: Sequence[object]) -> Command:
+        configured = self.machine.attribute(self.store, "configured_by") or ""
+        return Command(configured, (Expr(stride), *(_operand(v) for v in rest)))
+
+    def array_setting(self, given: Sequence[int]) -> Command:
+        """As it was given, with the names of the dataflow and the activation."""
+        configured = self.machine.attribute(self.product, "configured_by") or ""
+        effect = self.machine.effects[configured]
+        named = [effect.attributes.get(k) for k in ("sums_in_memory", "sums_in_array")]
+        first = next((n for n in named if n and self.machine.constants.get(n) == given[0]), None)
+        rest = tuple(_operand(v) for v in given[1:])
+        return Command(configured, (Text(first) if first else Expr(given[0]), *rest))
+
+
+def _float(value: float) -> Text:
+    return Text(f"{value!r}f")
+
+
+def _operand(value: object) -> Operand:
+    return _float(value) if isinstance(value, float) else Expr(int(str(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dim:
+    """A loop: its variable, and what a step of one means for each address of a point."""
+
+    name: str
+    step: Vector
+    count: int
+
+
+class _Writer:
+    """Writes one nest, and `rest` after its last block of columns: a narrower one, or nothing."""
+
+    def __init__(
+        self, isa: _Isa, arrays: Sequence[Array], kinds: Sequence[Kind], rest: int = 0
+    ) -> None:
+        self.isa, self.arrays, self.kinds, self.rest = isa, arrays, kinds, rest
+        taken = {a.name for a in arrays} | set(isa.machine.effects) | set(isa.machine.constants)
+        self.names = [n for n in _NAMES if n not in taken]
+
+    def nest(self, nest: Nest) -> Body:
+        """The loops of a nest after its settings."""
+        isa, columns = self.isa, nest.how.columns
+        names = iter(self.names)
+        base = nest.points.base
+        places = [self._place(b, n, ()) for n, b in enumerate(base) if b]
+        apart = tuple(
+            _spread(part, base)
+            for dim in nest.points.dims
+            for part in self._within(_packed(dim, base), *places)
+        )
+        nest = replace(nest, points=replace(nest.points, dims=apart))
+        rows, others = self._rows(nest)
+        across = next((d for d in others if self._is_across(nest, d)), None)
+        outer = [_Dim(next(names), *d) for d in others if d is not across]
+        row = _Dim(next(names), *rows)
+        block = _Dim(next(names), *(across or (_beside(isa, nest), 1)))
+        inner = next(names)
+        width = block.count * columns + self.rest
+        tile = isa.widest if columns == isa.width else columns
+        wide: Expr = Expr(min(width, tile))
+        if width > tile and width % tile:
+            wide = minimum(Expr(width) - var(block.name), Expr(tile))
+        tall: Expr = Expr(min(row.count, isa.height))
+        if row.count > isa.height and row.count % isa.height:
+            tall = minimum(Expr(row.count) - var(row.name), Expr(isa.height))
+        dims = [*outer, row, _Dim(block.name, tuple(s // columns for s in block.step), width)]
+        self._check_divides(block, columns)
+
+        def at(place: int, more: Sequence[_Dim] = (), base: int = 0) -> Dram:
+            return self._place(nest.points.base[place] + base, place, [*dims, *more])
+
+        settings, body = self._sum(nest, row, at, wide, tall, inner, iter(list(names)))
+        size = isa.bytes_of(isa.sums if nest.how.unscaled else isa.factors)
+        store_flags = isa.flags("unscaled") if nest.how.unscaled else ()
+        source = Local(isa.sums, Expr(), store_flags)
+        body.append(Command(isa.store, (at(0), source, wide, tall)))
+        store = isa.store_setting(row.step[0] if row.count > 1 else width * size, nest.how.settings)
+        result: Body = tuple(body)
+        result = (Loop(block.name, Expr(), Expr(width), tile, result),)
+        result = (Loop(row.name, Expr(), Expr(row.count), isa.height, result),)
+        for dim in reversed(outer):
+            result = (Loop(dim.name, Expr(), Expr(dim.count), 1, result),)
+        return (*settings, store, *result)
+
+    def _sum(
+        self, nest: Nest, row: _Dim, at: _At, wide: Expr, tall: Expr, inner: str,
+        names: Iterator[str],
+    ) -> tuple[list[Command], list[Stmt]]:  # fmt: skip
+        """Settings, and the statements that make up a tile of sums."""
+        isa = self.isa
+        adding = len(isa.loads) - 1
+        body: list[Stmt] = []
+        start = Local(isa.sums, Expr())
+        add = Local(isa.sums, Expr(), isa.flags("accumulate"))
+        forms = [
+            isa.load_setting(adding, row.step[3 + n] if row.count > 1 else 0, scale)
+            for n, scale in enumerate(nest.scales)
+        ] or [isa.load_setting(adding, 0, 1.0)]
+        one_form = len({f.operands for f in forms}) == 1
+        for number, form in enumerate(forms):
+            source = at(3 + number) if nest.scales else Expr()
+            body += [] if one_form else [form]
+            body.append(Command(isa.loads[adding], (source, add if number else start, wide, tall)))
+        added = forms[:1] if one_form else []
+        if not nest.terms:
+            return added, body
+        kinds = [self.kinds[t.kind] for t in nest.terms]
+        if len({kind.settings for kind in kinds}) > 1:
+            raise NotRaised("its products need different settings of the array")
+        first = row.step[1] if row.count > 1 else 0
+        loads = [
+            [isa.load_setting(0, first, k.factors[0]), isa.load_setting(1, k.stride, k.factors[1])]
+            for k in kinds
+        ]
+        alike = len({(a.operands, b.operands) for a, b in loads}) == 1
+        settings = [isa.array_setting(kinds[0].settings), *(loads[0] if alike else []), *added]
+        free = list(names)
+        apart = [
+            replace(t, points=replace(t.points, dims=tuple(
+                part for dim in t.points.dims for part in self._within(dim, at(1), at(2))
+            )))
+            for t in nest.terms
+        ]  # fmt: skip
+        for terms, more in self._deepened(apart):
+            if not alike:
+                body += loads[[t.kind for t in nest.terms].index(terms.kind)]
+            body += self._products(terms, at, wide, tall, inner, free, more)
+        return settings, body
+
+    def _deepened(self, listed: Sequence[Terms]) -> list[tuple[Terms, int]]:
+        """Terms, with the depth of shorter ones that go on where they end."""
+        size = self.isa.bytes_of(self.isa.factors)
+        result: list[tuple[Terms, int]] = []
+        for terms in listed:
+            kind, (base, dims) = self.kinds[terms.kind], _parts(terms)
+            if result and not result[-1][1]:
+                main = result[-1][0]
+                whole, (start, around) = self.kinds[main.kind], _parts(main)
+                step = (whole.depth * size, whole.depth * whole.stride)
+                count = 1
+                if around[-1:] and around[-1][0] == step:
+                    count, around = around[-1][1], around[:-1]
+                ends = tuple(b + count * s for b, s in zip(start, step, strict=True))
+                if kind.depth < whole.depth and dims == around and base == ends:
+                    result[-1] = (main, kind.depth)
+                    continue
+            result.append((terms, 0))
+        return result
+
+    def _products(
+        self, terms: Terms, at: _At, wide: Expr, tall: Expr, inner: str, names: list[str], more: int
+    ) -> Body:
+        """The products of some terms, and of `more` of their depth after the last."""
+        isa, kind = self.isa, self.kinds[terms.kind]
+        free = iter(names)
+        size = isa.bytes_of(isa.factors)
+        deeper = ((kind.depth * size, kind.depth * kind.stride), terms.points.dims[-1:])
+        listed, total = list(terms.points.dims), kind.depth
+        if deeper[1] and deeper[1][0][0] == deeper[0]:
+            along = _Dim(next(free), (0, size, kind.stride), total * deeper[1][0][1] + more)
+            if self._inside(terms, along, at):
+                total *= listed.pop()[1]
+        total += more
+        dims = [_Dim(next(free), (0, *step), count) for step, count in listed]
+        along = _Dim(next(free), (0, size, kind.stride), total)
+        depth = Expr(min(kind.depth, total))
+        if total > kind.depth and total % kind.depth:
+            depth = minimum(Expr(total) - var(along.name), Expr(kind.depth))
+        apart = Expr(isa.machine.spaces[isa.factors].bank_rows)
+        first, second = Local(isa.factors, Expr()), Local(isa.factors, apart)
+        narrow = wide.is_const and wide.const <= isa.width
+        part = wide if narrow else minimum(wide - var(inner), Expr(isa.width))
+        if wide.is_const and wide.const % isa.width == 0:
+            part = Expr(isa.width)
+        offset = Expr() if narrow else var(inner)
+        product: Body = (
+            Command(isa.latch, (
+                Local(isa.factors, apart + offset),
+                Local(isa.sums, offset, isa.flags("accumulate")), part, depth, part, tall,
+            )),
+            Command(isa.product, (
+                Local(isa.factors, Expr()), isa.absent(), depth, tall, part, tall,
+            )),
+        )  # fmt: skip
+        if not narrow:
+            product = (Loop(inner, Expr(), wide, isa.width, product),)
+        base, every = terms.points.base, [*dims, along]
+        body: Body = (
+            Command(isa.loads[0], (at(1, every, base[0]), first, depth, tall)),
+            Command(isa.loads[1], (at(2, every, base[1]), second, wide, depth)),
+            *product,
+        )
+        body = (Loop(along.name, Expr(), Expr(total), kind.depth, body),)
+        for dim in reversed(dims):
+            body = (Loop(dim.name, Expr(), Expr(dim.count), 1, body),)
+        return body
+
+    def _inside(self, terms: Terms, along: _Dim, at: _At) -> bool:
+        """Whether a loop over the depth stays within an axis of both arrays."""
+        try:
+            at(1, [along], terms.points.base[0])
+            at(2, [along], terms.points.base[1])
+        except NotRaised:
+            return False
+        return True
+
+    def _within(self, dim: tuple[Vector, int], *places: Dram) -> list[tuple[Vector, int]]:
+        """A dimension as several, so that none walks over the end of an array's axis."""
+        step, count = dim
+        for array_step, place in zip(step, places, strict=True):
+            array = next(a for a in self.arrays if a.name == place.array)
+            size = _bytes(array)
+            for axis, digit in enumerate(_digits(array_step, size, _strides(array))):
+                most = array.shape[axis] // digit if axis and digit else count
+                if 1 < most < count and count % most == 0:
+                    far = tuple(s * most for s in step)
+                    return [*self._within((far, count // most), *places), (step, most)]
+        return [dim]
+
+    def _rows(self, nest: Nest) -> tuple[tuple[Vector, int], list[tuple[Vector, int]]]:
+        """The dimension whose points become the rows of a tile, and the others."""
+        dims = list(nest.points.dims)
+        single = ((0,) * len(nest.points.base), 1)
+        fitting = [d for d in dims if d[0][2] == 0 and not self._is_across(nest, d)]
+        if not fitting:
+            return single, dims
+        large = [d for d in fitting if d[1] >= self.isa.height]
+        chosen = large[-1] if large else max(reversed(fitting), key=lambda d: d[1])
+        return chosen, [d for d in dims if d is not chosen]
+
+    def _is_across(self, nest: Nest, dim: tuple[Vector, int]) -> bool:
+        """Whether a dimension walks over blocks of columns that lie beside one another."""
+        step = dim[0]
+        if nest.how.columns != self.isa.width or step[1] != 0:
+            return False
+        wanted = _beside(self.isa, nest)
+        return step == wanted or (
+            not nest.terms and step[3:] == wanted[3:] and step[0] == wanted[0]
+        )
+
+    def _check_divides(self, block: _Dim, columns: int) -> None:
+        if any(s % columns for s in block.step):
+            raise NotRaised("blocks of columns that lie unevenly in memory")
+
+    def _place(self, address: int, place: int, dims: Sequence[_Dim]) -> Dram:
+        """An address of a point as an element of an argument array."""
+        number, offset = divmod(address, SPACING)
+        if not 0 < number <= len(self.arrays):
+            raise NotRaised("an address outside the arrays")
+        array = self.arrays[number - 1]
+        size, sizes = _bytes(array), _strides(array)
+        index = [Expr(v) for v in _digits(offset, size, sizes)]
+        highest = [e.const for e in index]
+        for dim in dims:
+            step = dim.step[place] if place < len(dim.step) else 0
+            if not step or dim.count == 1:
+                continue
+            for axis, digit in enumerate(_digits(step, size, sizes)):
+                index[axis] = index[axis] + var(dim.name) * digit
+                highest[axis] += digit * (dim.count - 1)
+        for axis, extent in enumerate(array.shape):
+            if axis and highest[axis] >= extent:
+                raise NotRaised(f"rows of {array.name} that are walked over as one")
+        return Dram(array.name, tuple(index))
+
+
+def _beside(isa: _Isa, nest: Nest) -> Vector:
+    """The step of a point to the next block of columns."""
+    columns = nest.how.columns
+    factor = columns * isa.bytes_of(isa.factors)
+    added = columns * isa.bytes_of(isa.sums)
+    first = added if nest.how.unscaled else factor
+    return (first, 0, factor if nest.terms else 0, *((added,) * len(nest.scales)))
+
+
+def _packed(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:
+    """A dimension without the addresses that a point does not have."""
+    return tuple(s for s, b in zip(dim[0], base, strict=True) if b), dim[1]
+
+
+def _spread(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:
+    """The reverse of `_packed`."""
+    steps = iter(dim[0])
+    return tuple(next(steps) if b else 0 for b in base), dim[1]
+
+
+def _parts(terms: Terms) -> tuple[Vector, tuple[tuple[Vector, int], ...]]:
+    return terms.points.base, terms.points.dims
+
+
+def _bytes(array: Array) -> int:
+    """Of an element."""
+    size = SIZES.get(array.element)
+    if size is None:
+        raise NotRaised(f"array {array.name} of {array.element}, a type that is not known")
+    return size
+
+
+def _strides(array: Array) -> list[int]:
+    """Elements between neighbours along each axis."""
+    sizes = [1]
+    for extent in reversed(array.shape[1:]):
+        sizes.insert(0, sizes[0] * extent)
+    return sizes
+
+
+def _digits(offset: int, size: int, sizes: Sequence[int]) -> list[int]:
+    """Bytes as indices of an array whose axes step by `sizes` elements."""
+    if offset % size or offset < 0:
+        raise NotRaised("an address between two elements, or a step backwards")
+    rest, found = offset // size, []
+    for step in sizes:
+        found.append(rest // step)
+        rest %= step
+    return found
+
+
+_NAMES = ("i", "j", "jj", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z",
+          "i2", "j2", "k2", "p2", "q2", "r2", "s2", "t2")  # fmt: skip
+
+
+def generated(
+    computation: Computation, found: Sequence[Nest], arrays: Sequence[Array], machine: Machine
+) -> Body:
+    """The body of the naive kernel."""
+    isa = _Isa.of(machine, computation)
+    result: list[Stmt] = []
+    phase = found[0].phase
+    for nest, rest in _widened(found, isa, computation.kinds):
+        if nest.phase != phase:
+            result.append(Command(isa.sync, ()))
+            phase = nest.phase
+        result += _Writer(isa, arrays, computation.kinds, rest).nest(nest)
+    result.append(Command(isa.sync, ()))
+    return tuple(result)
+
+
+def _widened(found: Sequence[Nest], isa: _Isa, kinds: Sequence[Kind]) -> list[tuple[Nest, int]]:
+    """Nests, with the columns of narrower ones that go on where their blocks end."""
+    result: list[tuple[Nest, int]] = []
+    for nest in found:
+        for number, (main, rest) in enumerate(result):
+            if not rest and _goes_on(main, nest, isa, kinds):
+                result[number] = (main, nest.how.columns)
+                break
+        else:
+            result.append((nest, 0))
+    return result
+
+
+def _goes_on(main: Nest, nest: Nest, isa: _Isa, kinds: Sequence[Kind]) -> bool:
+    """Whether a nest is the narrower last block of columns of another one."""
+    if main.how.columns != isa.width or nest.how != replace(main.how, columns=nest.how.columns):
+        return False
+    step, dims, count = _beside(isa, main), list(main.points.dims), 1
+    for dim in dims:
+        if dim[0] == step:
+            count = dim[1]
+            dims.remove(dim)
+            break
+    ends = tuple(b + count * s for b, s in zip(main.points.base, step, strict=True))
+
+    def alike(terms: tuple[Terms, ...]) -> list[tuple[Kind, object]]:
+        return [(replace(kinds[t.kind], columns=0), t.points) for t in terms]
+
+    return (
+        (nest.phase, nest.scales, nest.points.base) == (main.phase, main.scales, ends)
+        and list(nest.points.dims) == dims
+        and alike(nest.terms) == alike(main.terms)
+    )

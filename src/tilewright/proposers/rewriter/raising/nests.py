@@ -1,0 +1,143 @@
+"""Regular sets of sums: rows of results made up alike, as nests of loops over addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.flow import Computation, Store
+
+Vector: TypeAlias = tuple[int, ...]
+_Key: TypeAlias = tuple[int, Store, bytes, tuple[float, ...]]
+"""Phase, way of storing, products from the first one on, and scales of added rows."""
+MOST_PIECES = 64
+"""Nests that a computation may fall into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Points `base + sum of i_d * step_d`, every i_d from 0 up to its count."""
+
+    base: Vector
+    dims: tuple[tuple[Vector, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Products of one kind within a sum: first and second operand, from the first product's."""
+
+    kind: int
+    points: Lattice
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Rows of results made up alike.
+
+    A point is the address of the result, of the first product's operands (both 0 if there are no
+    products), and of each added row. `scales` are those of the added rows' loads.
+    """
+
+    phase: int
+    how: Store
+    points: Lattice
+    terms: tuple[Terms, ...]
+    scales: tuple[float, ...]
+
+
+def nests(computation: Computation) -> list[Nest]:
+    """The computation's rows as nests, earlier phases first."""
+    groups: dict[_Key, list[np.ndarray]] = {}
+    for stored in computation.stored:
+        products = np.array(sorted((a, b, k, s) for a, s, b, k in stored.products), dtype=np.int64)
+        products = products.reshape(-1, 4)
+        added = sorted(stored.rows)
+        scales = tuple(f for _, _, f in added)
+        steps: list[int] = sorted(set(products[:, 3].tolist()))
+        if len(steps) > 1 and stored.count > 1:
+            for r in range(stored.count):
+                one = products.copy()
+                one[:, 0] += r * one[:, 3]
+                one = one[np.lexsort((one[:, 1], one[:, 0]))]
+                _into(groups, stored.phase, stored.how, one, scales,
+                      [[stored.address + r * stored.stride, *_first(one),
+                        *(a + r * s for a, s, _ in added)]])  # fmt: skip
+            continue
+        step = steps[0] if steps else 0
+        first = _first(products)
+        rows = [
+            [stored.address + r * stored.stride, first[0] + r * step, first[1],
+             *(a + r * s for a, s, _ in added)]
+            for r in range(stored.count)
+        ]  # fmt: skip
+        _into(groups, stored.phase, stored.how, products, scales, rows)
+    found: list[Nest] = []
+    for (phase, how, terms, scales), parts in groups.items():
+        points = np.concatenate(parts)
+        points = points[np.argsort(points[:, 0], kind="stable")]
+        listed = _terms(np.frombuffer(terms, dtype=np.int64).reshape(-1, 3))
+        for lattice in lattices(map(tuple, points.tolist())):
+            found.append(Nest(phase, how, lattice, listed, scales))
+        if len(found) > MOST_PIECES:
+            raise NotRaised(f"its results fall into more than {MOST_PIECES} regular parts")
+    return sorted(found, key=lambda n: (n.phase, n.points.base))
+
+
+def _first(products: np.ndarray) -> list[int]:
+    return [int(v) for v in products[0, :2]] if len(products) else [0, 0]
+
+
+def _into(
+    groups: dict[_Key, list[np.ndarray]], phase: int, how: Store,
+    products: np.ndarray, scales: tuple[float, ...], rows: list[list[int]],
+) -> None:  # fmt: skip
+    apart = products[:, :3].copy()
+    if len(apart):
+        apart[:, :2] -= apart[0, :2].copy()
+    key = (phase, how, apart.tobytes(), scales)
+    groups.setdefault(key, []).append(np.array(rows, dtype=np.int64))
+
+
+def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
+    """The products of a sum, those of each kind as lattices."""
+    result = []
+    for kind in sorted(set(apart[:, 2].tolist())):
+        points = apart[apart[:, 2] == kind][:, :2]
+        result += [Terms(kind, lattice) for lattice in lattices(map(tuple, points.tolist()))]
+    if len(result) > MOST_PIECES:
+        raise NotRaised(f"its sums fall into more than {MOST_PIECES} regular parts")
+    return tuple(result)
+
+
+def lattices(points: Iterable[Vector]) -> list[Lattice]:
+    """Sorted points as few lattices: runs that grow evenly, then runs of runs."""
+    found = [Lattice(point, ()) for point in points]
+    while True:
+        merged = _merged(found)
+        if len(merged) == len(found):
+            return merged
+        found = merged
+
+
+def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
+    """Neighbours of one form whose bases grow evenly as one lattice with one more dimension."""
+    result: list[Lattice] = []
+    at = 0
+    while at < len(parts):
+        first, stop = parts[at], at + 1
+        step: Vector | None = None
+        while stop < len(parts) and parts[stop].dims == first.dims:
+            new = tuple(b - a for a, b in zip(parts[stop - 1].base, parts[stop].base, strict=True))
+            if step not in (None, new):
+                break
+            step, stop = new, stop + 1
+        if step is None:
+            result.append(first)
+        else:
+            result.append(Lattice(first.base, ((step, stop - at), *first.dims)))
+        at = stop
+    return result

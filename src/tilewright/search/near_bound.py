@@ -1,0 +1,23 @@
+"""When a kernel is as good as done: within a small share of what no kernel can beat."""
+
+from __future__ import annotations
+
+from tilewright.core.records import History, Measured
+
+
+def near_bound(history: History, share: float) -> str | None:
+    """Why to stop: the best kernel is at most `share` above its bound. None with a share of 0.
+
+    A kernel without a bound is never near it. Every other kernel can gain no more than that either,
+    so that the search is over as a whole.
+    """
+    best = history.best
+    if not share or best is None or not isinstance(best.outcome, Measured):
+        return None
+    bound, latency = best.outcome.bound, best.outcome.latency
+    if bound is None or latency > bound * (1 + share):
+        return None
+    return (
+        f"the best kernel is {latency / bound - 1:.2%} above the bound of {bound:,.0f} "
+        f"{best.outcome.unit}, within the {100 * share:.3g} % of --stop-within (0 goes on)"
+    )

@@ -1,0 +1,179 @@
+"""A way to propose for a proposer that computes for each parent apart: in several processes.
+
+A parent goes to the process that has proposed for it before, which remembers what it found out,
+unless that one has more than its share to do.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from signal import SIGKILL
+from threading import Lock, Thread
+from typing import Self
+
+from tilewright.core.errors import InputError, InternalError
+from tilewright.core.records import History, Trial
+from tilewright.sandbox.child import Child
+from tilewright.search.proposing import Stream
+from tilewright.search.steps import Expansion, Message, SearchTask
+from tilewright.search.ways import Answers, Lazy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An expansion for a process, and what the process does not know of the history yet.
+
+    Its history is the one it was given before, or an empty one unless it `continues`, with `trials`
+    appended.
+    """
+
+    expansion: Expansion
+    continues: bool
+    trials: tuple[Trial, ...]
+
+
+class Processes:
+    """Proposes in `count` processes, from when it is entered until it is left."""
+
+    def __init__(self, task: SearchTask, count: int = 2) -> None:
+        try:
+            self._opening = pickle.dumps(task)
+        except Exception as error:  # whatever the proposer's own attributes raise
+            raise InputError(
+                f"proposer {task.proposer.name!r} says that it is parallel but cannot be pickled "
+                f"({error}): make what it holds picklable, or `parallel` false."
+            ) from error
+        self._processes: list[_Process] = []
+        self._count = count
+        self._home: dict[str, int] = {}  # parent -> number of the process that knows it
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
+        """Give every parent to a process."""
+        self._start()
+        streams = []
+        for expansion, number in zip(expansions, self._homes(expansions), strict=True):
+            streams.append(self._processes[number].give(expansion, history))
+        return streams
+
+    def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
+        """In this process, when it is asked for."""
+        return Lazy(message for _ in range(1) for message in answer())
+
+    def end(self) -> None:
+        """Stop processes that are still at work: nobody wants what they make."""
+        if any(process.is_at_work() for process in self._processes):
+            self._stop()
+
+    def _homes(self, expansions: Sequence[Expansion]) -> list[int]:
+        """The number of each parent's process: all have the same to do, give or take one."""
+        most = -(-len(expansions) // self._count)
+        given = [0] * self._count
+        homes = []
+        for expansion in expansions:
+            home = self._home.get(expansion.parent_id)
+            if home is None or given[home] == most:
+                home = given.index(min(given))
+                self._home[expansion.parent_id] = home
+            given[home] += 1
+            homes.append(home)
+        return homes
+
+    def _start(self) -> None:
+        """Have all processes there are to be; those that ended while idle are replaced."""
+        for number, process in enumerate(self._processes):
+            if process.has_ended():
+                self._processes[number] = _Process(self._opening)
+                process.kill()
+        while len(self._processes) < self._count:
+            self._processes.append(_Process(self._opening))
+
+    def _stop(self) -> None:
+        while self._processes:
+            self._processes.pop().kill()
+
+
+class _Process:
+    """One process that proposes, and a thread that takes what it says off its hands."""
+
+    def __init__(self, opening: bytes) -> None:
+        try:
+            self._child = Child("tilewright.search.proposing_process")
+        except OSError as error:
+            raise InternalError(
+                f"a process that proposes candidates cannot be started ({error.strerror}): "
+                "free memory or processes, or use fewer workers."
+            ) from error
+        self._known = History()
+        self._lock = Lock()
+        self._ended: InternalError | None = None
+        self._answers: dict[int, Answers] = {}  # by rank, of expansions that are not done
+        self._child.send(opening)
+        self._reader = Thread(target=self._read, name="propose", daemon=True)
+        self._reader.start()
+
+    def has_ended(self) -> bool:
+        """Whether it does nothing any more."""
+        return self._ended is not None
+
+    def is_at_work(self) -> bool:
+        """Whether it has yet to answer."""
+        return bool(self._answers)
+
+    def give(self, expansion: Expansion, history: History) -> Answers:
+        """Have it propose for a parent once it is done with those given before."""
+        new = history.since(self._known)
+        asked = Asked(expansion, new is not None, tuple(history) if new is None else new)
+        answers: Answers = SimpleQueue()
+        with self._lock:
+            self._known, self._answers[expansion.rank] = history, answers
+            if self._ended is not None:
+                answers.put(self._ended)
+        # One that ends now is noticed where its answers are waited for.
+        self._child.send(pickle.dumps(asked))
+        return answers
+
+    def kill(self) -> None:
+        """End it and release everything."""
+        self._child.signal_end()
+        self._reader.join()
+        self._child.kill()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                rank, message = pickle.loads(self._child.receive())
+                with self._lock:
+                    is_last = message is None or isinstance(message, BaseException)
+                    answers = self._answers.pop(rank) if is_last else self._answers[rank]
+                answers.put(message)
+        except EOFError:
+            pass
+        except Exception:  # a plug-in's record that can be sent but not received
+            self._child.signal_end()
+            raise
+        finally:
+            status = self._child.wait()
+            how = f"was killed by signal {-status}" if status < 0 else "has ended"
+            lack = ", which the system does when memory runs out" if status == -SIGKILL else ""
+            ended = InternalError(
+                f"a process that proposes candidates {how}{lack}: run this again, "
+                "with fewer workers where memory is short."
+            )
+            with self._lock:
+                self._ended = ended
+                for answers in self._answers.values():
+                    answers.put(ended)

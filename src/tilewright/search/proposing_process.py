@@ -1,0 +1,58 @@
+"""`python -m tilewright.search.proposing_process DESCRIPTOR`: proposes for some of the parents.
+
+DESCRIPTOR is one end of a channel that only the searching process and this one hold. It carries
+pickled records: first a `SearchTask`, then an `Asked` for each parent. Each is answered by pairs of
+the expansion's rank and a message; None or an error is the last one. The end of the channel ends
+the process.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+
+from tilewright.core.errors import TilewrightError
+from tilewright.core.records import History
+from tilewright.sandbox.child import Channel
+from tilewright.search.processes import Asked
+from tilewright.search.steps import Message, Steps
+
+COLLECT_EVERY = 50_000
+"""Objects made between two looks for cycles: what a proposer remembers is large and holds few."""
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the channel closes."""
+    gc.set_threshold(COLLECT_EVERY)
+    channel = Channel(int(arguments[0]))
+
+    def tell(rank: int, message: Message | TilewrightError | None) -> None:
+        channel.send(pickle.dumps((rank, message)))
+
+    try:
+        steps = Steps(pickle.loads(channel.receive()))
+        history = History()
+        while True:
+            asked: Asked = pickle.loads(channel.receive())
+            history = (history if asked.continues else History()).extended(asked.trials)
+            rank = asked.expansion.rank
+            try:
+                for message in steps.expand(asked.expansion, history):
+                    tell(rank, message)
+                tell(rank, None)
+            except TilewrightError as error:
+                tell(rank, _sendable(error))
+    except (EOFError, ConnectionError):
+        return
+
+
+def _sendable(error: TilewrightError) -> TilewrightError:
+    """The error, or the nearest kind of it: one whose constructor is its own cannot be pickled."""
+    kinds = [k for k in type(error).__mro__ if issubclass(k, TilewrightError)]
+    own = max((n for n, kind in enumerate(kinds, 1) if "__init__" in vars(kind)), default=0)
+    return kinds[own](str(error)) if own else error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

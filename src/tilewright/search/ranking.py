@@ -1,0 +1,126 @@
+"""Which kernels are worth expanding, in order: an index that a history keeps up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush, merge
+from itertools import islice
+from typing import NamedTuple
+
+from tilewright.core.records import Candidate, History, Measured, Trial
+
+SAME_FAMILY = 0.005
+"""A difference in latency, as a share, below which relatives count as variations of one kernel."""
+
+_Place = tuple[float, int]
+"""Latency and index of a trial: the lower, the better."""
+
+
+class _Entry(NamedTuple):
+    latency: float
+    number: int
+    binary: str
+    family: str
+    trial: Trial
+
+
+class Ranking:
+    """Measured kernels that improved on their parent, the best first, by cells.
+
+    Kernels with the same binary are the same kernel: the fastest trial stands for all. A kernel and
+    the children that are barely faster are one family, and so are equally fast kernels of one plan:
+    the fastest stands for all. So a kernel is listed if it is the fastest of its binary and of its
+    family. A faster one takes its place for good, which is why a heap per cell that drops entries
+    when they come up is enough.
+    """
+
+    def __init__(self, cell: Callable[[Trial], str] = lambda trial: "") -> None:
+        self._cell = cell
+        self._begins: dict[str, str] = {}  # kernel -> the one that begins its family
+        self._of_plan: dict[tuple[str, str], Trial] = {}
+        self._fastest_binary: dict[str, _Place] = {}
+        self._fastest_of_family: dict[str, _Place] = {}
+        self._cells: dict[str, list[_Entry]] = {}
+
+    def add(self, trial: Trial, history: History) -> None:
+        """Take in the last trial of a history."""
+        if trial.latency is None or not has_improved(trial, history):
+            return
+        binary, family = _binary(trial), self._family(trial, history)
+        place = trial.latency, trial.index
+        is_fastest = place < self._fastest_binary.get(binary, _LAST)
+        if is_fastest:
+            self._fastest_binary[binary] = place
+        if place < self._fastest_of_family.get(family, _LAST):
+            self._fastest_of_family[family] = place
+        else:
+            is_fastest = False
+        if is_fastest:
+            cell = self._cells.setdefault(self._cell(trial), [])
+            heappush(cell, _Entry(*place, binary, family, trial))
+
+    def best(self, count: int) -> list[Trial]:
+        """The `count` best over all cells."""
+        ranked = merge(*(self._best_of(cell, count) for cell in self._cells.values()))
+        return [entry.trial for entry in islice(ranked, count)]
+
+    def best_of_cells(self, count: int) -> list[Trial]:
+        """The best of each cell, the best first, then the best of the others; `count` in all."""
+        ranked = [self._best_of(cell, count) for cell in self._cells.values()]
+        heads = sorted(entries[0] for entries in ranked if entries)
+        others = sorted(entry for entries in ranked for entry in entries[1:])
+        return [entry.trial for entry in (*heads, *others)[:count]]
+
+    def _best_of(self, cell: list[_Entry], count: int) -> list[_Entry]:
+        found: list[_Entry] = []
+        while cell and len(found) < count:
+            entry = heappop(cell)
+            place = entry.latency, entry.number
+            fastest = self._fastest_binary[entry.binary], self._fastest_of_family[entry.family]
+            if fastest == (place, place):
+                found.append(entry)
+        for entry in found:
+            heappush(cell, entry)
+        return found
+
+    def _family(self, trial: Trial, history: History) -> str:
+        """The candidate that begins the kernel's family."""
+        candidate = trial.candidate
+        relatives = [history.get(candidate.parent_id or "")]
+        if candidate.plan is not None:
+            plan = candidate.plan.parent_id, candidate.plan.text
+            relatives.append(self._of_plan.setdefault(plan, trial))
+        near = [r.candidate.id for r in relatives if r is not None and _alike(trial, r)]
+        begins = next((self._begins[r] for r in near if r in self._begins), candidate.id)
+        self._begins[candidate.id] = begins
+        return begins
+
+
+_LAST: _Place = (float("inf"), 0)
+
+
+def begins_anew(candidate: Candidate) -> bool:
+    """Whether it was made by a plan that leaves nothing of its parent's schedule."""
+    return candidate.plan is not None and candidate.plan.begins_anew
+
+
+def has_improved(trial: Trial, history: History) -> bool:
+    """Whether it is the first of its candidate, measured, and a start or faster than its parent."""
+    if trial.latency is None or history.get(trial.candidate.id) is not trial:
+        return False
+    if begins_anew(trial.candidate):
+        return True
+    parent = history.get(trial.candidate.parent_id or "")
+    limit = parent.latency if parent else None
+    return limit is None or trial.latency < limit
+
+
+def _alike(left: Trial, right: Trial) -> bool:
+    faster, slower = sorted((left.latency or 0.0, right.latency or 0.0))
+    return slower - faster < SAME_FAMILY * slower
+
+
+def _binary(trial: Trial) -> str:
+    """What makes two kernels the same: the binary, or the source where none is known."""
+    digest = trial.outcome.artifact_digest if isinstance(trial.outcome, Measured) else ""
+    return digest or trial.candidate.id

@@ -1,0 +1,169 @@
+"""Ways to propose within this process: step by step, on a thread ahead, or everything at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import Empty, SimpleQueue
+from threading import Event as Flag
+from threading import Thread
+from typing import TypeAlias
+
+from tilewright.core.records import History, Plan
+from tilewright.search.events import Planned
+from tilewright.search.proposing import Stream
+from tilewright.search.steps import Expansion, Message, SearchTask, Steps
+
+THREADS = 64
+"""They only wait; how many calls run at a time is up to the proposer."""
+
+Answers: TypeAlias = "SimpleQueue[Message | BaseException | None]"
+
+
+class StepByStep:
+    """Makes a step when its message is asked for: nothing is proposed ahead."""
+
+    def __init__(self, task: SearchTask) -> None:
+        self._steps = Steps(task)
+
+    def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
+        """Nothing is done yet."""
+        return [Lazy(self._steps.expand(expansion, history)) for expansion in expansions]
+
+    def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
+        """Nothing is done yet."""
+        return Lazy(message for _ in range(1) for message in answer())
+
+    def end(self) -> None:
+        """Nothing is under way."""
+
+
+class Lazy:
+    """The `Stream` of messages that are made when they are asked for."""
+
+    def __init__(self, messages: Iterator[Message]) -> None:
+        self._messages = messages
+
+    def get(self, *, timeout: float) -> Message | None:
+        """Makes the next one, however long that takes."""
+        return next(self._messages, None)
+
+
+class OneThread(StepByStep):
+    """For a proposer that computes: one thread, the only one that calls it, is never waited for.
+
+    Evaluations run in processes of their own, and the searching process only waits for them: one
+    thread keeps a core busy with proposing. Steps are made in the order of their messages.
+    """
+
+    _thread: Thread | None = None
+
+    def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
+        """Begin with the first of these parents."""
+        answers: list[Answers] = [SimpleQueue() for _ in expansions]
+        self._given_up = Flag()
+        arguments = expansions, history, answers, self._given_up
+        self._thread = Thread(target=self._work, args=arguments, name="propose", daemon=True)
+        self._thread.start()
+        return answers
+
+    def end(self) -> None:
+        """Let the thread end with the step it is making."""
+        if self._thread is not None:
+            self._given_up.set()
+            self._thread.join()
+
+    def _work(
+        self,
+        expansions: Sequence[Expansion],
+        history: History,
+        answers: Sequence[Answers],
+        given_up: Flag,
+    ) -> None:
+        for expansion, answer in zip(expansions, answers, strict=True):
+            try:
+                for message in self._steps.expand(expansion, history):
+                    answer.put(message)
+                    if given_up.is_set():
+                        return
+                answer.put(None)
+            except BaseException as error:
+                answer.put(error)
+                return
+
+
+class ManyThreads:
+    """For a proposer that mostly waits for others: everything is asked at once.
+
+    A plan is implemented as soon as it is known, and outcomes are answered while others are still
+    planned.
+    """
+
+    def __init__(self, task: SearchTask) -> None:
+        self._steps = Steps(task)
+        self._threads = ThreadPoolExecutor(1)  # replaced with every iteration
+
+    def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
+        """Begin with all of these parents."""
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="propose")
+        streams = [_Unfolded() for _ in expansions]
+        for expansion, stream in zip(expansions, streams, strict=True):
+            self._threads.submit(self._plan, expansion, history, stream)
+        return streams
+
+    def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
+        """Begin at once."""
+        stream = _Unfolded()
+        stream.put(self._threads.submit(answer))
+        stream.put(None)
+        return stream
+
+    def end(self) -> None:
+        """Drop what is still being made."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _plan(self, expansion: Expansion, history: History, stream: _Unfolded) -> None:
+        """Begin to implement each of a parent's plans once it is known."""
+        try:
+            plans = 0
+            brief, parent = self._steps.opened(expansion, history)
+            for found in self._steps.each_plan(brief, parent, history):
+                if isinstance(found, Plan):
+                    plans += 1
+                    implement = self._steps.implemented
+                    stream.put(self._threads.submit(implement, brief, parent, found))
+                else:
+                    stream.put(found)
+            stream.put(Planned(expansion.iteration, expansion.parent_id, plans))
+            stream.put(None)
+        except BaseException as error:
+            stream.put(error)
+
+
+class _Unfolded:
+    """The `Stream` of messages that are there, or still being made, in the order of their start."""
+
+    def __init__(self) -> None:
+        self._begun: SimpleQueue[Future[list[Message]] | Message | BaseException | None]
+        self._begun = SimpleQueue()
+        self._making: Future[list[Message]] | None = None
+        self._made: deque[Message] = deque()
+
+    def put(self, begun: Future[list[Message]] | Message | BaseException | None) -> None:
+        """The next message, or a future of the next ones."""
+        self._begun.put(begun)
+
+    def get(self, *, timeout: float) -> Message | BaseException | None:
+        """The next message; raises what a future raises."""
+        while not self._made:
+            if self._making is None:
+                begun = self._begun.get(timeout=timeout)
+                if not isinstance(begun, Future):
+                    return begun
+                self._making = begun
+            if not wait([self._making], timeout).done:
+                raise Empty
+            self._made.extend(self._making.result())
+            self._making = None
+        return self._made.popleft()

@@ -1,0 +1,150 @@
+"""What a bundle says, with every part checked to be of its type: anyone can forge a bundle."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core.codec import from_json
+from tilewright.core.config import Settings
+from tilewright.core.errors import InputError
+from tilewright.core.records import Measured, Workload
+
+TARGET_FILE = "target-file.toml"
+"""Name of a user's target file in a bundle."""
+MAX_FILES_BYTES = 16 << 20
+
+_OF_OTHER_RECORDS = (
+    KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+_TARGET_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_WORKLOAD_NAME = re.compile(r"[A-Za-z0-9_-]+:[^/\0]+")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A bundle's claim, and what is needed to do the work again.
+
+    `task` is a registered name, or that of the folder whose texts are `files`; `settings` are those
+    that decide what is evaluated, not how long it may take: that is up to whoever verifies.
+    """
+
+    task: str
+    settings: Settings
+    versions: Mapping[str, str]
+    workload: Workload
+    files: Mapping[str, str]
+    sources: tuple[str, str]
+    outcomes: tuple[Measured, Measured]
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the task is one of the user's, whose files the bundle brings."""
+        return "workload.toml" in self.files
+
+    @property
+    def brings_code(self) -> bool:
+        """Whether verifying would run code of the bundle's outside of any sandbox."""
+        return any(name.endswith(".py") for name in self.files)
+
+    @property
+    def texts(self) -> str | None:
+        """The files that decide what is right and what is measured, if the bundle brings any."""
+        texts = [f"# {name}\n{text}" for name, text in self.files.items()]
+        return "\n".join(texts) or None
+
+
+def read_evidence(document: Mapping[str, Any]) -> Evidence:
+    """The evidence in a bundle's document; `InputError` for other records than this version's."""
+    try:
+        run = document["run"]
+        settings = Settings.from_recorded(from_json(run["settings"]))
+        files = _files(document["files"])
+        return Evidence(
+            task=_task(run["task"], files),
+            settings=Settings(
+                target=_target(settings.target, files),
+                target_settings={
+                    _text(k): _text(v) for k, v in dict(settings.target_settings).items()
+                },
+            ),
+            versions={_text(k): _text(v) for k, v in dict(run["versions"]).items()},
+            workload=_workload(from_json(document["workload"])),
+            files=files,
+            sources=(_text(document["start"]), _text(document["winner"])),
+            outcomes=(
+                _measured(from_json(document["start_outcome"])),
+                _measured(from_json(document["winner_outcome"])),
+            ),
+        )
+    except InputError:
+        raise
+    except _OF_OTHER_RECORDS as error:
+        found = f"{type(error).__name__}: {str(error)[:200]}"
+        raise InputError(
+            "the bundle's records are not those of this version of tilewright "
+            f"({found}): verify it with the version that wrote it."
+        ) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} instead of text")
+    value.encode()  # halves of character pairs are no text
+    return value
+
+
+def _task(value: object, files: Mapping[str, str]) -> str:
+    task = _text(value)
+    if "workload.toml" not in files and not _WORKLOAD_NAME.fullmatch(task):
+        raise InputError(
+            f"the bundle's task {task[:100]!r} is no registered workload, and the bundle brings no "
+            "files of it: verify nothing that names a folder of this machine."
+        )
+    return task
+
+
+def _target(value: object, files: Mapping[str, str]) -> str | None:
+    if value is None:
+        return None
+    target = _text(value)
+    if target not in files and not _TARGET_NAME.fullmatch(target):
+        raise InputError(
+            f"the bundle's target {target[:100]!r} is a file that the bundle does not bring: "
+            "verify nothing that names a file of this machine."
+        )
+    return target
+
+
+def _files(value: Mapping[str, object]) -> dict[str, str]:
+    files = {_text(name): _text(text) for name, text in dict(value).items()}
+    for name in files:
+        if not _FILE_NAME.fullmatch(name):
+            raise ValueError(f"a file of the name {name!r}")
+    if sum(map(len, files.values())) > MAX_FILES_BYTES:
+        raise ValueError("files that are too large")
+    return files
+
+
+def _workload(value: object) -> Workload:
+    if not isinstance(value, Workload):
+        raise TypeError("no workload")
+    _text(value.name)
+    return value
+
+
+def _measured(value: object) -> Measured:
+    if not isinstance(value, Measured):
+        raise TypeError("no measurement")
+    for text in (value.unit, value.artifact_digest):
+        _text(text)
+    for number in (value.latency, value.noise):
+        if type(number) not in (int, float) or not math.isfinite(number) or number < 0:
+            raise ValueError(f"{number!r} instead of a number")
+    if value.latency == 0:
+        raise ValueError("a latency of 0")
+    return value

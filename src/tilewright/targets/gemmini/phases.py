@@ -1,0 +1,60 @@
+"""When a run loses cycles: before the first product, in the steady state, after the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+_MOST_PARTS = 2
+_MOST_CAUSES = 3
+_PER_PRODUCTS = 1000
+
+
+def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]:
+    """A sentence on the cycles lost in each phase; none for a run without products.
+
+    `phases` are cycles by cause of the start, of parts of equally many busy cycles, and of the end.
+    A product is taken to keep the array of `dim` rows busy for `dim` cycles.
+    """
+    if len(phases) < 3:
+        return []
+    start, *parts, end = phases
+    told = [_told("before the first product", start)]
+    lost = [_lost(part) for part in parts]
+    whole = lost[:-1] or lost  # the last part may be shorter
+    usual = median(whole)
+    total = sum(part["array_busy"] for part in parts)
+    begin = 0
+    unusual = []
+    for part, cycles in zip(parts, lost, strict=True):
+        following = begin + part["array_busy"]
+        if cycles - usual > max(usual, sum(lost) / 20):
+            share = f"{begin / total:.0%} to {following / total:.0%}"
+            unusual.append((cycles, _told(f"from {share} of the products", part)))
+        begin = following
+    told += [text for _, text in sorted(unusual, key=lambda u: -u[0])[:_MOST_PARTS]]
+    per_products = usual / parts[0]["array_busy"] * dim * _PER_PRODUCTS
+    told.append(f"in the steady state {per_products:,.0f} per {_PER_PRODUCTS:,} products")
+    told.append(_told("after the last product", end))
+    return [f"Lost by phase: {'; '.join(told)}."]
+
+
+def largest_first(counts: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The counts that are not zero, largest first."""
+    return sorted(((n, c) for n, c in counts.items() if c > 0), key=lambda item: -item[1])
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts of a sentence, with commas and an `and`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _told(when: str, cycles: Mapping[str, int]) -> str:
+    causes = {name: count for name, count in cycles.items() if name != "array_busy"}
+    most = largest_first(causes)[:_MOST_CAUSES]
+    each = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in most)
+    return f"{when} {_lost(cycles):,}" + (f" ({each})" if each else "")
+
+
+def _lost(cycles: Mapping[str, int]) -> int:
+    return sum(cycles.values()) - cycles["array_busy"]

@@ -1,0 +1,22 @@
+"""AWS Trainium: NKI kernels, checked by an interpreter and timed by a model of the chip."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.targets.trainium.target import TrainiumTarget
+
+
+def create_target() -> TrainiumTarget:
+    """The entry point of trn1; the implementation is imported only now."""
+    from tilewright.targets.trainium.target import TrainiumTarget
+
+    return TrainiumTarget("trainium", "trn1")
+
+
+def create_trn2_target() -> TrainiumTarget:
+    """The entry point of trn2."""
+    from tilewright.targets.trainium.target import TrainiumTarget
+
+    return TrainiumTarget("trainium2", "trn2")

@@ -1,0 +1,131 @@
+"""Runs an interpreted kernel in a process of its own: only its outputs come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.core.codec import to_json
+from tilewright.core.records import Failed, FailureKind, Stage
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.interpreter import read_answer
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.program import Array, Call, argument_type
+
+_KINDS: dict[str, FailureKind] = {
+    "num_partition_exceed_arch_limit": "limit_exceeded",
+    "size_of_dimension_exceed_arch_limit": "limit_exceeded",
+    "out_of_memory": "limit_exceeded",
+    "too_large": "limit_exceeded",
+    "tensor_access_out_of_bound": "illegal_address",
+    "cannot_update_immutable_parameter": "input_modified",
+    "import_not_allowed": "forbidden_call",
+}
+
+
+def failed_by(error: KernelError, stage: Stage = "build") -> Failed:
+    """The record of a kernel that breaks a rule."""
+    kind = error.kind if error.kind != "compile_error" else _KINDS.get(error.code, error.kind)
+    return Failed(stage, kind, f"{error}.", error.line)
+
+
+class Interpreter:
+    """The process `interpreter.py`, started when it is first needed; it ends with this object."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, head: Mapping[str, object], arrays: list[Array]) -> tuple[dict[str, Any], bytes]:
+        """The answer to a request; `OSError` or `EOFError` where there is none."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            process = self._process = self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        size = sum(array.nbytes for array in arrays)
+        process.stdin.write(json.dumps({**head, "bytes": size}).encode() + b"\n")
+        for array in arrays:
+            process.stdin.write(np.ascontiguousarray(array).view(np.uint8).data)
+        process.stdin.flush()
+        return read_answer(process.stdout)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tilewright.targets.trainium.interpreter"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        weakref.finalize(self, _end, process)
+        return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+    process.kill()
+    process.wait()
+
+
+@dataclass(frozen=True)
+class Interpretation:
+    """A kernel's call on a machine; `timeout_s` bounds one run."""
+
+    call: Call
+    machine: Machine
+    timeout_s: float
+    interpreter: Interpreter = field(default_factory=Interpreter)
+
+    def run(
+        self,
+        source: str,
+        arrays: Mapping[str, Array],
+        *,
+        shuffle: int | None = None,
+        elide_casts: bool = False,
+    ) -> dict[str, bytes] | Failed:
+        """The bytes of each output by name, in the argument's type."""
+        call = self.call
+        given = {a.name for a in call.inputs}
+        more = [a for a in call.outputs if a.name not in given]
+        head = {
+            "source": source,
+            "arguments": [to_json(a) for a in (*call.inputs, *more)],
+            "constants": dict(call.constants),
+            "machine": self.machine.name,
+            "shuffle": shuffle,
+            "elide_casts": elide_casts,
+            "timeout_s": self.timeout_s,
+        }
+        try:
+            answer, data = self.interpreter.ask(head, [arrays[a.name] for a in call.inputs])
+        except (OSError, EOFError) as error:
+            return Failed("check", "crash", f"the interpreter ended: {type(error).__name__}.")
+        if "failed" in answer:
+            code, message, line, kind = answer["failed"]
+            return failed_by(KernelError(code, message, line, kind), "check")
+        if answer.get("ended") == "late":
+            return Failed(
+                "check", "timeout", f"the kernel was stopped after {self.timeout_s:g} s of running."
+            )
+        if "ended" in answer:
+            return Failed("check", "crash", f"the run ended: {answer['ended']}.")
+        return self._split(data)
+
+    def _split(self, data: bytes) -> dict[str, bytes] | Failed:
+        outputs, at = {}, 0
+        for argument in self.call.outputs:
+            size = int(np.prod(argument.shape)) * argument_type(argument).exact.itemsize
+            outputs[argument.name] = data[at : at + size]
+            at += size
+        if at != len(data):
+            return Failed("check", "crash", "the interpreter returned outputs of another size.")
+        return outputs

@@ -1,0 +1,243 @@
+"""Builder, Checker and Runner of a Trainium task: trace, interpret and compare, model in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, Workload
+from tilewright.core.roles import NOTHING_CHECKED
+from tilewright.native.settings import EvaluationSettings
+from tilewright.parts.cases import Case, Cases
+from tilewright.parts.memory import memory_limit
+from tilewright.parts.problem import Problem
+from tilewright.targets.trainium.contained import Interpretation, failed_by
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.feedback import in_words
+from tilewright.targets.trainium.latency.capacity import examine
+from tilewright.targets.trainium.latency.model import MODEL_VERSION, estimate
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.program import Call, Program, parse, trace_program
+from tilewright.targets.trainium.roofline import roofline_ns
+from tilewright.targets.trainium.trace import Trace
+
+INTERPRETER = "tilewright nki interpreter 3"
+"""To be raised whenever the interpreter's results may change; part of every cache key."""
+
+MOST_TRACE_BYTES = 3 << 30
+"""Of the memory that a walk without data takes; a million instructions take 1 GB."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the three roles share."""
+
+    workload: Workload
+    call: Call
+    problem: Problem
+    settings: EvaluationSettings
+    machine: Machine
+    cases: Cases
+    _last: dict[str, tuple[Program, Trace]] = field(default_factory=dict)
+    right: set[tuple[str, int]] = field(default_factory=set)
+    """Kernels and seeds of inputs that were found right here: twice gives the same result twice."""
+
+    @cached_property
+    def interpretation(self) -> Interpretation:
+        """Where kernels run on arrays."""
+        return Interpretation(self.call, self.machine, self.settings.simulation_timeout_s)
+
+    def traced(self, source: str) -> tuple[Program, Trace]:
+        """The kernel and its trace; raises `KernelError`. The last one is kept."""
+        known = self._last.get(source)
+        if known is None:
+            self._last.clear()
+            try:
+                with memory_limit(MOST_TRACE_BYTES):
+                    program = parse(source)
+                    known = program, trace_program(program, self.call, self.machine)
+            except MemoryError:
+                raise KernelError("too_large", "the kernel needs too much memory") from None
+            self._last[source] = known
+        return known
+
+
+class TrainiumBuilder:
+    """Walks the kernel without data: every rule of the language and the machine is checked."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """The source, or what the compiler would say against it."""
+        evaluation = self._evaluation
+        try:
+            program, trace = evaluation.traced(candidate.source)
+            if program.language == 2:
+                excess = examine(trace, evaluation.machine).excess()
+                if excess is not None:
+                    text, line = excess
+                    return Failed("build", "limit_exceeded", f"kernel.py:{line}: {text}.", line)
+        except KernelError as error:
+            return failed_by(error)
+        return Artifact(candidate.id, candidate.source.encode(), INTERPRETER)
+
+
+class TrainiumChecker:
+    """Runs the kernel on arrays and compares with the reference."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """Nothing yet: the latency is modelled without data, and is known before any comparison."""
+        return NOTHING_CHECKED
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """All cases must agree; where iterations may run in any order, in two orders."""
+        evaluation = self._evaluation
+        source = artifact.binary.decode()
+        seeds = {check.seed for check in passed.checks}
+        checks = list(passed.checks)
+        for number in evaluation.cases.compared(evaluation.settings.checks):
+            case = evaluation.cases[number]
+            if case.check.seed in seeds:
+                continue
+            outputs = _outputs(evaluation, source, case)
+            if isinstance(outputs, Failed):
+                return outputs
+            checks.append(case.passed(outputs))
+        return Verdict(tuple(checks))
+
+
+def _orders(trace: Trace, seed: int) -> Sequence[int | None]:
+    """In which orders a kernel is run: NKI 1 may reorder the iterations of affine loops."""
+    reordered = trace.language == 1 and any(
+        loop.kind == "affine" and loop.trips > 1 for loop in trace.loops
+    )
+    return (None, seed) if reordered else (None,)
+
+
+def _outputs(evaluation: Evaluation, source: str, case: Case) -> dict[str, bytes] | Failed:
+    """Outputs that match, in every order that iterations may have."""
+    _, trace = evaluation.traced(source)
+    outputs: dict[str, bytes] | Failed = {}
+    for order in _orders(trace, case.check.seed):
+        outputs = _right(evaluation, source, case, order, trace.language)
+        if isinstance(outputs, Failed):
+            if order is None:
+                return outputs
+            return Failed(
+                outputs.stage,
+                "non_deterministic",
+                "with the iterations of affine_range in another order the result differs: they "
+                f"depend on one another, use sequential_range ({outputs.log})",
+                outputs.line,
+            )
+    evaluation.right.add((source, case.check.seed))
+    return outputs
+
+
+def _right(
+    evaluation: Evaluation, source: str, case: Case, order: int | None, language: int
+) -> dict[str, bytes] | Failed:
+    """Outputs that match; the NKI 1 compiler may leave out a cast, so either way counts."""
+    failed: Failed | None = None
+    given = case.given
+    for elide in (False, True) if language == 1 else (False,):
+        outputs = evaluation.interpretation.run(source, given, shuffle=order, elide_casts=elide)
+        if isinstance(outputs, Failed):
+            return failed or outputs
+        mismatch = case.mismatch(outputs)
+        if mismatch is None:
+            return outputs
+        failed = failed or _mismatch(case, outputs, mismatch)
+    assert failed is not None
+    return failed
+
+
+def _mismatch(case: Case, outputs: dict[str, bytes], text: str) -> Failed:
+    for argument in case.workload.arguments:
+        if argument.is_written and argument.dtype.startswith(("float", "bfloat")):
+            got = np.frombuffer(outputs[argument.name], argument.dtype).astype(np.float32)
+            count = int(np.isnan(got).sum())
+            if count:
+                return Failed(
+                    "check",
+                    "uninitialised_read",
+                    f"{count} of {got.size} elements of {argument.name} are undefined: they were "
+                    "never written, lie outside a mask, or follow from such values "
+                    f"({case.check.distribution} inputs).",
+                )
+    return Failed("check", "wrong_result", f"{text}.")
+
+
+class TrainiumRunner:
+    """Models the latency, which needs no data; then compares once what was modelled."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """Modelled nanoseconds from launch to the last store."""
+        evaluation = self._evaluation
+        machine = evaluation.machine
+        source = artifact.binary.decode()
+        _, trace = evaluation.traced(source)
+        found = estimate(trace, machine)
+        if not found.busy:
+            return Failed(
+                "measure", "invalid", "the kernel runs no instruction: nothing is stored."
+            )
+        if limit_latency is not None and found.latency_ns >= limit_latency:
+            return Failed(
+                "measure",
+                "slower_than_limit",
+                f"modelled at {found.latency_ns / 1e3:.2f} us, which is not below the limit of "
+                f"{limit_latency / 1e3:.2f} us.",
+                bound=found.latency_ns,
+            )
+        case = evaluation.cases[evaluation.cases.first]
+        checks = verdict.checks
+        # A verdict may be of another kernel; what was compared here is known.
+        if (source, case.check.seed) not in evaluation.right:
+            outputs = _outputs(evaluation, source, case)
+            if isinstance(outputs, Failed):
+                return replace(outputs, stage="measure")
+            if case.check.seed not in {check.seed for check in checks}:
+                checks = (*checks, case.passed(outputs))
+        least, _ = roofline_ns(evaluation.workload, machine)
+        return Measured(
+            latency=found.latency_ns,
+            unit="ns",
+            quantity="modelled",
+            utilization=min(1.0, least / found.latency_ns),
+            verdict=Verdict(checks),
+            breakdown=dict(found.busy),
+            details={
+                "launch_ns": machine.launch,
+                "bytes_read": float(found.bytes_read),
+                "bytes_written": float(found.bytes_written),
+                "bytes_spilled": float(found.spilled),
+                "instructions": float(found.instructions),
+                "transfers": float(found.transfers),
+                "products": float(found.products),
+            },
+            versions={"compiler": artifact.toolchain, **versions(machine)},
+            artifact_digest=artifact.digest,
+            feedback=in_words(evaluation.workload, machine, found, source),
+        )
+
+
+def versions(machine: Machine) -> dict[str, str]:
+    """Interpreter, latency model and its parameters."""
+    return {
+        "interpreter": INTERPRETER,
+        "latency model": MODEL_VERSION,
+        "machine": f"{machine.name} {machine.digest}",
+    }

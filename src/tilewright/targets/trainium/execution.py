@@ -1,0 +1,441 @@
+"""The state of one walk through a kernel: where it is, what it wrote down, what it may do next.
+
+The same walk serves two purposes. Traced, it records every instruction and needs no data; valued,
+it computes on arrays and records nothing. All checks of shapes, memories and limits are made in
+both.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.tiles.buffer import Buffer, Result, Scope
+from tilewright.targets.trainium.tiles.dtypes import DType
+from tilewright.targets.trainium.tiles.fitting import fit_mask
+from tilewright.targets.trainium.tiles.grid import Grid
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.tiles.view import View, whole
+from tilewright.targets.trainium.trace import (
+    NO_ATTRIBUTES,
+    Access,
+    Engine,
+    Instruction,
+    Loop,
+    LoopKind,
+    Memory,
+    Tensor,
+    TensorKind,
+    Trace,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a kernel may use while it is walked."""
+
+    steps: int = 20_000_000
+    """Statements and iterations."""
+    instructions: int = 1_000_000
+    """Instructions that are recorded."""
+    value_bytes: int = 2 << 30
+    """Bytes of on-chip and intermediate arrays at one time, all that is not an argument."""
+
+
+class Execution:
+    """One walk; see the module."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        language: int,
+        *,
+        trace: Trace | None,
+        shuffle: int | None = None,
+        elide_casts: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        """Traced if there is a `trace` to write, else valued.
+
+        `shuffle` is the seed of another order for the iterations of every `affine_range`. With
+        `elide_casts` a result that moves on before it was read keeps the digits that its own type
+        would have rounded away, as the NKI 1 compiler may do.
+        """
+        self.machine = machine
+        self.language = language
+        self.trace = trace
+        self.elide_casts = elide_casts
+        self.limits = limits or Limits()
+        self.line = 0
+        self.column = 0
+        """Place of the call under way."""
+        self.steps = 0
+        self.depth = 0
+        """Calls of the kernel's own functions that are under way."""
+        self.scope = Scope(None, None, 0, 0)
+        self.scopes = [self.scope]
+        self.loop: Loop | None = None
+        self.grid: Grid | None = None
+        """Of the kernel that was launched with one."""
+        self.chance = np.random.default_rng(0)
+        """Of `nisa.dropout` and `nl.rand`."""
+        self.reduced: dict[tuple[int, int, int], View] = {}
+        """NKI 1: results of `nl.loop_reduce`, by place and by the iteration around the loops."""
+        self.function = ""
+        """What the kernel called last, for messages."""
+        self.reducer: NDArray[np.float32] | None = None
+        """The hidden accumulator of ACT, one number for each partition."""
+        self.reducer_valid = False
+        self._serial = 0
+        self._legal_tiles: set[tuple[tuple[int, ...], Memory, int]] = set()
+        self.legal_partitions: set[tuple[int, int, tuple[int, ...]]] = set()
+        """First partition, number of them and steps of operands that were found legal."""
+        self._random = None if shuffle is None else random.Random(shuffle)
+
+    @property
+    def valued(self) -> bool:
+        """Whether values are computed."""
+        return self.trace is None
+
+    def step(self, count: int = 1) -> None:
+        """Count statements or iterations."""
+        self.steps += count
+        if self.steps > self.limits.steps:
+            raise KernelError(
+                "too_long",
+                f"the kernel was stopped after {self.limits.steps:,} statements and iterations",
+                self.line,
+                "timeout",
+            )
+
+    # ---- loops
+
+    def iterate(
+        self, kind: LoopKind, values: Sequence[int], line: int, variable: str = ""
+    ) -> Iterator[int]:
+        """The values of a loop variable, each in a scope of its own."""
+        loop = Loop(0, kind, line, len(values), self.loop, variable=variable)
+        if self.trace is not None:
+            loop.id = len(self.trace.loops)
+            self.trace.loops.append(loop)
+        elif kind == "affine" and self._random is not None:
+            values = list(values)
+            self._random.shuffle(values)
+        outer_scope, outer_loop = self.scope, self.loop
+        self.loop = loop
+        starts = loop.starts
+        instructions = self.trace.instructions if self.trace is not None else ()
+        scope = outer_scope
+        try:
+            for number, value in enumerate(values):
+                self.step()
+                starts.append(len(instructions))
+                self._serial += 1
+                scope = self.scope = Scope(outer_scope, loop, number, self._serial)
+                if kind == "static":  # unrolled by hand: its tiles outlive it
+                    scope.home = outer_scope.home
+                self.scopes.append(scope)
+                yield value
+                scope.alive = False
+        finally:
+            scope.alive = scope is outer_scope
+            self.scope, self.loop = outer_scope, outer_loop
+            loop.stop = len(instructions)
+
+    # ---- tensors
+
+    def new_buffer(
+        self,
+        shape: Sequence[int],
+        dtype: DType,
+        memory: Memory,
+        kind: TensorKind,
+        name: str = "",
+        partition_axis: int = 0,
+    ) -> Buffer:
+        """An allocation without storage yet; the rules for shapes on chip are checked."""
+        sizes = tuple(shape)
+        if memory != "hbm":
+            self._check_tile_shape(sizes, memory, partition_axis)
+        record = Tensor(
+            -1, name, memory, dtype.name, dtype.itemsize, sizes, partition_axis, kind,
+            self.line, self.loop, self.column,
+        )  # fmt: skip
+        if self.trace is not None:
+            record.id = len(self.trace.tensors)
+            self.trace.tensors.append(record)
+        return Buffer(record, dtype, self.scope.home)
+
+    def _check_tile_shape(self, shape: tuple[int, ...], memory: Memory, axis: int) -> None:
+        key = (shape, memory, axis)
+        if key in self._legal_tiles:
+            return
+        limits = self.machine.memory
+        if len(shape) - axis < 2:
+            raise KernelError(
+                "insufficient_rank",
+                f"Insufficient rank: a tile of shape {shape} needs a partition and a free axis",
+            )
+        if shape[axis] > limits.partitions:
+            raise KernelError(
+                "num_partition_exceed_arch_limit",
+                f"a tile of shape {shape} has {shape[axis]} partitions (axis {axis}): the limit is "
+                f"{limits.partitions}",
+            )
+        free = 1
+        for size in shape[axis + 1 :]:
+            free *= size
+        most = limits.psum_tile_elements if memory == "psum" else limits.sbuf_tile_elements
+        if free > most:
+            raise KernelError(
+                "size_of_dimension_exceed_arch_limit",
+                f"a tile of shape {shape} has {free} elements in each partition: the limit in "
+                f"{memory.upper()} is {most}",
+            )
+        self._legal_tiles.add(key)
+
+    # ---- operands
+
+    def use(self, view: View) -> None:
+        """Before a region is read: the tensor must still exist, and its values have settled."""
+        buffer = view.buffer
+        if not buffer.scope.alive and self.language == 1:
+            raise KernelError(
+                "local_variable_used_out_of_scope",
+                f"a tile declared in a loop body (line {buffer.record.line}) is used outside of "
+                "that iteration: declare it before the loop",
+            )
+        if buffer.result is not None:
+            settle(self, buffer)
+
+    def check_bounds(self, view: View, mask: NDArray[np.bool_] | None) -> None:
+        """Places out of bounds may only be masked out."""
+        gather = view.gather
+        if gather is None or gather.inside is None:
+            return
+        outside = ~np.broadcast_to(gather.inside, view.shape)
+        if mask is not None:
+            outside = outside & mask
+        if outside.any():
+            raise KernelError(
+                "tensor_access_out_of_bound",
+                f"{gather.complaint(outside)} of a tensor of shape {view.buffer.shape}"
+                f"{'' if mask is None else ', where the mask is true'}",
+            )
+
+    def mask_array(self, mask: Mask | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+        """The mask over a region; None where it leaves everything."""
+        if mask is None or mask.always:
+            return None
+        return fit_mask(mask.array, shape)
+
+    # ---- instructions
+
+    def emit(
+        self,
+        opcode: str,
+        engine: Engine,
+        reads: Sequence[View],
+        writes: Sequence[View],
+        attributes: Mapping[str, object] = NO_ATTRIBUTES,
+        *,
+        mask: Mask | None = None,
+        implicit: str = "",
+        carried: View | None = None,
+    ) -> Instruction | None:
+        """Record an instruction, if this walk records; `carried` is read through a legal `+=`."""
+        trace = self.trace
+        if trace is None or (mask is not None and mask.always is False):
+            return None
+        instructions = trace.instructions
+        number = len(instructions)
+        if number >= self.limits.instructions:
+            raise KernelError(
+                "too_long",
+                f"the kernel was stopped after {number:,} instructions: the limit of this "
+                "interpreter",
+                self.line,
+                "timeout",
+            )
+        for view in (*reads, *writes):
+            gather = view.gather
+            if gather is None:
+                continue
+            if gather.by is not None:
+                reads = (*reads, gather.by)
+                attributes = {**attributes, "indirect": True}
+            if gather.inside is not None:
+                joined = mask if view.mask is None else view.mask & (True if mask is None else mask)
+                self.check_bounds(view, self.mask_array(joined, view.shape))
+        if self.language == 1:
+            for view in reads:
+                if view is not carried:
+                    self._check_carried(view)
+            if engine == "dma" and mask is None and not attributes.get("accumulate"):
+                for view in writes:
+                    self._note_store(view)
+        active = 1.0
+        if mask is not None and mask.always is None and writes:
+            active = max(float(self.mask_array(mask, writes[0].shape).mean()), 1e-9)  # type: ignore[union-attr]
+        found = Instruction(
+            opcode,
+            engine,
+            self.line,
+            tuple([self.recorded(view, number) for view in reads]),
+            tuple([self.recorded(view, number) for view in writes]),
+            attributes,
+            self.loop,
+            self.function,
+            active,
+            implicit,
+        )
+        for view in writes:
+            self.stamp(view)
+        instructions.append(found)
+        return found
+
+    def recorded(self, view: View, number: int) -> Access:
+        """The access by instruction `number`, which the tensor's live range then covers."""
+        access = view.access()
+        record = access.tensor
+        if record.first < 0:
+            record.first = number
+        record.last = number
+        return access
+
+    # ---- values carried between iterations (NKI 1)
+
+    def stamp(self, view: View) -> None:
+        """Remember which iteration wrote a region that outlives it."""
+        buffer = view.buffer
+        buffer.written = True
+        if self.language == 2 or buffer.scope is self.scope.home or buffer.axis < 0:
+            return
+        if buffer.stamps is None:
+            buffer.stamps = np.full((4, buffer.row), -1, np.int32)
+        _stamped(buffer.stamps, view)[...] = self.scope.serial
+
+    def _note_store(self, view: View) -> None:
+        """Remember whether iterations of an affine loop write one region of HBM."""
+        buffer = view.buffer
+        if buffer.axis >= 0 or buffer.rewritten is not None or view.mask is not None:
+            return
+        gather = view.gather
+        if gather is not None and gather.by is not None:
+            return  # the indices are not known
+        key = (
+            (view.f0, view.shape, view.fsteps)
+            if gather is None
+            else (gather.free.shape, hash(gather.free.tobytes()), gather.inside is None)
+        )
+        before = buffer.stored.get(key)
+        buffer.stored[key] = self.scope.serial
+        if before is not None and self._in_other_iteration(self.scopes[before]):
+            buffer.rewritten = KernelError(
+                "unexpected_output_dependencies",
+                f"{self.function} writes the same place of an output in every iteration of an "
+                "affine_range: index the output by the loop variable, or use sequential_range",
+                self.line,
+            )
+
+    def untouched(self, view: View) -> bool:
+        """Whether nothing was written to a region since its buffer was made (traced walks)."""
+        buffer = view.buffer
+        if not buffer.written:
+            return True
+        if buffer.stamps is None:
+            return False
+        return bool((_stamped(buffer.stamps, view) == -1).all())
+
+    def _check_carried(self, view: View) -> None:
+        buffer = view.buffer
+        if buffer.scope is self.scope.home or buffer.stamps is None:
+            return
+        stamps = _stamped(buffer.stamps, view)
+        first = int(stamps.flat[0])
+        serials = [first] if bool((stamps == first).all()) else np.unique(stamps).tolist()
+        for serial in serials:
+            if serial >= 0 and self._in_other_iteration(self.scopes[serial]):
+                raise KernelError(
+                    "unexpected_output_dependencies",
+                    f"{self.function} reads what another iteration of the same affine_range wrote: "
+                    "iterations of affine_range must not depend on one another, use "
+                    "sequential_range",
+                )
+
+    def _in_other_iteration(self, writer: Scope) -> bool:
+        """Whether a scope is another iteration of an affine loop that is under way."""
+        if writer.alive or writer.parent is None:
+            return False
+        while writer.parent is not None and not writer.parent.alive:
+            writer = writer.parent
+        if writer.loop is None or writer.loop.kind != "affine":
+            return False
+        here: Scope | None = self.scope
+        while here is not None and here.parent is not writer.parent:
+            here = here.parent
+        return here is not None and here.loop is writer.loop and here is not writer
+
+
+def _stamped(stamps: NDArray[np.int32], view: View) -> NDArray[np.int32]:
+    """The stamps of a region; those of groups of 32 partitions are one."""
+    if view.gather is not None:
+        low, high = int(view.gather.free.min()), int(view.gather.free.max())
+        return stamps[:, low : high + 1]
+    groups = slice(view.p0 // 32, (view.p0 + max(view.shape[0], 1) - 1) // 32 + 1)
+    part = stamps[groups]
+    shape = (part.shape[0], *view.shape[1:])
+    strides = (stamps.strides[0], *(4 * step for step in view.fsteps[1:]))
+    start = groups.start * stamps.strides[0] + 4 * view.f0
+    return np.ndarray(shape, np.int32, stamps, start, strides)
+
+
+def settle(run: Execution, buffer: Buffer) -> None:
+    """A fresh result becomes an ordinary tile: it is read where it was made.
+
+    In a traced walk, one that has landed is copied back from there.
+    """
+    result = buffer.result
+    if result is not None and not run.valued:
+        copy_landed(run, buffer, result)
+    buffer.result = None
+    if result is None or not run.valued:
+        return
+    values = result.values
+    if values is None:
+        buffer.allocate()
+        return
+    mask = run.mask_array(result.mask, values.shape)
+    rounded = values if result.rounded else buffer.dtype.rounded(values)
+    if mask is None:
+        buffer.data = np.ascontiguousarray(rounded).reshape(buffer.rows, buffer.row)
+        return
+    buffer.allocate()
+    assert buffer.data is not None
+    np.copyto(buffer.data.reshape(values.shape), rounded, where=mask)
+
+
+def copy_landed(run: Execution, buffer: Buffer, result: Result) -> None:
+    """Traced: a result that has landed and is used again is copied from its first place."""
+    if result.summed:
+        raise KernelError(
+            "unsupported_operand",
+            f"the product of line {buffer.record.line} was added to a tile in PSUM and is used "
+            "again: copy it to a tile of its own with nl.copy before it is added",
+        )
+    place = result.place
+    if place is None:
+        return
+    result.place = None
+    copy = run.emit(
+        "tensor_copy", "any", (place,), (whole(buffer),), carried=place,
+        implicit="a result is assigned to one tile and used again",
+    )  # fmt: skip
+    result.instructions = [copy] if copy is not None else []
+    result.product = False

@@ -1,0 +1,110 @@
+"""The process that runs kernels on arrays: it knows no reference, and only outputs leave it.
+
+It is a Python of its own, so that nothing of the evaluating process's memory is in it. Each run is
+a child of it, contained, with its own time and memory. Requests and answers are a line of JSON with
+the number of bytes after it, and those bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+
+from tilewright.core.codec import from_json
+from tilewright.core.records import Argument
+from tilewright.sandbox import call_contained
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.machine import load_machine
+from tilewright.targets.trainium.program import Array, Call, argument_type, parse, run_program
+
+MOST_BYTES = 3 << 30
+"""Of the memory that a run takes in all."""
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
+    while (line := incoming.readline()) != b"":
+        head = json.loads(line)
+        data = incoming.read(head["bytes"])
+        answer, outputs = _answered(head, data)
+        answer["bytes"] = len(outputs)
+        outgoing.write(json.dumps(answer).encode() + b"\n" + outputs)
+        outgoing.flush()
+
+
+def _answered(head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    def work() -> bytes:
+        _limit(float(head["timeout_s"]))
+        try:
+            return b"+" + b"".join(output.tobytes() for output in _outputs(head, data))
+        except KernelError as error:
+            failed = [error.code, error.message, error.line, error.kind]
+            return b"-" + json.dumps(failed).encode()
+
+    try:
+        answer = call_contained(work)
+    except OSError as error:
+        late = f"status {-signal.SIGALRM}" in str(error)
+        return {"ended": "late" if late else str(error)}, b""
+    if answer[:1] == b"-":
+        return {"failed": json.loads(answer[1:])}, b""
+    return {}, answer[1:]
+
+
+def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:
+    arguments: list[Argument] = [from_json(item) for item in head["arguments"]]
+    call = Call(
+        tuple(a for a in arguments if a.is_given),
+        tuple(a for a in arguments if a.is_written),
+        _constants(head["constants"]),
+    )
+    arrays, at = {}, 0
+    for argument in call.inputs:
+        dtype = argument_type(argument).exact
+        count = int(np.prod(argument.shape))
+        arrays[argument.name] = np.frombuffer(data, dtype, count, at).reshape(argument.shape)
+        at += count * dtype.itemsize
+    return run_program(
+        parse(head["source"]),
+        call,
+        load_machine(head["machine"]),
+        arrays,
+        shuffle=head["shuffle"],
+        elide_casts=head["elide_casts"],
+    )
+
+
+def _constants(value: Any) -> Any:
+    """JSON has no tuples; kernels get them for nested lists, as their harnesses pass them."""
+    if isinstance(value, dict):
+        return {name: _constants(item) for name, item in value.items()}
+    return tuple(_constants(item) for item in value) if isinstance(value, list) else value
+
+
+def _limit(timeout_s: float) -> None:
+    """Time and memory of this process, which ends with the run."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
+def read_answer(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+    """One answer; `EOFError` when the process has ended."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    head: dict[str, Any] = json.loads(line)
+    return head, stream.read(int(head["bytes"]))
+
+
+if __name__ == "__main__":
+    main()

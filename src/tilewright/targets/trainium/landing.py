@@ -1,0 +1,352 @@
+"""Where results go: fresh tiles, declared buffers, accumulation, and the copies NKI 1 inserts.
+
+In NKI 1 an operation returns a fresh tile. Assigned to a buffer before anyone has read it, the
+instruction writes there at once; `+=` of a fresh product to a tile in PSUM accumulates inside the
+PE array. NKI 2 operations write the destination that they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution, copy_landed
+from tilewright.targets.trainium.tiles.buffer import Result
+from tilewright.targets.trainium.tiles.dtypes import DType, Values, as_float32
+from tilewright.targets.trainium.tiles.fitting import fit_values, fits
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.tiles.view import View, whole
+from tilewright.targets.trainium.trace import Engine, Instruction, Memory
+
+MEMORIES: dict[Engine, tuple[Memory, ...]] = {
+    "pe": ("psum",),
+    "dve": ("sbuf", "psum"),
+    "act": ("sbuf", "psum"),
+    "any": ("sbuf", "psum"),
+    "pool": ("sbuf",),
+    "dma": ("sbuf",),
+}
+"""What the instructions of each engine can write."""
+
+
+def destination(
+    run: Execution,
+    dst: View | None,
+    shape: Sequence[int],
+    dtype: DType,
+    engine: Engine,
+    memory: Memory = "sbuf",
+) -> View:
+    """Where an operation writes: `dst` (NKI 2), or a fresh tile."""
+    sizes = tuple(shape)
+    if dst is None:
+        buffer = run.new_buffer(sizes, dtype, memory, "temporary")
+        buffer.result = Result(MEMORIES[engine], [])
+        return whole(buffer)
+    tile(run, dst, "dst", written=True)
+    if dst.memory not in MEMORIES[engine]:
+        raise KernelError(
+            "unsupported_memory",
+            f"{run.function}: dst lies in {dst.memory.upper()}, expected "
+            f"{' or '.join(m.upper() for m in MEMORIES[engine])}",
+        )
+    if dst.partitions != sizes[0] or dst.columns != _columns(sizes):
+        raise KernelError(
+            "shape_mismatch",
+            f"{run.function}: dst has the shape {dst.shape}, the result {sizes}",
+        )
+    return dst
+
+
+def _columns(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape[1:]:
+        total *= size
+    return total
+
+
+def tile(run: Execution, view: object, name: str, *, written: bool = False) -> View:
+    """An operand on chip, checked against the rules for partitions."""
+    if not isinstance(view, View):
+        raise KernelError(
+            "unsupported_operand",
+            f"{run.function}: {name} must be a tile, not {type(view).__name__}",
+        )
+    if view.buffer.axis < 0:
+        raise KernelError(
+            "unsupported_memory",
+            f"{run.function}: {name} lies in HBM: load it into SBUF first",
+        )
+    fresh = view.buffer.result is not None
+    if not written or fresh or (not view.buffer.scope.alive and run.language == 1):
+        run.use(view)
+    _check_partitions(run, view, name)
+    return view
+
+
+def _check_partitions(run: Execution, view: View, name: str) -> None:
+    count = view.shape[0]
+    place = (view.p0, count, view.psteps)
+    if view.gather is None and place in run.legal_partitions:
+        return
+    if view.gather is not None:
+        partition = view.gather.partition
+        if any(size > 1 for size in partition.shape[1:]):
+            raise KernelError(
+                "leading_dimension_of_tensor_must_be_partition",
+                f"{run.function}: {name} mixes partitions into its free axes",
+            )
+        return
+    if any(view.psteps[1:]):
+        if view.buffer.axis > 0 and len(view.shape) > 2:
+            raise KernelError(
+                "failed_to_infer_tile_from_local_tensor",
+                f"{run.function}: {name} of shape {view.shape} has block axes before its partition "
+                "axis: index them",
+            )
+        raise KernelError(
+            "leading_dimension_of_tensor_must_be_partition",
+            f"{run.function}: the first axis of {name} (shape {view.shape}) is not its partition "
+            "axis",
+        )
+    if count > run.machine.memory.partitions:
+        raise KernelError(
+            "num_partition_exceed_arch_limit",
+            f"{run.function}: {name} has {count} partitions, the limit is "
+            f"{run.machine.memory.partitions}",
+        )
+    if count > 1 and view.psteps[0] != 1:
+        raise KernelError(
+            "unsupported_partition_step",
+            f"{run.function}: {name} takes every {view.psteps[0]}th partition: only neighbouring "
+            "ones can be used",
+        )
+    start = view.p0
+    aligned = (count <= 32 and start % 32 == 0) or (count <= 64 and start % 64 == 0)
+    if count > 1 and start and not aligned:
+        raise KernelError(
+            "unsupported_partition_start",
+            f"{run.function}: {name} uses {count} partitions from {start}: up to 32 may start at "
+            "0, 32, 64 or 96, up to 64 at 0 or 64, more at 0",
+        )
+    run.legal_partitions.add(place)
+
+
+def write(
+    run: Execution,
+    view: View,
+    values: Values,
+    mask: Mask | None = None,
+    source: DType | None = None,
+) -> None:
+    """Give a destination its values, rounded to its type; only inside the mask.
+
+    Values of the type `source` are not rounded again to the same type.
+    """
+    buffer = view.buffer
+    result = buffer.result
+    if result is not None:
+        result.values = fit_values(values, view.shape)
+        result.mask = mask
+        result.rounded = source is buffer.dtype
+        return
+    array = run.mask_array(_joined(view.mask, mask), view.shape)
+    run.check_bounds(view, array)
+    kept = values if source is buffer.dtype else buffer.dtype.rounded(values)
+    view.write(fit_values(kept, view.shape), array)
+
+
+def _joined(one: Mask | None, other: Mask | None) -> Mask | None:
+    if one is None or other is None:
+        return one or other
+    return one & other
+
+
+def read(run: Execution, view: View, mask: Mask | None = None) -> Values:
+    """Values of a settled region as they are kept; undefined outside the mask."""
+    joined = _joined(view.mask, mask)
+    array = run.mask_array(joined, view.shape) if joined is not None else None
+    if view.gather is not None:
+        run.check_bounds(view, array)
+    values = view.values()
+    if array is None or array.all():
+        return values
+    return np.where(array, values, view.dtype.undefined).astype(values.dtype)
+
+
+def numbers(run: Execution, view: View, mask: Mask | None = None) -> Values:
+    """Values as engines compute with them: float32."""
+    return as_float32(read(run, view, mask))
+
+
+def record_result(run: Execution, out: View, instruction: Instruction | None) -> None:
+    """Note which instruction makes a fresh tile, so that it can be moved."""
+    result = out.buffer.result
+    if result is not None and instruction is not None:
+        result.instructions.append(instruction)
+
+
+def assign(run: Execution, dst: View, value: object) -> None:
+    """`dst[...] = value` of NKI 1."""
+    from tilewright.targets.trainium.operations import copies, transfers
+
+    check_writable(run, dst)
+    if dst.mask is not None and dst.mask.always is False:
+        return
+    if not isinstance(value, View):
+        copies.fill(run, dst, value)
+        return
+    if not fits(value.shape, dst.shape):
+        raise KernelError(
+            "store_dst_shape_smaller_than_other_shape",
+            f"values of shape {value.shape} do not fit a region of shape {dst.shape}",
+        )
+    if dst.buffer.axis < 0:
+        transfers.store(run, dst, value)
+    elif value.buffer.axis < 0:
+        transfers.transfer(run, dst, value, None)
+    elif not _land(run, dst, value):
+        result = value.buffer.result
+        mask = result.mask if result is not None else None
+        run.function = "tensor_copy"
+        copies.tensor_copy(run, value, dst=dst, mask=mask)
+
+
+def check_writable(run: Execution, dst: View) -> None:
+    """Inputs, and tiles of iterations that are over, cannot be written."""
+    buffer = dst.buffer
+    if buffer.read_only:
+        raise KernelError(
+            "cannot_update_immutable_parameter",
+            f"{buffer.record.name or 'an input'} is an input of the kernel: write to a tensor of "
+            "its own",
+        )
+    if buffer.axis >= 0:
+        tile(run, dst, "the assigned tile", written=True)
+
+
+def _land(run: Execution, dst: View, value: View) -> bool:
+    """Move a fresh result into a buffer, for nothing; False where it has to be copied."""
+    result = value.buffer.result
+    if result is None or dst.memory not in result.memories or not _is_whole(value):
+        return False
+    if result.mask is not None and result.mask.always is False:
+        return True
+    if run.trace is not None:
+        copy_landed(run, value.buffer, result)
+        if not result.instructions:
+            return False
+        run.check_bounds(dst, run.mask_array(_joined(dst.mask, result.mask), dst.shape))
+        _redirect(run, result.instructions, value, dst)
+        result.place = dst
+        run.stamp(dst)
+    elif result.values is not None:
+        if run.elide_casts:
+            write(run, dst, result.values.reshape(value.shape), result.mask)
+        else:
+            known = result.values if result.rounded else value.dtype.rounded(result.values)
+            write(run, dst, known.reshape(value.shape), result.mask, value.dtype)
+    return True
+
+
+def _is_whole(value: View) -> bool:
+    buffer = value.buffer
+    return (
+        value.gather is None
+        and value.mask is None
+        and value.partitions * value.columns == buffer.rows * buffer.row
+    )
+
+
+def _redirect(run: Execution, made: Sequence[Instruction], value: View, dst: View) -> None:
+    """Let instructions write to another place."""
+    assert run.trace is not None
+    number = len(run.trace.instructions) - 1
+    access = run.recorded(dst, number)
+    record = value.buffer.record
+    if not any(found.tensor is record for instruction in made for found in instruction.writes):
+        raise KernelError(
+            "unsupported_operand",
+            f"{run.function}: the assigned result is no longer where it was made: copy it to a "
+            "tile of its own with nl.copy",
+        )
+    for instruction in made:
+        instruction.writes = tuple(
+            [access if found.tensor is record else found for found in instruction.writes]
+        )
+
+
+def accumulate(run: Execution, dst: View, value: object) -> None:
+    """`dst += value` of NKI 1, in place."""
+    from tilewright.targets.trainium.operations import elementwise
+
+    check_writable(run, dst)
+    if dst.mask is not None and dst.mask.always is False:
+        return
+    if dst.buffer.axis < 0:
+        raise KernelError(
+            "unsupported_memory", "+= on a tensor in HBM: use nl.atomic_rmw, or add on chip"
+        )
+    if isinstance(value, View) and value.buffer.result is not None and _is_whole(value):
+        result = value.buffer.result
+        adds = result.product and dst.memory == "psum"
+        first = run.trace is not None and dst.buffer.zeroed and run.untouched(dst)
+        lands = dst.memory in result.memories and (adds or run.valued or first)
+        if lands and _accumulated(run, dst, value, result, adds):
+            return
+    elementwise.add_in_place(run, dst, value)
+
+
+def _accumulated(run: Execution, dst: View, value: View, result: Result, adds: bool) -> bool:
+    """Add a fresh result: inside the PE array, or as the first write to a zeroed place."""
+    if result.mask is not None and result.mask.always is False:
+        return True
+    if run.trace is not None:
+        if result.place is not None or result.summed or not result.instructions:
+            return False
+        run.check_bounds(dst, run.mask_array(_joined(dst.mask, result.mask), dst.shape))
+        _redirect(run, result.instructions, value, dst)
+        if adds:
+            made = result.instructions[-1]
+            made.attributes = {**made.attributes, "accumulate": True}
+            result.summed = True
+        else:
+            result.place = dst
+        run.stamp(dst)
+        return True
+    if result.values is None:
+        return True
+    mask = _joined(dst.mask, result.mask)
+    run.use(dst)
+    array = run.mask_array(mask, dst.shape)
+    values = fit_values(result.values, dst.shape)
+    if not adds:
+        values = fit_values(value.dtype.rounded(result.values).reshape(value.shape), dst.shape)
+    if array is None and dst.gather is None and dst.dtype.name == "float32":
+        place = dst.values()
+        place += values
+        return True
+    write(run, dst, as_float32(read(run, dst)) + values, result.mask)
+    return True
+
+
+def in_sbuf(run: Execution, view: View, why: str) -> View:
+    """The operand where an engine can read it: NKI 1 copies out of PSUM, NKI 2 refuses."""
+    if view.memory != "psum":
+        return view
+    if run.language == 2:
+        raise KernelError(
+            "unsupported_memory",
+            f"{run.function}: {why} must be in SBUF, not PSUM: copy it with nisa.tensor_copy first",
+        )
+    run.use(view)
+    name = run.function
+    out = destination(run, None, view.shape, view.dtype, "any")
+    made = run.emit("tensor_copy", "any", (view,), (out,), implicit=f"{name} reads {why} from SBUF")
+    record_result(run, out, made)
+    if run.valued:
+        write(run, out, read(run, view).copy(), None, view.dtype)
+    run.use(out)
+    return out

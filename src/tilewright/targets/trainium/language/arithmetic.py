@@ -1,0 +1,248 @@
+"""Operators of kernels: bounded on numbers, and those of NKI on tiles, grids and masks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.tile_indices import tile_index
+from tilewright.targets.trainium.operations import elementwise
+from tilewright.targets.trainium.operations.functions import Operator, activation, alu, name_of
+from tilewright.targets.trainium.tiles.index import Index, Mask, combined, compared
+from tilewright.targets.trainium.tiles.view import View
+
+LARGEST = 1 << 256
+"""Whole numbers stay below this: larger ones only burn time and memory."""
+MOST_ITEMS = 1_000_000
+"""Of a list, tuple or text."""
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
+    "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_TILE_OPERATORS = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power",
+    "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal",
+    "!=": "not_equal", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
+    "<<": "left_shift", ">>": "right_shift",
+}  # fmt: skip
+NUMBERS = frozenset({int, float, bool})
+
+
+def binary(run: Execution, symbol: str, left: Any, right: Any) -> Any:
+    """`left symbol right`."""
+    if isinstance(left, Index) and isinstance(right, View):
+        right = tile_index(run, right)
+    elif isinstance(left, View) and isinstance(right, Index):
+        left = tile_index(run, left)
+    if isinstance(left, View) or isinstance(right, View):
+        return _of_tiles(run, symbol, left, right)
+    if isinstance(left, Mask) or isinstance(right, Mask):
+        return _of_masks(symbol, left, right)
+    if isinstance(left, Index) or isinstance(right, Index):
+        for value in (left, right):
+            if type(value) is not int and not isinstance(value, Index):
+                raise KernelError(
+                    "unsupported_indexing",
+                    f"an index grid and a value of type {type(value).__name__} do not add up: "
+                    "expected a whole number or another grid",
+                )
+        return combined(symbol, left, right)
+    return _of_plain(symbol, left, right)
+
+
+def _of_tiles(run: Execution, symbol: str, left: Any, right: Any) -> Any:
+    name = _TILE_OPERATORS.get(symbol)
+    if name is None:
+        raise not_supported(f"the operator {symbol} on tiles")
+    run.function = f"operator {symbol}"
+    return elementwise.binary(run, Operator(name, symbol), left, right)
+
+
+def _of_masks(symbol: str, left: Any, right: Any) -> Mask:
+    if symbol != "&":
+        raise KernelError(
+            "unsupported_expression_in_mask", f"masks are joined by '&' only, not by {symbol}"
+        )
+    mask, other = (left, right) if isinstance(left, Mask) else (right, left)
+    if not isinstance(other, (Mask, bool)):
+        raise KernelError(
+            "unsupported_expression_in_mask",
+            f"a mask is joined with a value of type {type(other).__name__}",
+        )
+    found: Mask = mask & other
+    return found
+
+
+def _of_plain(symbol: str, left: Any, right: Any) -> Any:
+    types = (type(left), type(right))
+    if symbol == "*":
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, (list, tuple, str)) and type(other) is int:
+                return _checked_size(one * max(0, min(other, _times(one))), one, other)
+    if symbol == "+" and types[0] is types[1] and types[0] in (list, tuple, str):
+        return _checked_length(left + right)
+    if not all(t in NUMBERS or issubclass(t, int) for t in types):
+        raise KernelError(
+            "unsupported_operand",
+            f"{symbol} does not work on {types[0].__name__} and {types[1].__name__}",
+        )
+    whole = type(left) is not float and type(right) is not float
+    if symbol == "**" and whole and abs(right) > 256 and abs(left) > 1:
+        raise KernelError("too_large", f"{left} ** {right} is larger than this allows")
+    if symbol == "<<" and right > 256:
+        raise KernelError("too_large", f"{left} << {right} is larger than this allows")
+    try:
+        found = BINARY[symbol](left, right)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise KernelError("arithmetic", f"{left} {symbol} {right}: {error}") from None
+    return checked_number(found)
+
+
+def of_numbers(op: Operator, numbers: Sequence[Any]) -> Any:
+    """`np.maximum(3, 4)` and its like, on plain numbers."""
+    name = name_of(op)
+    try:
+        if len(numbers) == 2:
+            found = alu(name)(*numbers)
+        else:
+            (value,) = numbers
+            found = activation(name)(np.float64(value))
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise KernelError("arithmetic", f"{op.spelled}: {error}") from None
+    whole = all(isinstance(n, int) for n in numbers) and float(found).is_integer()
+    return checked_number(int(found) if whole and name != "divide" else float(found))
+
+
+def checked_number(found: Any) -> Any:
+    """A number, unless it is too large or complex."""
+    if isinstance(found, int) and not -LARGEST < found < LARGEST:
+        raise KernelError("too_large", "a whole number grows beyond 2**256")
+    if isinstance(found, complex):
+        raise KernelError("arithmetic", "a complex number")
+    return found
+
+
+def _times(items: Any) -> int:
+    return MOST_ITEMS // max(1, len(items)) + 1
+
+
+def _checked_size(found: Any, items: Any, times: int) -> Any:
+    if len(items) * times > MOST_ITEMS:
+        raise KernelError("too_large", f"a sequence of {len(items) * times:,} items")
+    return found
+
+
+def _checked_length(found: Any) -> Any:
+    if len(found) > MOST_ITEMS:
+        raise KernelError("too_large", f"a sequence of {len(found):,} items")
+    return found
+
+
+def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
+    """A comparison: a truth value, a mask, or a tile."""
+    if isinstance(left, View) or isinstance(right, View):
+        return _of_tiles(run, symbol, left, right)
+    if isinstance(left, Index) or isinstance(right, Index):
+        for value in (left, right):
+            if not isinstance(value, Index) and type(value) is not int:
+                raise KernelError(
+                    "unsupported_expression_in_mask",
+                    f"an index grid is compared with a value of type {type(value).__name__}",
+                )
+        return compared(symbol, left, right)
+    if symbol in ("==", "!="):
+        return _equal(left, right) == (symbol == "==")
+    for value in (left, right):
+        if type(value) not in (int, float, bool, str, tuple, list) and not isinstance(value, int):
+            raise KernelError(
+                "unsupported_operand", f"{symbol} does not work on {type(value).__name__}"
+            )
+    try:
+        return COMPARE[symbol](bounded(left), bounded(right))
+    except TypeError:
+        raise KernelError(
+            "unsupported_operand",
+            f"{symbol} does not work on {type(left).__name__} and {type(right).__name__}",
+        ) from None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two plain values are equal."""
+    return bool(bounded(left) == bounded(right))
+
+
+def bounded(value: Any) -> Any:
+    """The value, unless it holds more items than may be gone through, those inside items too."""
+    if type(value) not in _HOLDERS:
+        return value
+    waiting, count = [value], 0
+    while waiting:
+        found = waiting.pop()
+        items = found.values() if type(found) is dict else found
+        count += 1 + len(found)
+        if count > MOST_ITEMS:
+            raise KernelError(
+                "too_large",
+                f"a {type(value).__name__} of more than {MOST_ITEMS:,} items, with those inside "
+                "its items",
+            )
+        waiting.extend([item for item in items if type(item) in _HOLDERS])
+    return value
+
+
+_HOLDERS = (list, tuple, dict)
+
+
+def unary(run: Execution, symbol: str, value: Any) -> Any:
+    """`-x`, `+x`, `~x`."""
+    if isinstance(value, View):
+        if symbol == "-":
+            run.function = "operator -"
+            return elementwise.tensor_scalar(run, value, Operator("multiply", "-"), -1)
+        raise not_supported(f"the operator {symbol} on tiles")
+    if isinstance(value, Index):
+        return combined("*", value, -1) if symbol == "-" else value
+    if isinstance(value, Mask) or (symbol == "~" and type(value) is bool):
+        raise KernelError(
+            "unsupported_expression_in_mask", f"a mask has no {symbol}: turn the comparison round"
+        )
+    if type(value) not in NUMBERS and not isinstance(value, int):
+        raise KernelError("unsupported_operand", f"{symbol} does not work on {shown(value)}")
+    if symbol == "-":
+        return -value
+    if symbol == "+":
+        return +value
+    if isinstance(value, float):
+        raise KernelError("unsupported_operand", "~ does not work on a float")
+    return ~value
+
+
+def truth(value: Any) -> bool:
+    """The truth of a condition; tiles and grids have none."""
+    kind = type(value)
+    if kind is bool:
+        return bool(value)
+    if isinstance(value, (Index, Mask)):
+        raise KernelError(
+            "control_flow_condition_depending_on_arange",
+            "a condition depends on an index grid: use it as a mask",
+        )
+    if isinstance(value, View):
+        raise KernelError(
+            "ambiguous_tensor_truth_value",
+            "the truth value of a tile is ambiguous: 'if', 'and', 'or' and 'not' work on numbers, "
+            "use nl.where or masks",
+        )
+    return bool(value)

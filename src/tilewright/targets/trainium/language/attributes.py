@@ -1,0 +1,222 @@
+"""`value.name`: the few attributes and methods that kernels' values have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, bounded
+from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
+from tilewright.targets.trainium.operations.copies import broadcast_to, tensor_copy
+from tilewright.targets.trainium.operations.creation import MemoryName
+from tilewright.targets.trainium.operations.special import pattern_pairs
+from tilewright.targets.trainium.tiles.dtypes import DType
+from tilewright.targets.trainium.tiles.index import Index
+from tilewright.targets.trainium.tiles.view import View
+
+_MEMORIES = {name: MemoryName(name, name) for name in ("hbm", "sbuf", "psum")}
+
+
+def attribute(run: Execution, value: Any, name: str) -> Any:
+    """The attribute, or a `KernelError` that says there is none."""
+    if isinstance(value, Namespace):
+        found = value.members.get(name, value)
+        if found is value:
+            raise not_supported(f"{value.name}.{name}")
+        return found
+    if isinstance(value, View):
+        return _of_tile(run, value, name)
+    if isinstance(value, Grids):
+        return _of_grids(value, name)
+    if isinstance(value, DType) and name in ("itemsize", "name"):
+        return getattr(value, name)
+    methods = _METHODS.get(type(value), {})
+    method = methods.get(name)
+    if method is not None:
+        return Builtin(f"{type(value).__name__}.{name}", lambda run, *args: method(value, *args))
+    if isinstance(value, Index) and name == "shape":
+        return value.counts
+    if isinstance(value, Decorator):
+        raise not_supported(f"{value.name}.{name}")
+    raise not_supported(f"attribute {name!r} of a value of type {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    return "tile" if isinstance(value, View) else type(value).__name__
+
+
+def _of_tile(run: Execution, view: View, name: str) -> Any:
+    if name == "shape":
+        return view.shape
+    if name == "dtype":
+        return view.dtype
+    if name == "ndim":
+        return len(view.shape)
+    if name == "buffer":
+        return _MEMORIES[view.memory]
+    method = _TILE_METHODS.get(name)
+    if method is None:
+        raise not_supported(f"attribute {name!r} of a tile")
+    return Builtin(f"tile.{name}", lambda run, *args, **kwargs: method(run, view, *args, **kwargs),
+                   ignored=("dtype_override",)) if name != "ap" else _BoundAp(view)  # fmt: skip
+
+
+class _BoundAp(Builtin):
+    """`tile.ap(pattern=..., offset=...)`."""
+
+    def __init__(self, view: View) -> None:
+        def ap(
+            run: Execution,
+            pattern: object,
+            offset: int = 0,
+            *,
+            scalar_offset: object = None,
+            vector_offset: object = None,
+            dtype: object = None,
+        ) -> View:
+            if scalar_offset is not None or vector_offset is not None or dtype is not None:
+                raise not_supported("ap with offsets from tiles or another type")
+            return access_pattern(run, view, pattern, offset)
+
+        super().__init__("tile.ap", ap)
+
+
+def access_pattern(run: Execution, view: View, pattern: object, offset: object) -> View:
+    """NKI 2: [[step, count], ...] in elements of the flattened tensor, partitions first."""
+    pairs = pattern_pairs(run, pattern)
+    if not isinstance(offset, int):
+        raise KernelError("unsupported_operand", "ap: offset must be a number")
+    buffer = view.buffer
+    if view.gather is not None or len(view.shape) != len(buffer.shape):
+        raise not_supported("ap of an indexed tensor")
+    reach = offset + sum(max(0, step * (count - 1)) for step, count in pairs)
+    low = offset + sum(min(0, step * (count - 1)) for step, count in pairs)
+    if low < 0 or reach >= buffer.rows * buffer.row:
+        raise KernelError(
+            "tensor_access_out_of_bound",
+            f"ap reaches elements {low}..{reach} of {buffer.rows * buffer.row}",
+        )
+    shape = tuple(count for _, count in pairs)
+    if buffer.axis < 0:
+        return View(buffer, shape, (0,) * len(pairs), tuple(s for s, _ in pairs), 0, offset)
+    step, count = pairs[0]
+    if step % buffer.row and count > 1:
+        raise KernelError(
+            "unsupported_partition_step",
+            f"ap: the first step is {step}, not a multiple of {buffer.row} elements: one partition",
+        )
+    free = tuple(s for s, _ in pairs[1:])
+    zeros = (0,) * len(free)
+    psteps = (step // buffer.row if count > 1 else 0, *zeros)
+    f0 = offset % buffer.row
+    if f0 + sum(max(0, s * (c - 1)) for s, c in pairs[1:]) >= buffer.row:
+        raise KernelError("tensor_access_out_of_bound", "ap: the free steps leave the partition")
+    return View(buffer, shape, psteps, (0, *free), offset // buffer.row, f0)
+
+
+def _sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
+    shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
+        raise KernelError("unsupported_shape", f"{shown(shape)} is not a shape")
+    return tuple(int(n) for n in shape)
+
+
+def reshape(run: Execution, view: View, *args: Any, shape: object = None) -> View:
+    """The same elements in another shape."""
+    if view.buffer.result is not None:
+        run.use(view)
+    return view.reshaped(_sizes((shape,) if shape is not None else args))
+
+
+def _broadcast(run: Execution, view: View, *args: Any, shape: object = None) -> View:
+    return broadcast_to(run, view, _sizes((shape,) if shape is not None else args))
+
+
+def _astype(run: Execution, view: View, dtype: Any) -> View:
+    return tensor_copy(run, view, dtype=dtype)
+
+
+def expand_dims(run: Execution, data: View, axis: int) -> View:
+    """nl.expand_dims: an axis of size 1 more."""
+    rank = len(data.shape) + 1
+    at = axis % rank
+    if at == 0 and data.on_chip:
+        raise KernelError("unsupported_axis", "expand_dims before the partition axis")
+    return data.reshaped((*data.shape[:at], 1, *data.shape[at:]))
+
+
+_TILE_METHODS: dict[str, Callable[..., Any]] = {
+    "reshape": reshape,
+    "broadcast_to": _broadcast,
+    "astype": _astype,
+    "expand_dims": expand_dims,
+    "ap": reshape,
+}
+
+
+class Grids(tuple[Index, ...]):
+    """What `nl.mgrid[...]` gives: one grid for each axis."""
+
+
+class GridMaker:
+    """`nl.mgrid`."""
+
+
+def _of_grids(grids: Grids, name: str) -> Index:
+    names = {"p": 0, "x": 1, "y": 2, "z": 3, "w": 4}
+    at = names.get(name)
+    if at is None or at >= len(grids):
+        raise not_supported(f"attribute {name!r} of a grid")
+    return grids[at]
+
+
+def _append(items: list[Any], value: Any) -> None:
+    if len(items) >= MOST_ITEMS:
+        raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items")
+    items.append(value)
+
+
+def _extend(items: list[Any], more: Any) -> None:
+    if not isinstance(more, (list, tuple, range)) or len(items) + len(more) > MOST_ITEMS:
+        raise KernelError("too_large", f"a list is extended beyond {MOST_ITEMS:,} items")
+    items.extend(more)
+
+
+def _pop(items: list[Any], at: int = -1) -> Any:
+    try:
+        return items.pop(at)
+    except IndexError:
+        raise KernelError("index", f"pop({at}) of a list of {len(items)} items") from None
+
+
+def _index(items: Any, value: Any) -> int:
+    return items.index(value) if bounded(value) in bounded(items) else -1
+
+
+def _insert(items: list[Any], at: int, value: Any) -> None:
+    _append(items, value)
+    items.insert(at, items.pop())
+
+
+def _get(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    return mapping.get(bounded(key), default)
+
+
+_METHODS: dict[type, dict[str, Callable[..., Any]]] = {
+    list: {
+        "append": _append, "extend": _extend, "pop": _pop, "insert": _insert,
+        "index": _index,
+        "copy": lambda items: list(items), "reverse": lambda items: items.reverse(),
+    },
+    tuple: {"index": _index},
+    dict: {
+        "get": _get, "items": lambda m: list(m.items()), "keys": lambda m: list(m),
+        "values": lambda m: list(m.values()),
+    },
+    str: {
+        "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
+        "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),
+    },
+}  # fmt: skip

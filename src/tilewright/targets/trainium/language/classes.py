@@ -1,0 +1,195 @@
+"""Classes of a kernel's text, as records of its configuration: fields, methods and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.frames import Function
+from tilewright.targets.trainium.language.values import Builtin, Decorator
+
+ClassKind = Literal["plain", "dataclass", "tuple", "enum"]
+REQUIRED = object()
+"""Instead of the default of a field that has none."""
+
+
+@dataclass(frozen=True)
+class FieldDefault:
+    """`dataclasses.field(...)`: `make` gives the default of a new record."""
+
+    make: Callable[[Execution], Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function of a class that is marked: "property", "static" or "class"."""
+
+    function: Function
+    mark: str
+
+
+class Class:
+    """A class: called, it makes a `Record`.
+
+    `fields` are the annotated names of its body with their defaults, `members` all that its body
+    binds, those of its bases included.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: ClassKind,
+        fields: Mapping[str, Any],
+        members: dict[str, Any],
+        bases: Sequence[Class] = (),
+    ) -> None:
+        self.name = name
+        self.kind: ClassKind = kind
+        self.bases = bases
+        self.fields: dict[str, Any] = {}
+        self.members: dict[str, Any] = {}
+        for base in bases:
+            self.fields.update(base.fields)
+            self.members.update(base.members)
+            if base.kind != "plain" and kind == "plain":
+                self.kind = base.kind
+        self.fields.update(fields)
+        self.members.update(members)
+        if self.kind == "enum":
+            self._make_members(members)
+
+    def _make_members(self, names: Mapping[str, Any]) -> None:
+        for number, (name, value) in enumerate(names.items(), 1):
+            if not isinstance(value, (Function, Method)):
+                shown = number if isinstance(value, Decorator) else value  # enum.auto()
+                self.members[name] = Record(self, {"name": name, "value": shown})
+
+    def inherits(self, other: Class) -> bool:
+        """Whether it is `other` or has it among its bases."""
+        return self is other or any(base.inherits(other) for base in self.bases)
+
+    def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A new record; of an enum the member with that value."""
+        if self.kind == "enum":
+            for member in items_of(self):
+                if args and (member.values["value"] == args[0] or member is args[0]):
+                    return member
+            raise KernelError("unsupported_operand", f"{self.name} has no such member")
+        record = Record(self, {})
+        first = self.members.get("__init__")
+        if isinstance(first, Function):
+            first.call(run, [record, *args], kwargs)
+            return record
+        self._fill(run, record, args, dict(kwargs))
+        then = self.members.get("__post_init__")
+        if isinstance(then, Function):
+            then.call(run, [record], {})
+        return record
+
+    def _fill(
+        self, run: Execution, record: Record, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> None:
+        fields = {} if self.kind == "plain" else self.fields
+        if len(args) > len(fields):
+            raise KernelError(
+                "too_many_arguments", f"{self.name} takes {len(fields)} values, not {len(args)}"
+            )
+        given = dict(zip(fields, args, strict=False))
+        for name, default in fields.items():
+            if name in kwargs and name not in given:
+                given[name] = kwargs.pop(name)
+            elif name not in given:
+                if default is REQUIRED:
+                    raise KernelError("missing_argument", f"{self.name} needs {name!r}")
+                given[name] = default.make(run) if isinstance(default, FieldDefault) else default
+        if kwargs:
+            raise KernelError(
+                "unexpected_keyword", f"{self.name} has no field {next(iter(kwargs))!r}"
+            )
+        record.values.update({name: given[name] for name in fields})
+
+
+class Record:
+    """An instance of a class of the kernel's text."""
+
+    __slots__ = ("cls", "values")
+
+    def __init__(self, cls: Class, values: dict[str, Any]) -> None:
+        self.cls = cls
+        self.values = values
+
+    def __eq__(self, other: object) -> bool:
+        if self.cls.kind not in ("dataclass", "tuple") or not isinstance(other, Record):
+            return self is other
+        return self.cls is other.cls and self.values == other.values
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A method with the record that it was taken from."""
+
+    function: Function
+    owner: Any
+
+    def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call it on its record."""
+        return self.function.call(run, [self.owner, *args], kwargs)
+
+
+def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
+    """A field, a property's value or a method."""
+    if name in record.values:
+        return record.values[name]
+    found = record.cls.members.get(name, REQUIRED)
+    if isinstance(found, Method):
+        if found.mark == "property":
+            return found.function.call(run, [record], {})
+        return found.function if found.mark == "static" else Bound(found.function, record.cls)
+    if isinstance(found, Function):
+        return Bound(found, record)
+    if found is REQUIRED:
+        raise not_supported(f"attribute {name!r} of a {record.cls.name}")
+    return found
+
+
+def attribute_of_class(cls: Class, name: str) -> Any:
+    """A constant, a member of an enum or a function."""
+    found = cls.members.get(name, REQUIRED)
+    if isinstance(found, Method):
+        return Bound(found.function, cls) if found.mark == "class" else found.function
+    if found is REQUIRED:
+        raise not_supported(f"attribute {name!r} of the class {cls.name}")
+    return found
+
+
+def set_attribute(record: Any, name: str, value: Any, line: int) -> None:
+    """`record.name = value`."""
+    if not isinstance(record, Record) or record.cls.kind == "enum":
+        raise not_supported(f"assigning to the attribute {name!r}", line)
+    record.values[name] = value
+
+
+def items_of(value: Class | Record) -> list[Any]:
+    """The members of an enum, or the items of a named tuple."""
+    if isinstance(value, Record) and value.cls.kind == "tuple":
+        return list(value.values.values())
+    if isinstance(value, Class) and value.kind == "enum":
+        return [member for member in value.members.values() if isinstance(member, Record)]
+    name = value.name if isinstance(value, Class) else value.cls.name
+    raise KernelError("unsupported_operand", f"a {name} has no items")
+
+
+def marked(mark: str) -> Builtin:
+    """`property`, `staticmethod` or `classmethod`."""
+
+    def mark_it(run: Execution, function: Any) -> Method:
+        if not isinstance(function, Function):
+            raise KernelError("unsupported_operand", f"{mark} takes a function")
+        return Method(function, mark)
+
+    return Builtin(mark, mark_it)

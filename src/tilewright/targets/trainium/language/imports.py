@@ -1,0 +1,60 @@
+"""What imports bind: the modules that kernels have; names of others may be bound, not used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+
+from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.language.library import module
+from tilewright.targets.trainium.language.values import Missing, Namespace
+
+Bindings = Callable[[int], Mapping[str, object]]
+"""From the version of NKI to the names that an import binds."""
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> Bindings:
+    """What an import binds."""
+    if isinstance(node, ast.ImportFrom):
+        return lambda language: _from(node, language)
+    return lambda language: _modules(node, language)
+
+
+def _modules(node: ast.Import, language: int) -> Mapping[str, object]:
+    found: dict[str, object] = {}
+    for item in node.names:
+        path = item.name if item.asname else item.name.split(".")[0]
+        found[item.asname or path] = _module(path, node.lineno, language)
+    return found
+
+
+def _from(node: ast.ImportFrom, language: int) -> Mapping[str, object]:
+    path = "." * node.level + (node.module or "")
+    owner = _module(path, node.lineno, language)
+    found: dict[str, object] = {}
+    for item in node.names:
+        name = item.asname or item.name
+        if isinstance(owner, Missing):
+            found[name] = owner
+        elif item.name == "*":
+            found.update(owner.members)
+        else:
+            lacking = Missing(not_supported(f"{path}.{item.name}", node.lineno))
+            found[name] = owner.members.get(item.name, lacking)
+    found.pop("*", None)
+    return found
+
+
+def _module(path: str, line: int, language: int) -> Namespace | Missing:
+    try:
+        return module(path, language)
+    except KeyError:
+        return Missing(
+            KernelError(
+                "import_not_allowed",
+                f"what line {line} imports from {path} is used: a kernel may use nki (or "
+                "neuronxcc.nki) and its parts, numpy, math and the small modules of Python for "
+                "data (dataclasses, enum, functools, itertools, typing)",
+                line,
+            )
+        )

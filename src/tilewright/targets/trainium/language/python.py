@@ -1,0 +1,378 @@
+"""Python's own functions, `math` and `numpy`, as far as kernels may use them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.arithmetic import (
+    MOST_ITEMS,
+    NUMBERS,
+    binary,
+    bounded,
+    checked_number,
+    compare,
+    truth,
+)
+from tilewright.targets.trainium.language.classes import Class, Record, marked
+from tilewright.targets.trainium.language.expressions import call, iterable, set_of, text_of
+from tilewright.targets.trainium.language.frames import Function
+from tilewright.targets.trainium.language.values import Builtin, LoopRange, Namespace
+from tilewright.targets.trainium.operations.functions import ACTIVATION_NAMES, ALU_NAMES, Operator
+from tilewright.targets.trainium.tiles.dtypes import (
+    DTYPES,
+    MOST_HOST_ELEMENTS,
+    DType,
+    HostArray,
+)
+from tilewright.targets.trainium.tiles.index import Index
+from tilewright.targets.trainium.tiles.view import View
+
+
+def number(value: Any, where: str) -> Any:
+    """A plain number."""
+    if type(value) in NUMBERS or isinstance(value, int):
+        return value
+    raise KernelError(
+        "unsupported_operand", f"{where} takes a number, not a value of type {type(value).__name__}"
+    )
+
+
+def whole(value: Any, where: str) -> int:
+    """A plain whole number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, (Index, View)):
+        raise KernelError(
+            "dynamic_control_flow_not_supported",
+            f"{where} takes a whole number that is known when the kernel is traced",
+        )
+    raise KernelError("unsupported_operand", f"{where} takes a whole number, not {shown(value)}")
+
+
+def _range(run: Execution, *args: Any) -> Any:
+    values = bounded_range("range", *args)
+    return LoopRange("sequential" if run.language == 1 else "static", values)
+
+
+def bounded_range(name: str, *args: Any) -> range:
+    """A range of whole numbers."""
+    if not 1 <= len(args) <= 3:
+        raise KernelError("missing_argument", f"{name} takes 1 to 3 numbers, not {len(args)}")
+    numbers = [whole(arg, name) for arg in args]
+    if len(numbers) == 3 and numbers[2] == 0:
+        raise KernelError("unsupported_operand", f"{name}: the step is 0")
+    found = range(*(int(checked_number(n)) for n in numbers))
+    try:
+        len(found)
+    except OverflowError:
+        raise KernelError("too_large", f"{name} of more than 2**63 numbers") from None
+    return found
+
+
+def items_of_any(value: Any) -> list[Any]:
+    """All items of what a loop may go through."""
+    found = iterable(value)
+    if len(found) > MOST_ITEMS:
+        raise KernelError("too_large", f"a sequence of {len(found):,} items")
+    return list(found)
+
+
+def _extreme(name: str, symbol: str) -> Callable[..., Any]:
+    def best(run: Execution, *args: Any, key: Any = None, default: Any = None) -> Any:
+        items = items_of_any(args[0]) if len(args) == 1 else list(args)
+        if not items and default is not None:
+            return default
+        if not items:
+            raise KernelError("missing_argument", f"{name} of nothing")
+        keys = [_key(run, key, item, name) for item in items]
+        chosen = 0
+        for at, found in enumerate(keys):
+            if compare(run, symbol, found, keys[chosen]):
+                chosen = at
+        return items[chosen]
+
+    return best
+
+
+def _key(run: Execution, key: Any, item: Any, name: str) -> Any:
+    """What an item is ordered by."""
+    if key is not None:
+        item = call(run, key, [item], {})
+    return bounded(item) if isinstance(item, (str, tuple)) else number(item, name)
+
+
+def _sum(run: Execution, values: Any, start: Any = 0) -> Any:
+    total = start
+    for item in items_of_any(values):
+        run.step()
+        total = binary(run, "+", total, item)
+    return total
+
+
+def _sorted(run: Execution, values: Any, *, key: Any = None, reverse: Any = False) -> list[Any]:
+    items = items_of_any(values)
+    keys = [_key(run, key, item, "sorted") for item in items]
+    try:
+        order = sorted(range(len(items)), key=keys.__getitem__, reverse=truth(reverse))
+    except TypeError as error:
+        raise KernelError("unsupported_operand", f"sorted: {error}") from None
+    return [items[at] for at in order]
+
+
+def _map(run: Execution, function: Any, *values: Any) -> list[Any]:
+    rows = zip(*(items_of_any(value) for value in values), strict=False)
+    return [call(run, function, row, {}) for row in rows]
+
+
+def _filter(run: Execution, function: Any, values: Any) -> list[Any]:
+    return [v for v in items_of_any(values) if truth(call(run, function, [v], {}))]
+
+
+def _set(run: Execution, values: Any = ()) -> tuple[Any, ...]:
+    return set_of(items_of_any(values), run.line)
+
+
+def _isinstance(run: Execution, value: Any, kinds: Any) -> bool:
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    found = False
+    for kind in wanted:
+        if isinstance(kind, Class):
+            found = found or (isinstance(value, Record) and value.cls.inherits(kind))
+        test = _KINDS.get(kind.name if isinstance(kind, Builtin) else "")
+        found = found or (test is not None and test(value))
+    return found
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "int": lambda v: isinstance(v, int), "float": lambda v: isinstance(v, float),
+    "bool": lambda v: isinstance(v, bool), "str": lambda v: isinstance(v, str),
+    "tuple": lambda v: isinstance(v, tuple), "list": lambda v: isinstance(v, list),
+    "dict": lambda v: isinstance(v, dict),
+}  # fmt: skip
+
+
+def _integer(run: Execution, value: Any = 0) -> int:
+    try:
+        return int(checked_number(int(number(value, "int"))))
+    except (OverflowError, ValueError) as error:
+        raise KernelError("arithmetic", str(error)) from None
+
+
+def _float(run: Execution, value: Any = 0.0) -> float:
+    if isinstance(value, str) and value.strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
+        return float(value)
+    try:
+        return float(number(value, "float"))
+    except OverflowError as error:
+        raise KernelError("arithmetic", str(error)) from None
+
+
+def _print(run: Execution, *args: Any, sep: Any = "", end: Any = "", flush: Any = False) -> None:
+    """Nothing: what a kernel prints is not kept."""
+
+
+def _zip(run: Execution, *args: Any) -> list[tuple[Any, ...]]:
+    return list(zip(*(items_of_any(arg) for arg in args), strict=False))
+
+
+def _round(run: Execution, value: Any, digits: Any = None) -> Any:
+    given = number(value, "round")
+    if digits is None:
+        return _integer(run, round(given) if math.isfinite(given) else given)
+    places = whole(digits, "round")
+    if abs(places) > _MOST_DIGITS:
+        raise KernelError(
+            "arithmetic", f"round takes from -{_MOST_DIGITS} to {_MOST_DIGITS} digits, not {places}"
+        )
+    return checked_number(round(given, places))
+
+
+_MOST_DIGITS = 400
+"""Of a rounded number: no float or whole number of a kernel has more."""
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "range": _range, "len": lambda run, value: len(_counted(value)),
+    "min": _extreme("min", "<"), "max": _extreme("max", ">"), "map": _map, "filter": _filter,
+    "set": _set, "pow": lambda run, a, b: binary(run, "**", a, b),
+    "abs": lambda run, value: abs(number(value, "abs")), "sum": _sum, "int": _integer,
+    "float": _float, "bool": lambda run, value=False: truth(value),
+    "str": lambda run, value="": text_of(value), "isinstance": _isinstance, "print": _print,
+    "tuple": lambda run, value=(): tuple(items_of_any(value)),
+    "list": lambda run, value=(): items_of_any(value), "dict": lambda run, **options: dict(options),
+    "enumerate": lambda run, value, start=0: list(
+        enumerate(items_of_any(value), whole(start, "start"))),
+    "zip": _zip, "reversed": lambda run, value: items_of_any(value)[::-1],
+    "sorted": _sorted,
+    "round": _round, "divmod": lambda run, a, b: _divmod(a, b),
+    "any": lambda run, value: any(truth(v) for v in items_of_any(value)),
+    "all": lambda run, value: all(truth(v) for v in items_of_any(value)),
+    "slice": lambda run, *args: slice(*args), "callable": lambda run, v: isinstance(
+        v, (Builtin, Function)),
+}  # fmt: skip
+
+
+def _counted(value: Any) -> Any:
+    if isinstance(value, View):
+        return value.shape and range(value.shape[0])
+    return iterable(value)
+
+
+def _divmod(a: Any, b: Any) -> tuple[Any, Any]:
+    if number(b, "divmod") == 0:
+        raise KernelError("arithmetic", "division by zero")
+    found: tuple[Any, Any] = divmod(number(a, "divmod"), b)
+    return found
+
+
+def _named(name: str, function: Callable[..., Any]) -> Builtin:
+    return Builtin(name, function, ignored=("strict",), masked=False)
+
+
+def builtins() -> Mapping[str, object]:
+    """The names that every kernel has."""
+    found: dict[str, object] = {n: _named(n, f) for n, f in FUNCTIONS.items()}
+    found["__name__"] = "kernel"
+    for name in ("property", "staticmethod", "classmethod"):
+        found[name] = marked(name)
+    for name in (
+        "ValueError", "AssertionError", "TypeError", "NotImplementedError", "Exception", "object",
+    ):  # fmt: skip
+        found[name] = Namespace(name, {})
+    return found
+
+
+def _mathematical(name: str, function: Callable[..., Any]) -> Builtin:
+    def compute(run: Execution, *args: Any) -> Any:
+        try:
+            return checked_number(function(*(number(arg, name) for arg in args)))
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise KernelError("arithmetic", f"{name}: {error}") from None
+
+    return Builtin(name, compute)
+
+
+def _product(run: Execution, values: Any) -> Any:
+    total: Any = 1
+    for item in items_of_any(values):
+        total = checked_number(total * number(item, "prod"))
+    return total
+
+
+_MATH = (
+    "sqrt", "exp", "log", "log2", "log10", "ceil", "floor", "gcd", "sin", "cos", "tanh", "fabs",
+    "isqrt",
+)  # fmt: skip
+
+
+def math_module() -> Namespace:
+    """`math`."""
+    members: dict[str, object] = {n: _mathematical(f"math.{n}", getattr(math, n)) for n in _MATH}
+    members |= {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+    members["prod"] = Builtin("math.prod", _product)
+    members["pow"] = _mathematical("math.pow", math.pow)
+    return Namespace("math", members)
+
+
+_NUMPY_TYPES = (
+    "float32", "float16", "int8", "int16", "int32", "uint8", "uint16", "uint32",
+)  # fmt: skip
+
+
+def _limits_of_float(run: Execution, dtype: Any) -> Namespace:
+    if not isinstance(dtype, DType) or not dtype.is_float:
+        raise KernelError("unsupported_dtype", f"np.finfo takes a float type, not {shown(dtype)}")
+    found: Any = ml_dtypes.finfo(dtype.exact)  # type: ignore[no-untyped-call]
+    limits = {name: float(getattr(found, name)) for name in ("min", "max", "eps", "tiny")}
+    return Namespace(f"np.finfo({dtype})", limits)
+
+
+def _limits_of_integer(run: Execution, dtype: Any) -> Namespace:
+    if not isinstance(dtype, DType) or dtype.kind != "integer":
+        raise KernelError("unsupported_dtype", f"np.iinfo takes an integer, not {shown(dtype)}")
+    found = np.iinfo(dtype.exact)
+    return Namespace(f"np.iinfo({dtype})", {"min": int(found.min), "max": int(found.max)})
+
+
+_ARRAYS: dict[str, Callable[..., Any]] = {
+    "eye": np.eye, "identity": np.identity, "tri": np.tri, "zeros": np.zeros, "ones": np.ones,
+    "full": np.full, "arange": np.arange, "array": np.array, "tril": np.tril, "triu": np.triu,
+}  # fmt: skip
+"""Makers of arrays for `nl.shared_constant`."""
+
+
+def _array_maker(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(run: Execution, *args: Any, dtype: Any = None, k: Any = 0) -> HostArray:
+        plain = [_plain(run, arg, f"np.{name}") for arg in args]
+        try:
+            count = _elements_of(name, plain)
+            if count > MOST_HOST_ELEMENTS:
+                raise KernelError("too_large", f"np.{name} of {count:,} elements")
+            found = make(*plain, **({"k": whole(k, "k")} if k else {}))
+        except (TypeError, ValueError, IndexError) as error:
+            raise KernelError("unsupported_operand", f"np.{name}: {error}") from None
+        kind = dtype or _kind_of(args, found)
+        return HostArray(kind.rounded(np.asarray(found)), kind)
+
+    return made
+
+
+def _elements_of(name: str, args: list[Any]) -> int:
+    """How many elements the array will have."""
+    if name in ("eye", "identity", "tri"):
+        return int(args[0]) * int((args[1:2] or [args[0]])[0] or args[0])
+    if name == "arange":
+        return len(range(*(whole(arg, "np.arange") for arg in args)))
+    if name in ("zeros", "ones", "full"):
+        return math.prod(int(n) for n in (args[0] if isinstance(args[0], list) else [args[0]]))
+    return 0  # no more than there are already
+
+
+def _plain(run: Execution, value: Any, name: str) -> Any:
+    if isinstance(value, HostArray):
+        return value.values
+    run.step()
+    if isinstance(value, (list, tuple)):
+        return [_plain(run, item, name) for item in value]
+    return number(value, name)
+
+
+def _kind_of(args: Sequence[Any], found: Any) -> DType:
+    given = [arg.dtype for arg in args if isinstance(arg, HostArray)]
+    whole_numbers = np.asarray(found).dtype.kind in "iu"
+    return given[0] if given else DTYPES["int32" if whole_numbers else "float32"]
+
+
+def numpy_module() -> Namespace:
+    """`numpy`: names of operations, types and constants; no arrays."""
+    members: dict[str, object] = {
+        name: Operator(name, f"np.{name}")
+        for name in (
+            *ALU_NAMES, *ACTIVATION_NAMES, "max", "min", "amax", "amin", "sum", "prod", "absolute",
+            "true_divide", "all", "negative",
+        )
+    }  # fmt: skip
+    types: dict[str, DType] = {name: DTYPES[name] for name in _NUMPY_TYPES}
+    members |= {**types, "bool_": DTYPES["bool"], "pi": math.pi, "inf": math.inf, "nan": math.nan}
+    members["newaxis"] = None
+    members["dtype"] = Builtin("np.dtype", lambda run, dtype: dtype)
+    for name, make in _ARRAYS.items():
+        members[name] = Builtin(f"np.{name}", _array_maker(name, make))
+    members["finfo"] = Builtin("np.finfo", _limits_of_float)
+    members["iinfo"] = Builtin("np.iinfo", _limits_of_integer)
+    members["e"] = math.e
+    members["prod"] = Builtin("np.prod", _product, operator="prod")
+    for name in ("sqrt", "exp", "log"):
+        plain = _mathematical(f"np.{name}", getattr(math, name))
+        plain.operator = Operator(name, f"np.{name}")
+        members[name] = plain
+    for name in ("ceil", "floor", "log2", "gcd"):
+        members[name] = _mathematical(f"np.{name}", getattr(math, name))
+    return Namespace("numpy", members)

@@ -1,0 +1,161 @@
+"""What a kernel can hold beside numbers and tiles: functions, namespaces, ranges, decorators."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.operations.functions import Operator
+from tilewright.targets.trainium.tiles.dtypes import DTYPES, DType
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.trace import LoopKind
+
+_NEVER = Mask(1, False, lambda: np.zeros((1,), bool))
+
+
+class Namespace:
+    """A module or class as kernels see it: the names that it has, no others."""
+
+    def __init__(self, name: str, members: Mapping[str, object]) -> None:
+        self.name = name
+        self.members = members
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRange:
+    """`nl.affine_range(n)` and its like; `range` in a kernel."""
+
+    kind: LoopKind
+    values: range
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a name stands for that may be bound but not used: `error` says why."""
+
+    error: KernelError
+
+
+@dataclass(frozen=True, slots=True)
+class Decorator:
+    """`nki.jit` and its like: it changes nothing about a function."""
+
+    name: str
+
+
+class Builtin:
+    """A function of the language or an operation of NKI."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        operator: str = "",
+        hidden: Sequence[str] = (),
+        ignored: Sequence[str] = (),
+        masked: bool = True,
+    ) -> None:
+        """`function` takes the execution first; parameters in `hidden` cannot be given.
+
+        With `masked` a parameter `mask` is one of NKI, which is checked here.
+        """
+        self.name = name
+        self._masked = masked
+        self.operator = Operator(operator, name) if operator else None
+        self._function = function
+        self._ignored = frozenset(ignored)
+        self._accepted: set[tuple[object, ...]] = set()
+        """Number of arguments and keywords of calls that were found right, none of them ignored."""
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        kinds = inspect.Parameter
+        self.positional = [
+            p.name
+            for p in parameters
+            if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+            and p.name not in hidden
+        ]
+        keyword_only = [
+            p.name for p in parameters if p.kind is kinds.KEYWORD_ONLY and p.name not in hidden
+        ]
+        self._known = frozenset([*self.positional, *keyword_only])
+        self._any_keyword = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+        self._most = (
+            None
+            if any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+            else len(self.positional)
+        )
+        self._required = [
+            p.name
+            for p in parameters
+            if p.default is kinds.empty
+            and p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+            and p.name not in hidden
+        ]
+
+    def call(self, run: Execution, args: Sequence[object], kwargs: dict[str, Any]) -> Any:
+        """Check the arguments' names and number, and call."""
+        run.function = self.name
+        self.check(args, kwargs)
+        return self._function(run, *args, **kwargs)
+
+    def check(self, args: Sequence[object], kwargs: dict[str, Any]) -> None:
+        """Names and number of arguments; masks and types are brought into one form."""
+        form = (len(args), *kwargs)
+        if form not in self._accepted:
+            self._check_names(args, kwargs)
+            if len(form) == 1 + len(kwargs) and not self._any_keyword:
+                self._accepted.add(form)
+        if self._masked and "mask" in kwargs:
+            kwargs["mask"] = _mask(self.name, kwargs["mask"])
+        dtype = kwargs.get("dtype")
+        if isinstance(dtype, str):
+            dtype = kwargs["dtype"] = DTYPES.get(dtype, dtype)
+        if dtype is not None and not isinstance(dtype, DType):
+            raise KernelError("unsupported_dtype", f"{self.name}: {shown(dtype)} is not a type")
+
+    def _check_names(self, args: Sequence[object], kwargs: dict[str, Any]) -> None:
+        if self._most is not None and len(args) > self._most:
+            raise KernelError(
+                "too_many_arguments",
+                f"{self.name} takes {self._most} positional arguments, not {len(args)}: "
+                f"({', '.join(self.positional)})",
+            )
+        given = self.positional[: len(args)]
+        for key in list(kwargs):
+            if key in self._ignored:
+                del kwargs[key]
+            elif key not in self._known and not self._any_keyword:
+                raise KernelError(
+                    "unexpected_keyword",
+                    f"{self.name} has no parameter {key!r}: "
+                    f"{', '.join(sorted(self._known)) or 'it has none'}",
+                )
+            elif key in given:
+                raise KernelError("unexpected_keyword", f"{self.name} is given {key!r} twice")
+        for name in self._required:
+            if name not in kwargs and name not in given:
+                raise KernelError("missing_argument", f"{self.name} needs {name!r}")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _mask(function: str, mask: object) -> Mask | None:
+    if mask is None or mask is True:
+        return None
+    if mask is False:
+        return _NEVER
+    if not isinstance(mask, Mask):
+        raise KernelError(
+            "unsupported_expression_in_mask",
+            f"{function}: a mask is a comparison of index expressions joined by '&', not "
+            f"{type(mask).__name__}",
+        )
+    return None if mask.always else mask

@@ -1,0 +1,148 @@
+"""What the compiler of NKI 1 does to a traced kernel before it runs (docs/targets/trainium.md).
+
+It drops instructions whose results nobody uses, and turns short innermost loops of vector and
+scalar instructions into one wide instruction for each of the body's. That of NKI 2 does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.targets.trainium.trace import Access, Instruction, Loop, Trace
+
+WIDEST = 512
+"""Elements per partition of the widest instruction that loops are turned into."""
+_VECTOR_ENGINES = ("dve", "act", "any")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What runs as one instruction: its first instance, and the indices of all of them."""
+
+    instruction: Instruction
+    members: Sequence[int]
+
+
+def compiled(trace: Trace) -> list[Step]:
+    """The instructions that the machine runs, in program order."""
+    instructions = trace.instructions
+    if trace.language == 2:
+        return [Step(instruction, (i,)) for i, instruction in enumerate(instructions)]
+    kept = _used(trace)
+    merged: dict[int, list[int]] = {}
+    absorbed: set[int] = set()
+    for group in _short_loops(trace):
+        for column in zip(*group, strict=True):
+            merged[column[0]] = list(column)
+            absorbed.update(column[1:])
+    steps = (
+        Step(instruction, merged.get(i, (i,)))
+        for i, instruction in enumerate(instructions)
+        if i not in absorbed
+    )
+    return [step for step in steps if any(kept[i] for i in step.members)]
+
+
+def _used(trace: Trace) -> list[bool]:
+    """Which instructions have a result that reaches HBM, or that the accumulator of ACT keeps."""
+    kept = [False] * len(trace.instructions)
+    wanted: set[int] = set()
+    for i in range(len(kept) - 1, -1, -1):
+        instruction = trace.instructions[i]
+        needed = (
+            any(a.tensor.memory == "hbm" or a.tensor.id in wanted for a in instruction.writes)
+            or instruction.attributes.get("reduce_command", "idle") != "idle"
+        )
+        if needed:
+            kept[i] = True
+            wanted.update(a.tensor.id for a in instruction.reads)
+    return kept
+
+
+def _short_loops(trace: Trace) -> list[list[range]]:
+    """Iterations that run as one, as lists of their instruction ranges, all of one length."""
+    parents = {loop.parent.id for loop in trace.loops if loop.parent is not None}
+    groups: list[list[range]] = []
+    waiting: list[tuple[Loop, list[range]]] = []
+    for loop in trace.loops:
+        if loop.id in parents or loop.kind != "affine":
+            continue
+        bodies = list(loop.iterations())
+        if _mergeable(trace, bodies):
+            waiting.append((loop, bodies))
+    taken = 0
+    while taken < len(waiting):
+        loop, bodies = waiting[taken]
+        count = _neighbours(trace, waiting, taken, bodies)
+        groups.append([body for _, part in waiting[taken : taken + count] for body in part])
+        taken += count
+    return groups
+
+
+def _neighbours(
+    trace: Trace, waiting: Sequence[tuple[Loop, list[range]]], at: int, bodies: Sequence[range]
+) -> int:
+    """How many iterations of the next outer loop are merged too, from number `at` on."""
+    loop = waiting[at][0]
+    outer = loop.parent
+    if outer is None or outer.kind != "affine":
+        return 1
+    width = loop.trips * _widest(trace, bodies[0])
+    most = max(d for d in range(1, outer.trips + 1) if outer.trips % d == 0 and d * width <= WIDEST)
+    iterations = list(outer.iterations())
+    count = 1
+    while count < most and at + count < len(waiting):
+        other, parts = waiting[at + count]
+        if other.parent is not outer or not _alike(trace, (bodies[0], parts[0])):
+            return 1
+        count += 1
+    alone = all(
+        any(part.start == i.start and parts[-1].stop == i.stop for i in iterations)
+        for _, parts in waiting[at : at + count]
+        for part in parts[:1]
+    )
+    return count if alone and count == most else 1
+
+
+def _mergeable(trace: Trace, bodies: Sequence[range]) -> bool:
+    """Whether the iterations do the same, on engines that take any number of elements."""
+    if len(bodies) < 2 or not bodies[0]:
+        return False
+    if any(trace.instructions[i].engine not in _VECTOR_ENGINES for i in bodies[0]):
+        return False
+    return len(bodies) * _widest(trace, bodies[0]) <= WIDEST and _alike(trace, bodies)
+
+
+def _alike(trace: Trace, bodies: Sequence[range]) -> bool:
+    """Whether all bodies have the same instructions on regions of the same shape, in order."""
+    if any(len(body) != len(bodies[0]) for body in bodies):
+        return False
+    for column in zip(*bodies, strict=True):
+        first = _work(trace.instructions[column[0]])
+        if any(_work(trace.instructions[i]) != first for i in column[1:]):
+            return False
+    return True
+
+
+def _work(instruction: Instruction) -> tuple[object, ...]:
+    """What an instruction does, without where it does it."""
+    return (
+        instruction.opcode,
+        instruction.engine,
+        instruction.attributes,
+        [_region(access) for access in instruction.reads],
+        [_region(access) for access in instruction.writes],
+    )
+
+
+def _region(access: Access) -> tuple[object, ...]:
+    tensor = access.tensor
+    return tensor.memory, tensor.dtype, access.partitions, access.pattern.dims
+
+
+def _widest(trace: Trace, body: range) -> int:
+    return max(
+        max(a.elements for a in (*trace.instructions[i].reads, *trace.instructions[i].writes))
+        for i in body
+    )

@@ -1,0 +1,244 @@
+"""What each instruction costs on each engine that can run it (docs/targets/trainium.md).
+
+Vector and scalar instructions take one cycle for each element of a partition, some of them two,
+and a start cost; products take a cycle for each moving column; transfers take a time for each byte
+and each contiguous run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.core.errors import InternalError
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.trace import Access, Instruction
+
+PE, VECTOR, SCALAR, GPSIMD, DMA = range(5)
+"""Numbers of the engines, as the scheduler knows them."""
+ENGINES = ("PE", "DVE", "ACT", "Pool", "DMA")
+"""Their names in results."""
+_NUMBER = {"pe": PE, "dve": VECTOR, "act": SCALAR, "pool": GPSIMD}
+_FAST_PAIRS = {"add", "subtract", "multiply"}
+_WIDE = ("float32", "int32", "uint32")
+_SMALL_RUN = 512
+"""A transfer within HBM is dealt to the DMA engines in pieces of at least so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`on` gives ns by engine number, for each engine that can run it.
+
+    A transfer has no such engine: it is `jobs` of `job_ns` each, dealt to the DMA engines.
+    """
+
+    on: tuple[tuple[int, float], ...] = ()
+    job_ns: float = 0.0
+    jobs: int = 0
+
+
+class Costs:
+    """Costs on one machine; equal instructions are computed once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._known: dict[tuple[object, ...], Cost] = {}
+
+    def of(self, instruction: Instruction) -> Cost:
+        """The cost of one instruction."""
+        reads, writes = instruction.reads, instruction.writes
+        key = (
+            instruction.opcode,
+            instruction.engine,
+            *instruction.attributes.items(),
+            *[(a.tensor.memory, a.tensor.dtype, a.partitions, id(a.pattern)) for a in reads],
+            None,
+            *[(a.tensor.memory, a.tensor.dtype, a.partitions, id(a.pattern)) for a in writes],
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._compute(instruction)
+        return found
+
+    def widened(self, instruction: Instruction, factor: int) -> Cost:
+        """The cost of one instruction over `factor` times the elements."""
+        return Cost(
+            tuple(
+                (
+                    engine,
+                    self._cycles_to_ns(engine, self._vector_cycles(instruction, engine, factor)),
+                )
+                for engine, _ in self.of(instruction).on
+            )
+        )
+
+    def _compute(self, instruction: Instruction) -> Cost:
+        if instruction.engine == "dma":
+            return self._transfer(instruction)
+        if instruction.engine == "pe":
+            return Cost(((PE, self._product_cycles(instruction) / self.machine.clock.pe),))
+        engines = (
+            (VECTOR, SCALAR) if instruction.engine == "any" else (_NUMBER[instruction.engine],)
+        )
+        return Cost(
+            tuple(
+                (engine, self._cycles_to_ns(engine, self._vector_cycles(instruction, engine, 1)))
+                for engine in engines
+            )
+        )
+
+    def _cycles_to_ns(self, engine: int, cycles: float) -> float:
+        clock = self.machine.clock
+        return cycles / (clock.vector, clock.scalar, clock.gpsimd)[engine - VECTOR]
+
+    def _vector_cycles(self, instruction: Instruction, engine: int, factor: int) -> float:
+        issue = self.machine.issue
+        elements = factor * _cycles_by_elements(instruction)
+        if engine == GPSIMD:
+            return issue.gpsimd_start_cycles + elements
+        return max(issue.least_cycles, elements + issue.start_cycles)
+
+    def _product_cycles(self, instruction: Instruction) -> float:
+        passes, attributes = self.machine.pe, instruction.attributes
+        wide = any(a.tensor.dtype == "float32" for a in instruction.reads)
+        if instruction.opcode == "nc_transpose":
+            partitions, columns = attributes["partitions"], attributes["columns"]
+            assert isinstance(partitions, int)
+            assert isinstance(columns, int)
+            return max(partitions, min(64, columns)) * (passes.fp32_identity_passes if wide else 1)
+        stationary, moving = attributes["m"], attributes["n"]
+        assert isinstance(stationary, int)
+        assert isinstance(moving, int)
+        times = 1.0
+        if wide:
+            times = passes.fp32_passes
+            if attributes.get("is_transpose"):
+                times = passes.fp32_transpose_passes
+            elif attributes.get("onezero"):
+                times /= 2
+        return max(min(64, stationary), moving) * times
+
+    def _transfer(self, instruction: Instruction) -> Cost:
+        target = instruction.writes[0]
+        if instruction.opcode != "dma_compute":
+            return self._moved(instruction.opcode, instruction.reads[0], target)
+        parts = [self._moved("dma_copy", source, target) for source in instruction.reads]
+        jobs = parts[0].jobs
+        return Cost((), sum(part.job_ns * part.jobs for part in parts) / jobs, jobs)
+
+    def _moved(self, opcode: str, source: Access, target: Access) -> Cost:
+        dma = self.machine.dma
+        on_chip = [a for a in (source, target) if a.tensor.memory != "hbm"]
+        if not on_chip:
+            total = max(source.bytes, target.bytes)
+            run = min(source.run_bytes, target.run_bytes)
+            jobs = min(dma.engines, max(1, math.ceil(total / max(_SMALL_RUN, run))))
+            descriptors = math.ceil(total / run)
+            return Cost((), (total / dma.bytes_per_ns + descriptors * dma.descriptor) / jobs, jobs)
+        rows = on_chip[0].partitions
+        jobs = max(1, math.ceil(rows / dma.partitions_per_job))
+        rows_per_job = min(rows, dma.partitions_per_job)
+        elements = max(source.elements, target.elements)
+        if opcode == "dma_transpose":
+            return Cost((), rows_per_job * elements * dma.element, jobs)
+        sides = max(
+            source.elements * source.tensor.itemsize, target.elements * target.tensor.itemsize
+        )
+        # A run of the one side may be cut by the other; both count elements.
+        run = min(source.pattern.run, target.pattern.run)
+        descriptors = math.ceil(elements / run)
+        once = sides / dma.bytes_per_ns + descriptors * dma.descriptor
+        return Cost((), rows_per_job * once, jobs)
+
+
+def _cycles_by_elements(instruction: Instruction) -> float:
+    """Cycles of a vector or scalar instruction without its start cost."""
+    rule = _RULES.get(instruction.opcode)
+    if rule is None:
+        raise InternalError(f"the latency model has no cost for {instruction.opcode}")
+    return rule(instruction, _elements(instruction))
+
+
+def _elements(instruction: Instruction) -> int:
+    data = instruction.reads[:1] or instruction.writes[:1]
+    return max(a.elements for a in (*data, *instruction.writes[:1]))
+
+
+def _two_tiles(instruction: Instruction, elements: int) -> float:
+    tiles = instruction.reads[:2]
+    in_psum = sum(a.tensor.memory == "psum" for a in tiles)
+    narrow = all(
+        a.tensor.dtype == "bfloat16" and a.tensor.memory == "sbuf" and a.pattern.innermost_step == 1
+        for a in (*tiles, *instruction.writes)
+    )
+    if in_psum == 1 or (narrow and instruction.attributes.get("op") in _FAST_PAIRS):
+        return elements
+    return 2 * elements
+
+
+def _scalar_and_tile(instruction: Instruction, elements: int) -> float:
+    narrow = all(a.tensor.dtype == "bfloat16" for a in (*instruction.reads, *instruction.writes))
+    ops = {instruction.attributes.get("op0"), instruction.attributes.get("op1")}
+    return elements if narrow and elements % 2 == 0 and ops <= _FAST_PAIRS else 2 * elements
+
+
+def _reduction(instruction: Instruction, elements: int) -> float:
+    narrow = all(a.tensor.dtype == "bfloat16" for a in (*instruction.reads, *instruction.writes))
+    return elements / 2 if narrow else elements
+
+
+def _set(instruction: Instruction, elements: int) -> float:
+    wide = instruction.writes[0].tensor.dtype in _WIDE
+    return elements if wide or instruction.attributes.get("value") else elements / 2
+
+
+def _activation(instruction: Instruction, elements: int) -> float:
+    return elements + 64 * bool(instruction.attributes.get("reads_accumulator"))
+
+
+def _each(instruction: Instruction, elements: int) -> float:
+    return elements
+
+
+def _chosen(instruction: Instruction, elements: int) -> float:
+    n, k = instruction.attributes["n"], instruction.attributes["k"]
+    assert isinstance(n, int)
+    assert isinstance(k, int)
+    return 4 * n + k
+
+
+_Rule = Callable[[Instruction, int], float]
+_RULES: dict[str, _Rule] = {
+    "nc_transpose": _each,
+    "tensor_tensor": _two_tiles,
+    "select": _two_tiles,
+    "tensor_copy_predicated": _two_tiles,
+    "tensor_scalar": _each,
+    "scalar_tensor_tensor": _scalar_and_tile,
+    "tensor_tensor_scan": lambda i, n: 2 * n,
+    "tensor_scalar_reduce": lambda i, n: n + 64,
+    "tensor_reduce": _reduction,
+    # The documentation gives no figure for sums over partitions, only that they are slow.
+    "tensor_partition_reduce": lambda i, n: 8 * n,
+    "activation": _activation,
+    "reciprocal": lambda i, n: 8 * n,
+    "tensor_copy": _each,
+    "memset": _set,
+    "iota": _each,
+    "affine_select": _each,
+    "bn_stats": _each,
+    "bn_aggr": lambda i, n: 13 * n / 3,
+    "max8": _each,
+    "nc_find_index8": _each,
+    "nc_match_replace8": _each,
+    "nc_stream_shuffle": _each,
+    "dropout": _each,
+    "select_reduce": _two_tiles,
+    "range_select": _each,
+    "tensor_copy_dynamic": lambda i, n: max(600, n),
+    "local_gather": _each,
+    "topk": _chosen,
+}
+OPCODES = frozenset([*_RULES, "dma_copy", "dma_transpose", "dma_compute", "nc_matmul"])
+"""Every opcode whose cost is known."""

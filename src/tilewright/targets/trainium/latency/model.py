@@ -1,0 +1,167 @@
+"""`estimate`: the modelled latency of a traced kernel on one NeuronCore, and where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.targets.trainium.latency import _schedule
+from tilewright.targets.trainium.latency.capacity import Capacity, examine
+from tilewright.targets.trainium.latency.compiling import compiled
+from tilewright.targets.trainium.latency.costs import DMA, ENGINES, PE, SCALAR, VECTOR, Costs
+from tilewright.targets.trainium.latency.program import Program, build
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.trace import Trace
+
+MODEL_VERSION = _schedule.SOURCE_HASH[:16]
+WAITS = ("", "data", "buffer", "engine", "port")
+"""Why an instruction did not start earlier, by the scheduler's numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A modelled latency in ns, and what it consists of.
+
+    `busy` is how long each engine works, and each shared port is held, in ns. `idle` says for the
+    compute engine that works longest what it waited for, in ns by cause, and `waits` the same by
+    the line that waited. `lines` gives for each source line ns by engine. `bytes_read` and
+    `bytes_written` are transfers between HBM and the chip, `spilled` bytes of both directions that
+    the compiler adds because tiles do not fit.
+    """
+
+    latency_ns: float
+    busy: Mapping[str, float]
+    idle: Mapping[str, float]
+    waits: Mapping[int, Mapping[str, float]]
+    lines: Mapping[int, Mapping[str, float]]
+    bytes_read: int
+    bytes_written: int
+    spilled: int
+    instructions: int
+    transfers: int
+    products: int
+    capacity: Capacity
+
+    @property
+    def busiest(self) -> str:
+        """The engine or port that works longest: the bound of this kernel's instructions."""
+        return max(self.busy, key=lambda name: self.busy[name])
+
+
+def estimate(trace: Trace, machine: Machine) -> Estimate:
+    """When everything in `trace` runs on `machine`; uses no data.
+
+    A kernel that does not fit is estimated as if its largest tiles were kept in HBM: the caller
+    decides by `Estimate.capacity` whether the compiler would refuse it.
+    """
+    capacity = examine(trace, machine)
+    program = build(trace, compiled(trace), capacity, Costs(machine))
+    engine, begin, end, blocker, wait = _schedule.place(_rules(machine), *program.columns())
+    taken = np.where(engine == DMA, 0.0, end - begin)
+    busy = {
+        ENGINES[e]: float(taken[engine == e].sum()) for e in range(DMA) if bool((engine == e).any())
+    }
+    jobs = program.job_ns * program.jobs
+    busy["DMA"] = float(jobs.sum()) / machine.dma.engines
+    touches_psum = (program.ports & 1).astype(bool)
+    if machine.psum_port_shared:
+        on_port = touches_psum & ((engine == VECTOR) | (engine == SCALAR))
+        start = np.where(engine == VECTOR, 1 / machine.clock.vector, 1 / machine.clock.scalar)
+        held = taken - machine.issue.start_cycles * start
+        busy["PSUM port"] = float(held[on_port].sum())
+    finish = float(end.max(initial=0.0))
+    idle, waits = _idle(busy, finish, program.lines, engine, begin, end, blocker, wait)
+    return Estimate(
+        latency_ns=machine.launch + finish,
+        busy={name: ns for name, ns in busy.items() if ns > 0},
+        idle=idle,
+        waits=waits,
+        lines=_by_line(program, engine, taken, jobs / machine.dma.engines),
+        bytes_read=program.bytes_read,
+        bytes_written=program.bytes_written,
+        spilled=program.bytes_spilled,
+        instructions=int((engine != DMA).sum()),
+        transfers=int((engine == DMA).sum()),
+        products=int((engine == PE).sum()),
+        capacity=capacity,
+    )
+
+
+def _rules(machine: Machine) -> dict[str, object]:
+    issue, clock = machine.issue, machine.clock
+    rates = (clock.vector, clock.scalar, clock.gpsimd)
+    return {
+        "semaphore_ns": issue.semaphore,
+        "result_ns": [0.0, *(issue.result_cycles / rate for rate in rates), 0.0],
+        "start_ns": [0.0, *(issue.start_cycles / rate for rate in rates), 0.0],
+        "dma_fixed_ns": machine.dma.fixed,
+        "dma_engines": machine.dma.engines,
+        "window": issue.window,
+        "psum_port_shared": bool(machine.psum_port_shared),
+        "vector_port_shared": bool(machine.vector_port_shared),
+    }
+
+
+def _idle(
+    busy: Mapping[str, float],
+    finish: float,
+    lines: NDArray[np.int64],
+    engine: NDArray[np.int32],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    blocker: NDArray[np.int32],
+    wait: NDArray[np.int32],
+) -> tuple[dict[str, float], dict[int, dict[str, float]]]:
+    """What the busiest of the four compute engines waited for, in ns by cause, and by line."""
+    compute = {name: ns for name, ns in busy.items() if name in ENGINES[:DMA]}
+    if not compute:
+        return {}, {}
+    number = ENGINES.index(max(compute, key=lambda name: compute[name]))
+    mine = np.flatnonzero(engine == number)
+    mine = mine[np.argsort(start[mine], kind="stable")]
+    gaps = start[mine] - np.concatenate([[0.0], end[mine][:-1]])
+    causes: dict[str, float] = {}
+    waits: dict[int, dict[str, float]] = {}
+    waited = mine[gaps > 0]
+    source = np.where(blocker[waited] >= 0, engine[blocker[waited]], -1)
+    columns = (lines[waited], wait[waited], source, gaps[gaps > 0])
+    for at, kind, other, gap in zip(*(column.tolist() for column in columns), strict=True):
+        cause = _cause(kind, other)
+        causes[cause] = causes.get(cause, 0.0) + gap
+        line = waits.setdefault(at, {})
+        line[cause] = line.get(cause, 0.0) + gap
+    causes["nothing left to do"] = finish - float(end[mine].max())
+    ordered = sorted(causes.items(), key=lambda item: -item[1])
+    return {cause: ns for cause, ns in ordered if ns > 0}, waits
+
+
+@cache
+def _cause(wait: int, other: int) -> str:
+    """A wait in words, by the numbers of its kind and of the engine waited for (-1: none)."""
+    source = ENGINES[other] if other >= 0 else ""
+    return {
+        "data": f"results of {source}",
+        "buffer": f"buffers that {source} still uses",
+        "port": "the port of PSUM or SBUF",
+    }.get(WAITS[wait], "earlier instructions")
+
+
+def _by_line(
+    program: Program,
+    engine: NDArray[np.int32],
+    taken: NDArray[np.float64],
+    dma: NDArray[np.float64],
+) -> dict[int, dict[str, float]]:
+    table: dict[int, dict[str, float]] = {}
+    for number, name in enumerate(ENGINES):
+        chosen = engine == number
+        time = (dma if number == DMA else taken)[chosen]
+        lines, where = np.unique(program.lines[chosen], return_inverse=True)
+        for line, ns in zip(lines, np.bincount(where, time), strict=False):
+            if ns > 0:
+                table.setdefault(int(line), {})[name] = float(ns)
+    return table

@@ -1,0 +1,362 @@
+"""Sums, maxima and running results along free axes, and over partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.landing import (
+    destination,
+    in_sbuf,
+    numbers,
+    record_result,
+    tile,
+    write,
+)
+from tilewright.targets.trainium.operations.elementwise import (
+    _applied,
+    _two_ops,
+    column,
+    column_values,
+    named,
+    same_partitions,
+    tensor_scalar,
+)
+from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
+from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values, promoted
+from tilewright.targets.trainium.tiles.fitting import fit_mask
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.tiles.view import View
+
+
+def _axes(run: Execution, view: View, axis: object, contiguous: bool) -> tuple[int, ...]:
+    given = axis if isinstance(axis, (list, tuple)) else [axis]
+    rank = len(view.shape)
+    axes = []
+    for item in given:
+        if isinstance(item, bool) or not isinstance(item, int) or not -rank <= item < rank:
+            raise KernelError(
+                "unsupported_axis",
+                f"{run.function}: {shown(item)} is no axis of a tile {view.shape}",
+            )
+        axes.append(item % rank)
+    if 0 in axes:
+        raise KernelError(
+            "unsupported_axis",
+            f"{run.function}: axis 0 is the partition axis: use nisa.tensor_partition_reduce or a "
+            "product with ones",
+        )
+    if contiguous and sorted(axes) != list(range(rank - len(axes), rank)):
+        raise KernelError(
+            "unsupported_axis",
+            f"{run.function}: axes {sorted(axes)} of a tile {view.shape} must be the last ones",
+        )
+    return tuple(sorted(set(axes)))
+
+
+def _shape(shape: Sequence[int], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    if keepdims:
+        return tuple(1 if i in axes else size for i, size in enumerate(shape))
+    left = tuple(size for i, size in enumerate(shape) if i not in axes)
+    return left if len(left) > 1 else (shape[0], 1)
+
+
+def _without(run: Execution, values: Values, mask: Mask | None, name: str) -> Values:
+    """Values with the neutral number where the mask leaves elements out."""
+    array = run.mask_array(mask, values.shape)
+    if array is None:
+        return values
+    return np.where(array, values, np.float32(neutral(name)))
+
+
+def tensor_reduce(
+    run: Execution,
+    op: object,
+    data: object,
+    axis: object,
+    *,
+    dst: View | None = None,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+    negate: bool = False,
+    keepdims: bool = False,
+    any_axes: bool = False,
+) -> View:
+    """Reduce along the last free axes (`any_axes`: any free ones, by a permuted access)."""
+    name = name_of(op)
+    view = tile(run, data, "data")
+    if name == "subtract":
+        raise KernelError("unsupported_operator", f"{run.function}: op subtract")
+    neutral(name)
+    axes = _axes(run, view, axis, not any_axes)
+    shape = _shape(view.shape, axes, keepdims)
+    out = destination(run, dst, shape, dtype or view.dtype, "dve")
+    made = run.emit("tensor_reduce", "dve", (view,), (out,), {"op": name}, mask=mask)
+    if made is not None and mask is not None:
+        made.active = 1.0
+    record_result(run, out, made)
+    if run.valued:
+        values = _without(run, numbers(run, view), mask, name)
+        with np.errstate(all="ignore"):
+            found = reduced(name, values, axes).reshape(shape)
+        result_mask = _mask_of_result(mask, view.shape, axes, shape)
+        write(run, out, -found if negate else found, result_mask)
+    return out
+
+
+def _mask_of_result(
+    mask: Mask | None, shape: tuple[int, ...], axes: tuple[int, ...], wanted: tuple[int, ...]
+) -> Mask | None:
+    """The mask along the axes that stay: any element inside counts."""
+    if mask is None or mask.always:
+        return None
+    found: NDArray[np.bool_] = np.any(fit_mask(mask.array, shape), axis=axes, keepdims=True)
+    found = found.reshape(wanted)
+    return Mask(len(wanted), bool(found.all()) or None, lambda: found)
+
+
+def reduction(
+    run: Execution,
+    op: object,
+    x: object,
+    axis: object,
+    *,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+    keepdims: bool = False,
+) -> View:
+    """nl.sum, nl.max and the like."""
+    return tensor_reduce(run, op, x, axis, dtype=dtype, mask=mask, keepdims=keepdims, any_axes=True)
+
+
+def mean(
+    run: Execution,
+    x: object,
+    axis: object,
+    *,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+    keepdims: bool = False,
+) -> View:
+    """nl.mean: a sum in float32, then a product."""
+    view = tile(run, x, "x")
+    total = reduction(run, named("add"), view, axis, dtype=FLOAT32, mask=mask, keepdims=keepdims)
+    count = 1
+    for one in _axes(run, view, axis, False):
+        count *= view.shape[one]
+    return tensor_scalar(
+        run, total, named("multiply"), 1.0 / count, dtype=dtype or view.dtype, mask=None
+    )
+
+
+def variance(
+    run: Execution,
+    x: object,
+    axis: object,
+    *,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+    keepdims: bool = False,
+) -> View:
+    """nl.var: the mean of the squared distances to the mean."""
+    from tilewright.targets.trainium.operations.elementwise import binary
+
+    view = tile(run, x, "x")
+    middle = mean(run, view, axis, dtype=FLOAT32, mask=mask, keepdims=True)
+    distance = binary(run, named("subtract"), view, middle, dtype=FLOAT32, mask=mask)
+    square = binary(run, named("multiply"), distance, distance, dtype=FLOAT32, mask=mask)
+    return mean(run, square, axis, dtype=dtype or view.dtype, mask=mask, keepdims=keepdims)
+
+
+def tensor_scalar_reduce(
+    run: Execution,
+    data: object,
+    op0: object,
+    operand0: object,
+    reduce_op: object,
+    reduce_res: object,
+    *,
+    reverse0: bool = False,
+    dst: View | None = None,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:
+    """`data op0 operand0`, and its reduction over all free axes into reduce_res [P, 1]."""
+    view = tile(run, data, "data")
+    name, reducing = name_of(op0, "op0"), name_of(reduce_op, "reduce_op")
+    scalar = column(run, operand0, view, "operand0")
+    neutral(reducing)
+    total = _reduced_column(run, view, reduce_res)
+    out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
+    reads = (view, scalar) if isinstance(scalar, View) else (view,)
+    attributes = {"op0": name, "reduce_op": reducing}
+    made = run.emit("tensor_scalar_reduce", "dve", reads, (out, total), attributes, mask=mask)
+    record_result(run, out, made)
+    if run.valued:
+        found = _applied(run, name, numbers(run, view, mask), scalar, bool(reverse0), False)
+        values = _without(run, found, mask, reducing)
+        axes = tuple(range(1, values.ndim))
+        write(run, total, reduced(reducing, values, axes).reshape(total.shape))
+        write(run, out, found, mask)
+    return out
+
+
+def _reduced_column(run: Execution, view: View, reduce_res: object) -> View:
+    total = tile(run, reduce_res, "reduce_res", written=True)
+    if total.columns != 1 or total.partitions != view.partitions:
+        raise KernelError(
+            "shape_mismatch",
+            f"{run.function}: reduce_res has the shape {total.shape}, expected "
+            f"[{view.partitions}, 1]",
+        )
+    return total
+
+
+def tensor_partition_reduce(
+    run: Execution,
+    op: object,
+    data: object,
+    *,
+    dst: View | None = None,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:
+    """Reduce over partitions, on Pool: [1, F]."""
+    name = name_of(op)
+    view = tile(run, data, "data")
+    if run.language == 1:
+        view = in_sbuf(run, view, "data")
+    elif view.memory == "psum":
+        raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
+    neutral(name)
+    out = destination(run, dst, (1, *view.shape[1:]), dtype or view.dtype, "pool")
+    made = run.emit("tensor_partition_reduce", "pool", (view,), (out,), {"op": name})
+    record_result(run, out, made)
+    if run.valued:
+        with np.errstate(all="ignore"):
+            write(run, out, reduced(name, _without(run, numbers(run, view), mask, name), (0,)))
+    return out
+
+
+def tensor_tensor_scan(
+    run: Execution,
+    data0: object,
+    data1: object,
+    initial: object,
+    op0: object,
+    op1: object,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    *,
+    dst: View | None = None,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:
+    """r[i] = (data0[i] op0 r[i-1]) op1 data1[i], from `initial`; the state is float32."""
+    one, other = tile(run, data0, "data0"), tile(run, data1, "data1")
+    start = column(run, initial, one, "initial")
+    same_partitions(run, one, other)
+    if one.columns != other.columns:
+        raise KernelError(
+            "shape_mismatch", f"{run.function}: data0 {one.shape}, data1 {other.shape}"
+        )
+    if one.memory == other.memory == "psum":
+        raise KernelError("unsupported_memory", f"{run.function}: both inputs lie in PSUM")
+    names = name_of(op0, "op0"), name_of(op1, "op1")
+    first, second = alu(names[0]), alu(names[1])
+    out = destination(run, dst, one.shape, dtype or promoted(one.dtype, other.dtype), "dve")
+    reads = (one, other, start) if isinstance(start, View) else (one, other)
+    made = run.emit("tensor_tensor_scan", "dve", reads, (out,), _two_ops(*names), mask=mask)
+    record_result(run, out, made)
+    if run.valued:
+        a = numbers(run, one, mask).reshape(one.partitions, -1)
+        b = numbers(run, other, mask).reshape(one.partitions, -1)
+        state: Any = column_values(run, start, 2)
+        state = np.broadcast_to(np.asarray(state, np.float32).reshape(-1), (one.partitions,))
+        write(run, out, _scanned(a, b, state, first, second, names, reverse0, reverse1), mask)
+    return out
+
+
+def _scanned(
+    a: Values,
+    b: Values,
+    state: Values,
+    first: Any,
+    second: Any,
+    names: tuple[str, str],
+    reverse0: bool,
+    reverse1: bool,
+) -> Values:
+    # Columns lie together in memory while the state moves along them.
+    a, b = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
+    found = np.empty(a.shape, np.float32)
+    plain = names == ("multiply", "add")
+    with np.errstate(all="ignore"):
+        for i in range(len(a)):
+            if plain:
+                np.multiply(a[i], state, out=found[i])
+                found[i] += b[i]
+                state = found[i]
+                continue
+            step = first(state, a[i]) if reverse0 else first(a[i], state)
+            state = second(b[i], step) if reverse1 else second(step, b[i])
+            found[i] = state
+            state = found[i]
+    return found.T
+
+
+def softmax(
+    run: Execution,
+    x: object,
+    axis: object,
+    *,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:
+    """nl.softmax, composed."""
+    from tilewright.targets.trainium.operations.activations import unary
+    from tilewright.targets.trainium.operations.elementwise import binary, reciprocal
+
+    view = tile(run, x, "x")
+    top = reduction(run, named("maximum"), view, axis, mask=mask, keepdims=True)
+    centred = binary(run, named("subtract"), view, top, dtype=FLOAT32, mask=mask)
+    powers = unary(run, "exp", centred, dtype=FLOAT32, mask=mask)
+    total = reduction(run, named("add"), powers, axis, mask=mask, keepdims=True)
+    share = reciprocal(run, total)
+    return binary(run, named("multiply"), powers, share, dtype=dtype or view.dtype, mask=mask)
+
+
+def rms_norm(
+    run: Execution,
+    x: object,
+    w: object,
+    axis: object,
+    n: object,
+    epsilon: float = 1e-6,
+    *,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:
+    """nl.rms_norm, composed: x * w / sqrt(sum(x^2) / n + epsilon)."""
+    from tilewright.targets.trainium.operations.activations import unary
+    from tilewright.targets.trainium.operations.elementwise import binary
+
+    view = tile(run, x, "x")
+    if not isinstance(n, (int, float)):
+        raise KernelError("unsupported_operand", f"{run.function}: n must be a number")
+    square = unary(run, "square", view, dtype=FLOAT32, mask=mask)
+    total = reduction(run, named("add"), square, axis, mask=mask, keepdims=True)
+    scaled = tensor_scalar(
+        run, total, named("multiply"), 1.0 / n, False, named("add"), float(epsilon)
+    )
+    root = unary(run, "rsqrt", scaled)
+    normal = binary(run, named("multiply"), view, root, dtype=FLOAT32, mask=mask)
+    return binary(
+        run, named("multiply"), normal, w, dtype=dtype or view.dtype, mask=mask,
+        across_partitions=True,
+    )  # fmt: skip

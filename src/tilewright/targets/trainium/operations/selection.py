@@ -1,0 +1,229 @@
+"""Choosing elements by a predicate, a range or chance, and copies at offsets from tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.landing import (
+    check_writable,
+    destination,
+    numbers,
+    read,
+    record_result,
+    tile,
+    write,
+)
+from tilewright.targets.trainium.operations.activations import ReduceCommand
+from tilewright.targets.trainium.operations.elementwise import (
+    Number,
+    column,
+    column_values,
+    same_partitions,
+)
+from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
+from tilewright.targets.trainium.operations.reductions import _reduced_column
+from tilewright.targets.trainium.tiles.dtypes import DType, Values
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.tiles.view import View
+
+LOWEST = -3.4028235e38
+_LATER = "exists on NeuronCore-v3 (trn2) and later only"
+
+
+def newer_chip(run: Execution) -> None:
+    """Refuse what NeuronCore-v2 does not have."""
+    if run.machine.name == "trn1":
+        raise KernelError("unsupported_operation", f"{run.function} {_LATER}")
+
+
+def dropout(
+    run: Execution, data: object, prob: object, *, dst: View | None = None,
+    dtype: DType | None = None, mask: Mask | None = None,
+) -> View:  # fmt: skip
+    """Zeros instead of elements, each with the probability `prob` (a number or a column)."""
+    view = tile(run, data, "data")
+    chance = column(run, prob, view, "prob")
+    out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
+    reads = (view, chance) if isinstance(chance, View) else (view,)
+    record_result(run, out, run.emit("dropout", "dve", reads, (out,), mask=mask))
+    if run.valued:
+        values = numbers(run, view, mask)
+        stays = run.chance.random(values.shape) >= column_values(run, chance, values.ndim)
+        write(run, out, np.where(stays, values, np.float32(0)), mask)
+    return out
+
+
+def select_reduce(
+    run: Execution, predicate: object, on_true: object, on_false: object, *,
+    reduce_res: object = None, reduce_cmd: object = None, reduce_op: object = None,
+    reverse_pred: bool = False, dst: object, dtype: DType | None = None, mask: Mask | None = None,
+) -> None:  # fmt: skip
+    """dst = on_true where the predicate is not zero, else on_false; its maximum in reduce_res."""
+    chooser, source = tile(run, predicate, "predicate"), tile(run, on_true, "on_true")
+    out = tile(run, dst, "dst", written=True)
+    check_writable(run, out)
+    if chooser.dtype.is_float:
+        raise KernelError(
+            "unsupported_operand", f"{run.function}: the predicate must be uint8, uint16 or uint32"
+        )
+    same_partitions(run, chooser, source, out)
+    if not chooser.columns == source.columns == out.columns:
+        raise KernelError(
+            "shape_mismatch",
+            f"{run.function}: predicate {chooser.shape}, on_true {source.shape}, dst {out.shape}",
+        )
+    if source.memory == chooser.memory == "psum":
+        raise KernelError(
+            "unsupported_memory", f"{run.function}: on_true and predicate lie in PSUM"
+        )
+    other = column(run, on_false, source, "on_false")
+    total = None if reduce_res is None else _reduced_column(run, source, reduce_res)
+    reads = [source, chooser, *([other] if isinstance(other, View) else [])]
+    writes = (out,) if total is None else (out, total)
+    run.emit("select_reduce", "dve", reads, writes, mask=mask)
+    if run.valued:
+        holds = (read(run, chooser) != 0) ^ bool(reverse_pred)
+        values = numbers(run, source, mask)
+        found = np.where(
+            holds.reshape(values.shape), values, column_values(run, other, values.ndim)
+        )
+        write(run, out, found.reshape(out.shape), mask)
+        _reduce_rows(run, found, total, reduce_op, reduce_cmd)
+
+
+def _reduce_rows(
+    run: Execution, values: Values, total: View | None, op: object, command: object
+) -> None:
+    """The largest of each row into its column; `reduce` goes on from what the column holds."""
+    if total is None:
+        return
+    name = "maximum" if op is None else name_of(op, "reduce_op")
+    neutral(name)
+    found = reduced(name, values, tuple(range(1, values.ndim))).reshape(total.shape)
+    if isinstance(command, ReduceCommand) and command.name == "reduce":
+        found = alu(name)(found, numbers(run, total))
+    write(run, total, found)
+
+
+def range_select(
+    run: Execution, *, on_true_tile: object, comp_op0: object, comp_op1: object, bound0: object,
+    bound1: object, reduce_cmd: object = None, reduce_res: object = None, reduce_op: object = None,
+    range_start: object = 0, on_false_value: Number = LOWEST, dst: View | None = None,
+    dtype: DType | None = None, mask: Mask | None = None,
+) -> View:  # fmt: skip
+    """The tile where `range_start + column` keeps both comparisons with its row's bounds."""
+    newer_chip(run)
+    view = tile(run, on_true_tile, "on_true_tile")
+    bounds = [column(run, bound0, view, "bound0"), column(run, bound1, view, "bound1")]
+    start = column(run, range_start, view, "range_start")
+    tests = [alu(name_of(comp_op0, "comp_op0")), alu(name_of(comp_op1, "comp_op1"))]
+    total = None if reduce_res is None else _reduced_column(run, view, reduce_res)
+    out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
+    columns = [v for v in (*bounds, start) if isinstance(v, View)]
+    writes = (out,) if total is None else (out, total)
+    record_result(run, out, run.emit("range_select", "dve", (view, *columns), writes, mask=mask))
+    if run.valued:
+        values = numbers(run, view, mask).reshape(view.partitions, -1)
+        place: Any = np.arange(view.columns, dtype=np.float32) + column_values(run, start, 2)
+        holds = np.ones(values.shape, bool)
+        for test, bound in zip(tests, bounds, strict=True):
+            holds &= test(place, column_values(run, bound, 2))
+        found = np.where(holds, values, np.float32(on_false_value))
+        write(run, out, found.reshape(out.shape), mask)
+        _reduce_rows(run, found, total, reduce_op, reduce_cmd)
+    return out
+
+
+def tensor_copy_dynamic_src(
+    run: Execution, src: object, *, dst: View | None = None, dtype: DType | None = None,
+    mask: Mask | None = None, engine: object = None,
+) -> View:  # fmt: skip
+    """A copy whose source is indexed by a tile."""
+    view = tile(run, src, "src")
+    out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
+    record_result(run, out, run.emit("tensor_copy_dynamic", "dve", (view,), (out,), mask=mask))
+    if run.valued:
+        write(run, out, read(run, view, mask).copy().reshape(out.shape), mask, view.dtype)
+    return out
+
+
+def tensor_copy_dynamic_dst(
+    run: Execution, dst: object, src: object, *, mask: Mask | None = None, engine: object = None
+) -> None:
+    """A copy whose destination is indexed by a tile."""
+    out, view = tile(run, dst, "dst", written=True), tile(run, src, "src")
+    check_writable(run, out)
+    same_partitions(run, out, view)
+    if out.columns != view.columns:
+        raise KernelError("shape_mismatch", f"{run.function}: dst {out.shape}, src {view.shape}")
+    run.emit("tensor_copy_dynamic", "dve", (view,), (out,), mask=mask)
+    if run.valued:
+        write(run, out, read(run, view, mask).copy().reshape(out.shape), mask, view.dtype)
+
+
+def loop_reduce(
+    run: Execution, x: object, op: object, loop_indices: object, *, dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:  # fmt: skip
+    """The reduction of a tile over the loops around it, as many as there are `loop_indices`."""
+    from tilewright.targets.trainium.operations.copies import tensor_copy
+    from tilewright.targets.trainium.operations.elementwise import named, tensor_tensor
+
+    view = tile(run, x, "x")
+    name = name_of(op)
+    neutral(name)
+    if not isinstance(loop_indices, (list, tuple)) or not loop_indices:
+        raise KernelError("unsupported_operand", f"{run.function}: loop_indices must be a list")
+    around = run.scope
+    for _ in loop_indices:
+        if around.parent is None:
+            raise KernelError(
+                "unsupported_operand",
+                f"{run.function}: {len(loop_indices)} loop indices, but fewer loops around it",
+            )
+        around = around.parent
+    key = (run.line, run.column, around.serial)
+    total = run.reduced.get(key)
+    if total is not None:
+        tensor_tensor(run, total, view, named(name), dst=total, mask=mask, carried=total)
+        return total
+    first = tensor_copy(run, view, dtype=dtype, mask=mask)
+    run.use(first)
+    first.buffer.scope = around.home
+    run.stamp(first)
+    run.reduced[key] = first
+    return first
+
+
+def gather_flattened(
+    run: Execution,
+    data: object,
+    indices: object,
+    *,
+    dst: View | None = None,
+    dtype: DType | None = None,
+    mask: Mask | None = None,
+) -> View:
+    """For each partition the elements of its flattened row that the indices name."""
+    source, chosen = tile(run, data, "data"), tile(run, indices, "indices")
+    if source.partitions != chosen.partitions:
+        raise KernelError(
+            "num_partition_mismatch", f"{run.function}: {source.shape} and {chosen.shape}"
+        )
+    out = destination(run, dst, chosen.shape, dtype or source.dtype, "pool")
+    record_result(run, out, run.emit("local_gather", "pool", (source, chosen), (out,), mask=mask))
+    if run.valued:
+        rows = read(run, source).reshape(source.partitions, -1)
+        at = read(run, chosen).reshape(source.partitions, -1).astype(np.int64)
+        if ((at < 0) | (at >= rows.shape[1])).any():
+            raise KernelError(
+                "tensor_access_out_of_bound",
+                f"{run.function}: indices reach {int(at.min())}..{int(at.max())} of "
+                f"{rows.shape[1]} elements",
+            )
+        write(run, out, np.take_along_axis(rows, at, 1).reshape(out.shape), mask)
+    return out

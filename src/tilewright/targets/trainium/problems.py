@@ -1,0 +1,443 @@
+"""The oracles: each workload's definition as a formula in float64.
+
+Where a kernel may hold values in bfloat16 (eight binary digits), the formula says so at that place;
+how far results may be off follows from it (`parts.float_error`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core.records import Argument
+from tilewright.parts.arithmetic import SINGLE
+from tilewright.parts.float_error import follow
+from tilewright.parts.followed import Followed, narrowed
+from tilewright.parts.inputs import Array
+from tilewright.parts.problem import FormulaProblem, Problem, chosen, sampled_product, sampled_rows
+from tilewright.targets.trainium.shapes import Shape
+
+HALF = 8
+"""Binary digits of bfloat16."""
+TRANSPOSING = 11
+"""Binary digits that float32 operands keep in a product with is_transpose."""
+MASKED = -9984.0
+"""Score of a key that a query must not see."""
+_MOST_QUERIES, _MOST_KEYS = 32, 128
+_IN_CACHE = 1 << 17  # elements of float64
+_ROWS = {"cumsum": "x", "rmsnorm": "a", "layernorm": "input_tensor"}
+
+
+class RowProblem(FormulaProblem):
+    """Normalisations and running sums: each row of the output follows from one row."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.reduction = shape.sizes[1]
+        self._kind = shape.kind
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The inputs; of a running sum also the last column that each output adds."""
+        if self._kind != "cumsum":
+            return inputs
+        return {**inputs, "ends": np.arange(inputs["x"].shape[1])}
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+        """All outputs, computed some rows at a time so that they stay in a processor's cache."""
+        operands = self.operands(inputs)
+        name = _ROWS[self._kind]
+        rows = operands[name]
+        exact = np.empty(rows.shape)
+        deviation = np.empty(rows.shape)
+        step = max(1, _IN_CACHE // rows.shape[1])
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            found = follow(self.formula, {**operands, name: rows[part]})["out"]
+            exact[part], deviation[part] = found.exact, found.deviation
+        return {"out": Followed(exact, deviation, [], ())}
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """`out` from the rows and, for normalisations, their weights."""
+        if self._kind == "cumsum":
+            rows = operands["x"]
+            summed = np.arange(rows.shape[1])[:, None] <= operands["ends"]
+            return {"out": rows @ summed.astype(np.float64)}
+        if self._kind == "rmsnorm":
+            rows = operands["a"]
+            return {"out": rows / np.sqrt((rows * rows).mean(-1, keepdims=True)) * operands["g"]}
+        rows = operands["input_tensor"]
+        centred = rows - rows.mean(-1, keepdims=True)
+        spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+        return {"out": centred / spread * operands["gamma_vector"] + operands["beta_vector"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows; of a running sum some columns."""
+        name = _ROWS[self._kind]
+        found = {**operands, name: sampled_rows(operands[name], rng)}
+        if self._kind == "cumsum":
+            found["ends"] = operands["ends"][chosen(len(operands["ends"]), 32, rng)]
+        return found
+
+
+class ScanProblem(FormulaProblem):
+    """The selective scan of mamba; A is negative and delta positive, as its authors have them."""
+
+    fingerprint = "trainium mamba reference 1"
+    distributions = ("small", "sparse", "long memory", "large steps", "mixed scales")
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.sizes[2]
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of one argument."""
+        if argument.name == "A":
+            values = -rng.random(argument.shape)
+        elif argument.name == "delta":
+            least, most = {"long memory": (1e-4, 1e-3), "large steps": (1.0, 9.0)}.get(
+                distribution, (0.01, 1.0)
+            )
+            values = rng.uniform(least, most, argument.shape)
+        else:
+            values = rng.standard_normal(argument.shape)
+            if distribution == "sparse":
+                values *= rng.random(argument.shape) < 0.1
+            if distribution == "mixed scales" and argument.name == "u":
+                values *= 10.0 ** rng.integers(-3, 4, (*argument.shape[:-1], 1))
+        return values.astype(argument.dtype)
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """`out`, float32[batch][channels][steps]."""
+        delta, u, gain, read = (operands[name] for name in ("delta", "u", "B", "C"))
+        driven = delta * u
+        state: Any = 0.0
+        steps = []
+        for t in range(delta.shape[-1]):
+            decay = np.exp(delta[:, :, t : t + 1] * operands["A"])
+            fresh = driven[:, :, t : t + 1] * gain[:, None, :, t]
+            state = fresh if t == 0 else decay * state + fresh
+            steps.append((state * read[:, None, :, t]).sum(-1))
+        return {"out": np.stack(steps, axis=-1)}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some channels over all steps, as errors grow along them."""
+        some = chosen(operands["delta"].shape[1], 4, rng)
+        found = {name: operands[name][:, some] for name in ("delta", "u")}
+        return {**operands, **found, "A": operands["A"][some]}
+
+
+class AttentionProblem(FormulaProblem):
+    """Attention in its five forms; weights and values may be bfloat16 in the second product."""
+
+    distributions = ("small", "sparse", "peaked", "far maxima", "shifted keys")
+    """`peaked`: one score of each row is far above the others. `far maxima`: the largest scores of
+    different rows differ by more than 100, so that no number can be subtracted from all."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.reduction = 128
+        self._kind = shape.kind
+        self._tile = shape.sizes[2] if shape.kind == "attention_tile" else 0
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of q, k, v, or of what an earlier query tile left."""
+        if argument.name == "tile_mask":
+            queries = 128 * self._tile + np.arange(argument.shape[0])[:, None]
+            mask: Array = np.arange(argument.shape[1])[None, :] <= queries
+            return mask.astype(argument.dtype)
+        values = rng.standard_normal(argument.shape)
+        if argument.name == "olm_prev":
+            values[:, -2] = rng.uniform(1, 100, len(values))
+            values[:, -1] = rng.uniform(-5, 20, len(values))
+            return values.astype(argument.dtype)
+        if argument.name in "qk":
+            values *= 0.6
+        if distribution == "sparse" and argument.name != "v":
+            values *= rng.random(argument.shape) < 0.2
+        if distribution == "peaked" and argument.name == "q":
+            values *= 4.0
+        if distribution == "far maxima" and argument.name in "qk":
+            self._move_apart(argument.name, values, rng)
+        if distribution == "shifted keys" and argument.name == "k":
+            values += 0.5
+        return values.astype(np.float32).astype(argument.dtype)
+
+    def _move_apart(self, name: str, values: Array, rng: np.random.Generator) -> None:
+        """One component of all keys is 16; that of queries moves a row's scores by -128, 0 or 128.
+
+        These numbers are exact in bfloat16, so that the weights lose no digits.
+        """
+        depth = -1
+        if self._kind in ("attention", "attention_tile"):
+            depth = 0
+        elif name == "k" and self._kind != "sd_attention":
+            depth = -2
+        component = np.moveaxis(values, depth, 0)[0]
+        if name == "k":
+            component[...] = 16.0
+        else:
+            step = 64.0 if self._kind == "sd_attention" else 8.0
+            component[...] = step * rng.integers(-1, 2, component.shape)
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Queries by depth, keys by depth and values by depth, with axes of heads in front."""
+        real = {
+            name: array if array.dtype == np.uint8 else array.astype(np.float32)
+            for name, array in inputs.items()
+        }
+        q, k, v = real["q"], real["k"], real["v"]
+        if self._kind == "attention":
+            return {"q": q.T, "k": k.T, "v": v.T}
+        if self._kind == "sd_attention":
+            return {"q": q, "k": k, "v": v}
+        if self._kind == "attention_tile":
+            # Later keys are masked, whatever they are.
+            count = 128 * (self._tile + 1)
+            first = 128 * self._tile
+            values = v.transpose(1, 0, 2).reshape(-1, v.shape[2])
+            return {
+                "q": q.T[first:count],
+                "k": k.T[:count],
+                "v": values[:count],
+                "before": real["olm_prev"],
+                "seen": real["tile_mask"][:, :count].astype(np.float32),
+            }
+        seen = np.tril(np.ones((q.shape[-2], q.shape[-2]), np.float32))
+        return {"q": q, "k": k.swapaxes(-1, -2), "v": v, "seen": seen}
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs of the form."""
+        q, k, v = (operands[name] for name in "qkv")
+        if self._kind in ("sd_attention", "attention_tile"):
+            q, k = narrowed(q, HALF), narrowed(k, HALF)
+        if self._kind == "attention":
+            q, k = narrowed(q, TRANSPOSING), narrowed(k, TRANSPOSING)
+        scores = q @ k.swapaxes(-1, -2)
+        if self._kind == "sd_attention":
+            scores = scores * 0.125
+        if "seen" in operands:
+            scores = _masked(scores, operands["seen"])
+        top = scores.max(-1, keepdims=True)
+        before = operands.get("before")
+        if before is not None:
+            top = np.maximum(top, before[:, -1:])
+        weights = narrowed(np.exp(scores - top), HALF)
+        total = weights.sum(-1, keepdims=True)
+        product = weights @ narrowed(v, HALF)
+        if before is not None:
+            kept = np.exp(before[:, -1:] - top)
+            product = product + kept * before[:, :-2]
+            total = total + kept * before[:, -2:-1]
+            joined = np.concatenate([product, total, top], axis=-1)
+            return {"olm": narrowed(joined, HALF)}
+        if self._kind in ("attention", "sd_attention"):
+            return {"out": product / total}
+        sums = np.log(total) + top
+        if self._kind == "multihead_attention":
+            sums, top = narrowed(sums, HALF), narrowed(top, HALF)
+        return {"o": narrowed(product, HALF), "l": sums, "m": top}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some queries and keys of one head: most of the error is that of bfloat16 weights."""
+        found = dict(operands)
+        if operands["q"].ndim == 3:
+            head = int(rng.integers(len(operands["q"])))
+            found |= {name: operands[name][head] for name in "qkv"}
+        queries = chosen(len(found["q"]), _MOST_QUERIES, rng)
+        keys = chosen(len(found["k"]), _MOST_KEYS, rng)
+        found |= {"q": found["q"][queries], "k": found["k"][keys], "v": found["v"][keys]}
+        if "seen" in found:
+            found["seen"] = found["seen"][queries][:, keys]
+        if "before" in found:
+            found["before"] = found["before"][queries]
+        return found
+
+
+class ExactProblem:
+    """Kernels that move or compare values: results have no rounding."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.reduction = 1
+        self._shape = shape
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """`out` with the values of `x`."""
+        given = inputs["x"]
+        if self._shape.kind == "transpose":
+            return {"out": np.ascontiguousarray(given.swapaxes(1, 2))}
+        size = self._shape.sizes[2]
+        rows, columns = given.shape[0] - size + 1, given.shape[1] - size + 1
+        across = given[:, :columns]
+        for i in range(1, size):
+            across = np.maximum(across, given[:, i : i + columns])
+        found = across[:rows]
+        for i in range(1, size):
+            found = np.maximum(found, across[i : i + rows])
+        return {"out": found}
+
+
+class ElementProblem(FormulaProblem):
+    """Rotary embeddings and depthwise convolutions: few products for each element."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.reduction = shape.sizes[3] if shape.kind == "conv1d" else 2
+        self._kind = shape.kind
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """`out`, with the axes of the input."""
+        if self._kind == "rope":
+            cos, sin = operands["cos"], operands["sin"]
+            half = len(cos)
+            even, odd = operands["x_in"][:half], operands["x_in"][half:]
+            return {"out": np.concatenate([even * cos - odd * sin, odd * cos + even * sin])}
+        image, taps = operands["img"], operands["filt"]
+        width, count = image.shape[-1], taps.shape[-1]
+        before = (count - 1) // 2
+        padded = np.pad(image, [(0, 0), (0, 0), (0, 0), (before, count - 1 - before)])
+        parts = [padded[..., t : t + width] * taps[None, :, :, 0, t, None] for t in range(count)]
+        return {"out": np.stack(parts, axis=-1).sum(-1)}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some columns, or one image's channels."""
+        if self._kind == "rope":
+            some = chosen(operands["cos"].shape[1], 256, rng)
+            return {name: array[:, some] for name, array in operands.items()}
+        some = chosen(operands["img"].shape[1], 16, rng)
+        return {"img": operands["img"][:1, some], "filt": operands["filt"][some]}
+
+
+class ProductProblem(FormulaProblem):
+    """Matrix products and 3x3 convolutions whose operands may be bfloat16.
+
+    One set of inputs has rows and columns of every distribution: a run at full size takes seconds.
+    """
+
+    distributions = ("mixed",)
+    _SCALES = (1.0, 100.0, 1e-3, 1.0, 1.0, 1.0)
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self._kind = shape.kind
+        self.reduction = shape.sizes[2] if shape.kind == "gemm" else 9 * shape.sizes[1]
+        self._output_digits = HALF if shape.kind == "gemm" else 24
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Matrices whose columns, images whose channels of pixels, have one distribution each.
+
+        Along the axis that is not summed over, neighbours are drawn alike in groups of no fixed
+        length: small and large values, sparse ones, shifted means and equal values.
+        """
+        values = rng.standard_normal(argument.shape, np.float32)
+        axis = 1 if self._kind == "gemm" else 0
+        lines = argument.shape[axis]
+        kinds = rng.integers(0, len(self._SCALES), lines)
+        for line in range(lines):
+            part = values[:, line] if axis else values[line]
+            part *= self._SCALES[kinds[line]]
+            if kinds[line] == 3:
+                part *= rng.random(part.shape, np.float32) < 0.05
+            if kinds[line] == 4:
+                part += 30.0
+            if kinds[line] == 5:
+                part[...] = part.flat[0]
+        return values.astype(argument.dtype)
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """As they are."""
+        return inputs
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """The product of two matrices."""
+        left, right = narrowed(operands["left"], HALF), narrowed(operands["right"], HALF)
+        found = left @ right
+        return {"out": narrowed(found, HALF) if self._output_digits == HALF else found}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of one matrix and columns of the other; a convolution's rows are patches."""
+        if self._kind == "gemm":
+            left, right = sampled_product(operands["lhsT"].T, operands["rhs"], rng)
+            return {"left": left.astype(np.float32), "right": right.astype(np.float32)}
+        image, filters = operands["img"], operands["filt"]
+        height, width = image.shape[2:]
+        padded = np.pad(image[:, :, :, :], [(0, 0), (0, 0), (1, 1), (1, 1)])
+        places = rng.integers(0, (len(image), height, width), (24, 3))
+        patches = [padded[n, :, y : y + 3, x : x + 3].ravel() for n, y, x in places]
+        some = chosen(len(filters), 24, rng)
+        right = filters[some].reshape(len(some), -1).T
+        return {"left": np.stack(patches), "right": np.ascontiguousarray(right)}
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+        """All outputs; deviations are those of sums whose terms have their mean square."""
+        if self._kind == "gemm":
+            left = inputs["lhsT"].astype(np.float64).T
+            right = inputs["rhs"].astype(np.float64)
+            exact = left @ right
+            norms = (left**2).sum(1)[:, None] * (right**2).sum(0)[None, :]
+        else:
+            exact, norms = _convolved(inputs["img"], inputs["filt"])
+        # Each operand may be rounded to bfloat16, each product's sum to float32.
+        share = 0.0 if inputs_are_half(inputs) else 2 * 4.0**-HALF
+        deviation = norms
+        deviation *= (share + SINGLE.unit_roundoff**2) / self.reduction
+        deviation += (2.0**-self._output_digits * exact) ** 2
+        np.sqrt(deviation, out=deviation)
+        return {"out": Followed(exact, deviation, [], ())}
+
+
+def inputs_are_half(inputs: Mapping[str, Array]) -> bool:
+    """Whether all operands are bfloat16 as they are given."""
+    return all(array.dtype.itemsize == 2 for array in inputs.values())
+
+
+def _convolved(image: Array, filters: Array) -> tuple[Array, Array]:
+    """The convolution, and squared norms of patches times those of filters; float64."""
+    count, channels, height, width = image.shape
+    outputs = len(filters)
+    exact = np.zeros((count, outputs, height * width))
+    norms = np.zeros((count, 1, height * width))
+    weights = filters.astype(np.float64)
+    for n in range(count):
+        padded = np.pad(image[n].astype(np.float64), [(0, 0), (1, 1), (1, 1)])
+        squares = (padded**2).sum(0)
+        for y in range(3):
+            for x in range(3):
+                part = padded[:, y : y + height, x : x + width].reshape(channels, -1)
+                exact[n] += weights[:, :, y, x] @ part
+                norms[n] += squares[y : y + height, x : x + width].ravel()
+    shape = (count, outputs, height, width)
+    of_filters = (weights.reshape(outputs, -1) ** 2).sum(1)[None, :, None]
+    return exact.reshape(shape), (norms * of_filters).reshape(shape)
+
+
+def _masked(scores: Any, seen: Any) -> Any:
+    """Scores where `seen` is one, and a number far below them elsewhere."""
+    return scores * seen + (seen - 1.0) * -MASKED
+
+
+def create_problem(shape: Shape) -> Problem:
+    """The oracle of a shape."""
+    kinds: Sequence[tuple[Sequence[str], Any]] = (
+        (("rmsnorm", "layernorm", "cumsum"), RowProblem),
+        (("mamba",), ScanProblem),
+        (("transpose", "maxpool"), ExactProblem),
+        (("rope", "conv1d"), ElementProblem),
+        (("gemm", "conv2d"), ProductProblem),
+    )
+    for names, problem in kinds:
+        if shape.kind in names:
+            found: Problem = problem(shape)
+            return found
+    return AttentionProblem(shape)

@@ -1,0 +1,359 @@
+"""A kernel's text, ready to be traced or run on arrays."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.core.records import Argument
+from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.execution import Execution, Limits
+from tilewright.targets.trainium.language.frames import Frame, Function
+from tilewright.targets.trainium.language.library import presets
+from tilewright.targets.trainium.language.statements import module
+from tilewright.targets.trainium.language.values import Missing
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.tiles.dtypes import DTYPES, DType
+from tilewright.targets.trainium.tiles.view import View, whole
+from tilewright.targets.trainium.trace import Trace
+
+MAX_SOURCE_BYTES = 1 << 20
+DEEPEST_SYNTAX = 100
+"""Nesting of expressions and statements; a kernel has less than 30."""
+MOST_NODES = 200_000
+
+Array = NDArray[Any]
+Language = Literal[1, 2]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parsed kernel; `language` is the version of NKI that it is written in."""
+
+    tree: ast.Module
+    language: Language
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The function of a file that is the kernel, for tools that run the file themselves."""
+
+    name: str
+    language: Language
+    gives_outputs: bool
+    """Whether it is given its outputs and returns nothing."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a kernel is called with, in the order of its parameters.
+
+    `inputs` are arrays in HBM, `constants` further parameters known when the kernel is traced
+    (numbers, texts, names of types such as "bfloat16"), `outputs` what it returns, in that order.
+    """
+
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    constants: Mapping[str, object]
+
+
+def parse(source: str) -> Program:
+    """The kernel's syntax tree; `KernelError` where it is no Python or too deep."""
+    if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
+        raise KernelError("too_large", f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source, "kernel.py")
+    except SyntaxError as error:
+        raise KernelError("syntax", f"{error.msg}", error.lineno) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise KernelError("syntax", f"the source cannot be parsed: {error}") from None
+    _check_depth(tree)
+    return Program(tree, _language(tree))
+
+
+def _check_depth(tree: ast.Module) -> None:
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    count = 0
+    while waiting:
+        node, depth = waiting.pop()
+        count += 1
+        if depth > DEEPEST_SYNTAX or count > MOST_NODES:
+            raise KernelError(
+                "too_deep",
+                f"the source is nested deeper than {DEEPEST_SYNTAX} or has more than "
+                f"{MOST_NODES:,} parts",
+                getattr(node, "lineno", None),
+            )
+        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+
+
+def _language(tree: ast.Module) -> Language:
+    """By its imports; without any, or with both, by what only one version has."""
+    found: set[Language] = set()
+    for node in ast.walk(tree):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        tops = {name.split(".")[0] for name in names}
+        if "neuronxcc" in tops:
+            found.add(1)
+        if "nki" in tops:
+            found.add(2)
+    if len(found) == 1:
+        return found.pop()
+    older = {"load", "store", "arange", "mgrid", "load_transpose2d"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in older:
+            return 1
+        if isinstance(node, ast.keyword) and node.arg == "mask":
+            return 1
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign) and _calls(node.value, "nc_matmul"):
+            return 1
+    return 2
+
+
+def _calls(node: ast.expr, name: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+    )
+
+
+def trace_program(
+    program: Program, call: Call, machine: Machine, limits: Limits | None = None
+) -> Trace:
+    """Every instruction of a kernel, without data; `KernelError` where it breaks a rule."""
+    trace = Trace(program.language)
+    run = Execution(machine, program.language, trace=trace, limits=limits)
+    outputs = _walk(program, call, run, {})
+    trace.outputs = tuple(view.buffer.record.id for view in outputs)
+    return trace
+
+
+def run_program(
+    program: Program,
+    call: Call,
+    machine: Machine,
+    arrays: Mapping[str, Array],
+    *,
+    shuffle: int | None = None,
+    elide_casts: bool = False,
+    limits: Limits | None = None,
+) -> list[Array]:
+    """The outputs of a kernel on arrays, in its order; in their own types.
+
+    `shuffle` gives the iterations of each affine loop another order.
+    """
+    run = Execution(
+        machine,
+        program.language,
+        trace=None,
+        shuffle=shuffle if program.language == 1 else None,
+        elide_casts=elide_casts,
+        limits=limits,
+    )
+    outputs = _walk(program, call, run, arrays)
+    return [
+        view.values().astype(argument_type(argument).exact).reshape(argument.shape)
+        for view, argument in zip(outputs, call.outputs, strict=True)
+    ]
+
+
+def argument_type(argument: Argument) -> DType:
+    """The type of an argument."""
+    found = DTYPES.get(argument.dtype)
+    if found is None:
+        raise KernelError("unsupported_dtype", f"{argument.name}: no type {argument.dtype}")
+    return found
+
+
+def _walk(program: Program, call: Call, run: Execution, arrays: Mapping[str, Array]) -> list[View]:
+    """Define the module's functions, call the kernel and check what it returns."""
+    collects = gc.isenabled()
+    gc.disable()  # a trace has a million records and no cycles: looking for them doubles the time
+    try:
+        kernel = _kernel(program, call, run)
+        args, kwargs, outputs = _arguments(kernel, call, run, arrays)
+        found = kernel.call(run, args, kwargs)
+        return _returned(outputs if found is None and outputs else found, call, run)
+    except KernelError as error:
+        if error.line is None:
+            error.line = run.line or None
+        raise
+    except RecursionError:
+        raise KernelError("too_deep", "the kernel is nested too deeply", run.line) from None
+    except MemoryError:
+        raise KernelError("too_large", "the kernel needs too much memory", run.line) from None
+    finally:
+        if collects:
+            gc.enable()
+
+
+def entry_of(program: Program, call: Call, machine: Machine) -> Entry:
+    """The kernel of a file; `KernelError` where it has none."""
+    run = Execution(machine, program.language, trace=Trace(program.language))
+    kernel = _kernel(program, call, run)
+    _, _, outputs = _arguments(kernel, call, run, {})
+    return Entry(kernel.name, program.language, bool(outputs))
+
+
+def _kernel(program: Program, call: Call, run: Execution) -> Function:
+    base = Frame(run, None)
+    base.names.update(presets(program.language))
+    frame = Frame(run, base)
+    module(program.tree.body, frame)
+    return _entry(program, frame, call)
+
+
+_ENTRY_NAMES = ("kernel", "test", "solution")
+
+
+def _entry(program: Program, frame: Frame, call: Call) -> Function:
+    """The kernel among the functions of the file.
+
+    Of those decorated with `nki.jit` or its like, or of all where none is: the one named kernel,
+    test or solution, else the last that has a parameter for each input by its name, else the last.
+    A kernel that asks for its program's number is reached through the function that launches it.
+    """
+    functions = [v for v in frame.names.values() if isinstance(v, Function) and v.name != "lambda"]
+    lacking = [v.error for v in frame.names.values() if isinstance(v, Missing)]
+    if not functions:
+        raise next(
+            (e for e in lacking if e.code != "import_not_allowed"),
+            KernelError("no_kernel", "the file defines no function: expected a kernel"),
+        )
+    chosen = [f for f in functions if f.is_kernel] or functions
+    named = [f for name in _ENTRY_NAMES for f in chosen if f.name == name]
+    inputs = {a.name for a in call.inputs}
+    fitting = [f for f in chosen if inputs <= {*f.parameters.names, *f.parameters.keyword_only}]
+    found = named[0] if named else (fitting or chosen)[-1]
+    return _launcher(found, functions, call) if _asks_for_its_program(program.tree) else found
+
+
+def _asks_for_its_program(tree: ast.Module) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr == "program_id" for n in ast.walk(tree))
+
+
+def _launcher(kernel: Function, functions: Sequence[Function], call: Call) -> Function:
+    """The function that launches a kernel with a grid, if it can be given the inputs."""
+    inputs = {a.name for a in call.inputs}
+    able = [
+        f
+        for f in functions
+        if kernel.name in f.launches and len(f.parameters.names) >= len(call.inputs)
+    ]
+    return next((f for f in able if inputs <= set(f.parameters.names)), [kernel, *able][-1])
+
+
+def _arguments(
+    kernel: Function, call: Call, run: Execution, arrays: Mapping[str, Array]
+) -> tuple[list[Any], dict[str, Any], list[View]]:
+    """Arguments by name where the kernel has those names, else in order.
+
+    Outputs are given to a kernel that has parameters left for all of them, as older kernels of
+    NKI 1 have; others return them.
+    """
+    values: dict[str, Any] = {a.name: _input(a, run, arrays) for a in call.inputs}
+    constants = {
+        n: DTYPES.get(v, v) if isinstance(v, str) else v for n, v in call.constants.items()
+    }
+    names = (*kernel.parameters.names, *kernel.parameters.keyword_only)
+    kwargs = {n: v for n, v in constants.items() if n in names}
+    if all(a.name in names for a in call.inputs):
+        outputs = _given_outputs(kernel, [n for n in names if n not in values], kwargs, call, run)
+        return [], {**values, **kwargs, **outputs}, list(outputs.values())
+    positional = list(values.values())
+    rest = [n for n in kernel.parameters.names[len(positional) :] if n not in kwargs]
+    outputs = _given_outputs(kernel, rest, kwargs, call, run)
+    more = [v for n, v in constants.items() if n not in kwargs]
+    free = [n for n in rest if n not in kernel.defaults and n not in outputs]
+    kwargs.update(zip(free, more, strict=False))
+    return positional, {**kwargs, **outputs}, list(outputs.values())
+
+
+def _given_outputs(
+    kernel: Function, names: Sequence[str], known: Mapping[str, Any], call: Call, run: Execution
+) -> dict[str, View]:
+    """Output tensors for the parameters without a value that stand for them, by their number."""
+    free = [n for n in names if n not in known and n not in kernel.defaults]
+    if len(free) != len(call.outputs) or kernel.returns:
+        return {}
+    found: dict[str, View] = {}
+    for name, argument in zip(free, call.outputs, strict=True):
+        dtype = argument_type(argument)
+        found[name] = whole(run.new_buffer(argument.shape, dtype, "hbm", "local", argument.name))
+    return found
+
+
+def _input(argument: Argument, run: Execution, arrays: Mapping[str, Array]) -> View:
+    dtype = argument_type(argument)
+    found = run.new_buffer(argument.shape, dtype, "hbm", "input", argument.name)
+    found.read_only = argument.role == "input"
+    if run.valued:
+        values = np.asarray(arrays[argument.name])
+        kept = values.astype(dtype.storage, order="C", copy=argument.role == "inout")
+        found.data = np.ascontiguousarray(kept).reshape(1, -1)
+    return whole(found)
+
+
+def _returned(found: Any, call: Call, run: Execution) -> list[View]:
+    items: Sequence[Any] = found if isinstance(found, (tuple, list)) else [found]
+    if found is None:
+        raise KernelError("tensor_output_not_written_to", "the kernel returns nothing")
+    if len(items) != len(call.outputs):
+        raise KernelError(
+            "wrong_outputs",
+            f"the kernel returns {len(items)} tensors, expected {len(call.outputs)}: "
+            f"{', '.join(a.name for a in call.outputs)}",
+        )
+    for item, argument in zip(items, call.outputs, strict=True):
+        if not isinstance(item, View) or item.on_chip:
+            raise KernelError(
+                "wrong_outputs",
+                f"the kernel returns {'a tile' if isinstance(item, View) else shown(item)} for "
+                f"{argument.name}: expected a tensor in nl.shared_hbm",
+            )
+        _check_output(item, argument, run)
+    return list(items)
+
+
+def _check_output(view: View, argument: Argument, run: Execution) -> None:
+    size = 1
+    for n in argument.shape:
+        size *= n
+    same = [n for n in view.shape if n > 1] == [n for n in argument.shape if n > 1]
+    if not same:
+        raise KernelError(
+            "wrong_outputs",
+            f"{argument.name} is returned with the shape {view.shape}, expected {argument.shape}",
+        )
+    if view.dtype.name != argument.dtype:
+        raise KernelError(
+            "wrong_outputs",
+            f"{argument.name} is returned as {view.dtype}, expected {argument.dtype}",
+        )
+    if not view.is_all():
+        raise KernelError(
+            "wrong_outputs",
+            f"{argument.name} is returned as a part or another order of a tensor: return the "
+            "tensor itself, with every element stored in its place",
+        )
+    if run.trace is not None:
+        view.buffer.record.kind = "output"
+        if view.buffer.rewritten is not None:
+            raise view.buffer.rewritten
+        if not view.buffer.written:
+            raise KernelError(
+                "tensor_output_not_written_to", f"nothing is written to {argument.name}"
+            )

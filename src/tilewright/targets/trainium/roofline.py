@@ -1,0 +1,45 @@
+"""The roofline of a workload: bytes that must move, and the products of its definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.core.records import Workload
+from tilewright.parts.inputs import bytes_of
+from tilewright.targets.trainium.machine import Machine
+
+PRODUCTS = ("gemm", "conv2d", "attention", "sd_attention", "causal_attention",
+            "multihead_attention", "attention_tile")  # fmt: skip
+"""Kinds whose operations only the PE array can make in the time that transfers take; those of a
+folder are multiply-accumulates by their definition."""
+_SKIPPED_INPUTS = {"attention_tile"}
+"""A kernel may leave out what is masked."""
+
+
+def roofline_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
+    """Nanoseconds of the larger bound, without the launch, and what it is."""
+    kind = workload.source.partition("-")[0]
+    counted = [a for a in workload.arguments if a.is_written or kind not in _SKIPPED_INPUTS]
+    moved = bytes_of(counted) / machine.dma.peak_bytes_per_ns
+    multiplies = kind in PRODUCTS or Path(workload.source).is_absolute()
+    products = workload.operations / machine.products_per_ns if multiplies else 0.0
+    if products > moved:
+        return products, "products of bfloat16 on PE"
+    return moved, "moving every argument once"
+
+
+_FEWER_PRODUCTS = {"conv2d"}
+"""Winograd's algorithm makes a convolution of fewer products than its definition has."""
+
+
+def floor_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
+    """Nanoseconds that no right kernel can beat, with the launch, and what takes them.
+
+    Of a folder only the outputs are certain: its reference need not use all of its inputs.
+    """
+    kind = workload.source.partition("-")[0]
+    if Path(workload.source).is_absolute() or kind in _FEWER_PRODUCTS:
+        stored = bytes_of(a for a in workload.arguments if a.is_written)
+        return machine.launch + stored / machine.dma.peak_bytes_per_ns, "storing the outputs"
+    least, bound = roofline_ns(workload, machine)
+    return machine.launch + least, bound

@@ -1,0 +1,1 @@
+"""Tensors, tiles and indices of an interpreted kernel."""

@@ -1,0 +1,121 @@
+"""One allocation of an interpreted kernel, with its storage where values are computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.tiles.dtypes import DType, Values
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.trace import Instruction, Loop, Memory, Tensor
+
+
+class Scope:
+    """One iteration of a loop (or the whole kernel): alive until it ends.
+
+    `home` is the scope that its tiles belong to: its own, or for an unrolled loop the one around.
+    """
+
+    __slots__ = ("alive", "home", "loop", "number", "parent", "serial")
+
+    def __init__(self, parent: Scope | None, loop: Loop | None, number: int, serial: int) -> None:
+        self.parent = parent
+        self.loop = loop
+        self.number = number
+        self.serial = serial
+        self.alive = True
+        self.home = self
+
+
+@dataclass(slots=True, eq=False)
+class Result:
+    """A fresh result of an NKI 1 operation: nobody has read it, so it may still land elsewhere.
+
+    In a traced walk it lands once, for nothing: after that it has to be copied from `place`.
+
+    `values` are those before rounding to the result's type, None where no values are computed.
+    `memories` are those that the instruction can write.
+    """
+
+    memories: tuple[Memory, ...]
+    instructions: list[Instruction]
+    values: Values | None = None
+    mask: Mask | None = None
+    product: bool = False
+    rounded: bool = False
+    """Whether its type holds the values as they are."""
+    place: Any = None
+    """Traced: the `View` that its instructions write since it landed (that module imports this)."""
+    summed: bool = False
+    """Traced: whether the PE array added it to a tile, so that it exists nowhere by itself."""
+
+
+class Buffer:
+    """A tensor and its values.
+
+    Storage is a matrix: one row for each partition (one in all for HBM), each a row-major array of
+    the other axes, block axes outermost.
+    """
+
+    __slots__ = (
+        "accumulated", "axis", "data", "dtype", "fsteps", "memory", "psteps", "read_only", "record",
+        "result", "rewritten", "row", "rows", "scope", "seen", "shape", "stamps", "stored",
+        "written", "zeroed",
+    )  # fmt: skip
+
+    def __init__(self, record: Tensor, dtype: DType, scope: Scope) -> None:
+        self.record = record
+        self.dtype = dtype
+        self.scope = scope
+        self.memory: Memory = record.memory
+        self.shape = record.shape
+        self.axis = -1 if record.memory == "hbm" else record.partition_axis
+        self.rows, self.row, self.psteps, self.fsteps = _layout(self.shape, self.axis)
+        self.data: NDArray[Any] | None = None
+        self.result: Result | None = None
+        self.read_only = False
+        self.written = False
+        self.zeroed = False
+        self.seen: NDArray[np.bool_] | None = None
+        """NKI 2, PSUM: which addresses a product was written to since the allocation."""
+        self.accumulated: set[tuple[Any, ...]] = set()
+        """Accesses all of whose addresses are `seen`."""
+        self.stored: dict[tuple[Any, ...], int] = {}
+        """NKI 1, traced, HBM: the scope that last wrote each region."""
+        self.rewritten: KernelError | None = None
+        """The error if this is an output: iterations of an affine loop write one region."""
+        self.stamps: NDArray[np.int32] | None = None
+        """NKI 1, traced: the serial number of the scope that last wrote each place."""
+
+    def storage(self) -> NDArray[Any]:
+        """Its matrix; undefined where nothing was written."""
+        if self.data is None:
+            self.allocate()
+        assert self.data is not None
+        return self.data
+
+    def allocate(self, fill: float | None = None) -> None:
+        """Give it storage, undefined unless `fill` is given."""
+        value = self.dtype.undefined if fill is None else fill
+        self.data = np.full((self.rows, self.row), value, self.dtype.storage)
+
+
+@lru_cache(maxsize=4096)
+def _layout(shape: tuple[int, ...], axis: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+    """Rows, elements of a row, and along each axis the steps in partitions and in elements."""
+    rows = 1 if axis < 0 else shape[axis]
+    free = [1 if a == axis else size for a, size in enumerate(shape)]
+    steps = [math.prod(free[a + 1 :]) for a in range(len(free))]
+    psteps = tuple(int(a == axis) for a in range(len(free)))
+    return (
+        rows,
+        math.prod(free),
+        psteps,
+        tuple(0 if a == axis else step for a, step in enumerate(steps)),
+    )

@@ -1,0 +1,287 @@
+"""A region of a buffer: what kernels hold as tensors and tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.tiles.buffer import Buffer
+from tilewright.targets.trainium.tiles.dtypes import DType, Values
+from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.trace import Access, Memory, pattern, pattern_of
+
+Shape = tuple[int, ...]
+
+
+class Gather:
+    """Places that steps do not describe: arrays of partitions and offsets, broadcast together.
+
+    `inside` is False where an index is out of bounds; such places may only be masked out.
+    `leaving` holds the indices that go out of bounds: axis, its size, and the numbers.
+    """
+
+    __slots__ = ("by", "free", "inside", "leaving", "partition")
+
+    def __init__(
+        self,
+        partition: NDArray[np.int64],
+        free: NDArray[np.int64],
+        inside: NDArray[np.bool_] | None = None,
+        leaving: Sequence[tuple[int, int, NDArray[np.int64]]] = (),
+        by: View | None = None,
+    ) -> None:
+        """`by` is the tile that some of the indices come from."""
+        self.by = by
+        self.partition = partition
+        self.free = free
+        self.inside = inside
+        self.leaving = leaving
+
+    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Gather:
+        """With other axes: `change` of every array."""
+        inside = None if self.inside is None else change(self.inside)
+        leaving = [(axis, size, change(numbers)) for axis, size, numbers in self.leaving]
+        return Gather(change(self.partition), change(self.free), inside, leaving, self.by)
+
+    def complaint(self, outside: NDArray[np.bool_]) -> str:
+        """Which indices are out of bounds, where `outside` is True."""
+        words = []
+        for axis, size, numbers in self.leaving:
+            found = np.broadcast_to(numbers, outside.shape)[outside]
+            low, high = int(found.min()), int(found.max())
+            if low < 0 or high >= size:
+                reach = f"{low}" if low == high else f"{low}..{high}"
+                words.append(f"index {reach} of axis {axis}, which has the size {size},")
+        return " and ".join(words)
+
+
+class View:
+    """A region of a buffer, with a step in partitions and one in elements along each axis."""
+
+    __slots__ = ("buffer", "f0", "fsteps", "gather", "mask", "p0", "psteps", "shape")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        shape: Shape,
+        psteps: Shape,
+        fsteps: Shape,
+        p0: int = 0,
+        f0: int = 0,
+        gather: Gather | None = None,
+        mask: Mask | None = None,
+    ) -> None:
+        self.buffer = buffer
+        self.shape = shape
+        self.psteps = psteps
+        self.fsteps = fsteps
+        self.p0 = p0
+        self.f0 = f0
+        self.gather = gather
+        self.mask = mask
+
+    @property
+    def memory(self) -> Memory:
+        """Where it lies."""
+        return self.buffer.memory
+
+    @property
+    def dtype(self) -> DType:
+        """Type of its elements."""
+        return self.buffer.dtype
+
+    @property
+    def partitions(self) -> int:
+        """Size of the first axis."""
+        return self.shape[0]
+
+    @property
+    def columns(self) -> int:
+        """Elements per partition."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def on_chip(self) -> bool:
+        """Whether it is in SBUF or PSUM."""
+        return self.buffer.memory != "hbm"
+
+    def masked(self, mask: Mask | bool) -> View:
+        """The same region under a mask."""
+        if mask is True:
+            return self
+        found = Mask(1, False, lambda: np.zeros((1,), bool)) if mask is False else mask
+        assert isinstance(found, Mask)
+        joined = found if self.mask is None else self.mask & found
+        return View(
+            self.buffer, self.shape, self.psteps, self.fsteps, self.p0, self.f0, self.gather, joined
+        )
+
+    def access(self) -> Access:
+        """The record of it for the trace; only of what `checked` accepts, or HBM."""
+        record = self.buffer.record
+        if self.gather is not None:
+            return _gathered_access(self)
+        dims = pattern_of(self.fsteps, self.shape)
+        if self.buffer.axis < 0:
+            return Access(record, 0, self.shape[0], self.f0, dims, self.fsteps[0])
+        return Access(record, self.p0, self.shape[0], self.f0, dims)
+
+    def values(self) -> Values:
+        """Its elements; shared with the buffer where steps describe it."""
+        data = self.buffer.storage()
+        gather = self.gather
+        if gather is not None:
+            found: Values = data[gather.partition, gather.free]
+            return np.broadcast_to(found, self.shape)
+        row, size = self.buffer.row, data.itemsize
+        strides = [(p * row + f) * size for p, f in zip(self.psteps, self.fsteps, strict=True)]
+        return np.ndarray(self.shape, data.dtype, data, (self.p0 * row + self.f0) * size, strides)
+
+    def write(self, values: Values, mask: NDArray[np.bool_] | None) -> None:
+        """Replace its elements inside the mask, rounded already."""
+        buffer = self.buffer
+        if self.gather is None:
+            if buffer.data is None and mask is None and self._is_whole():
+                kept = np.array(values, buffer.dtype.storage, order="C")
+                buffer.data = np.broadcast_to(kept, self.shape).reshape(buffer.rows, buffer.row)
+                if not buffer.data.flags.writeable:
+                    buffer.data = buffer.data.copy()
+                return
+            place = self.values()
+            if mask is None:
+                place[...] = values
+            else:
+                np.copyto(place, values, where=mask)
+            return
+        data = buffer.storage()
+        partition = np.broadcast_to(self.gather.partition, self.shape)
+        free = np.broadcast_to(self.gather.free, self.shape)
+        if mask is None:
+            data[partition, free] = values
+        else:
+            data[partition[mask], free[mask]] = np.broadcast_to(values, self.shape)[mask]
+
+    def _is_whole(self) -> bool:
+        """Whether it is the buffer as a matrix, in its own order."""
+        buffer = self.buffer
+        return (
+            self.psteps == buffer.psteps
+            and self.fsteps == buffer.fsteps
+            and (self.shape == buffer.shape and buffer.axis <= 0)
+        )
+
+    def is_all(self) -> bool:
+        """Whether it is a whole tensor of HBM in its own order, under whatever shape."""
+        buffer = self.buffer
+        if self.gather is not None or self.mask is not None or self.f0 or self.p0:
+            return False
+        axes = [(n, s) for n, s in zip(self.shape, self.fsteps, strict=True) if n != 1]
+        reached = 1
+        for size, step in reversed(axes):
+            if step != reached:
+                return False
+            reached *= size
+        return reached == buffer.rows * buffer.row
+
+    def reshaped(self, shape: Shape) -> View:
+        """The same elements under another shape; only where that moves nothing."""
+        if math.prod(shape) != math.prod(self.shape):
+            raise KernelError(
+                "shape_mismatch", f"a tensor of shape {self.shape} has no shape {shape}"
+            )
+        if self.gather is not None or self.mask is not None:
+            raise KernelError("unsupported_reshape", "an indexed tile cannot be reshaped")
+        if not any(self.psteps):
+            fsteps = _steps_of(self.shape, self.fsteps, shape)
+            return View(self.buffer, shape, (0,) * len(shape), fsteps, self.p0, self.f0)
+        if any(self.psteps[1:]) or not shape or shape[0] != self.shape[0]:
+            raise KernelError(
+                "unsupported_reshape",
+                f"reshape of {self.shape} to {shape} would move elements between partitions",
+            )
+        free = _steps_of(self.shape[1:], self.fsteps[1:], shape[1:])
+        return View(
+            self.buffer, shape, (self.psteps[0],) + (0,) * len(free), (self.fsteps[0], *free),
+            self.p0, self.f0,
+        )  # fmt: skip
+
+    def broadcast(self, shape: Shape) -> View:
+        """Repeated along axes of size 1, at no cost: step 0."""
+        if len(shape) < len(self.shape):
+            raise KernelError("shape_mismatch", f"{self.shape} cannot be broadcast to {shape}")
+        more = len(shape) - len(self.shape)
+        old = (1,) * more + self.shape
+        if any(size not in (1, wanted) for size, wanted in zip(old, shape, strict=True)):
+            raise KernelError("shape_mismatch", f"{self.shape} cannot be broadcast to {shape}")
+        zeros = (0,) * more
+        if self.gather is not None:
+            return View(self.buffer, shape, (0,) * len(shape), (0,) * len(shape), 0, 0, self.gather)
+
+        def stretched(steps: Shape) -> Shape:
+            return tuple(
+                0 if size != wanted else step
+                for step, size, wanted in zip(zeros + steps, old, shape, strict=True)
+            )
+
+        return View(
+            self.buffer, shape, stretched(self.psteps), stretched(self.fsteps), self.p0, self.f0
+        )
+
+
+def whole(buffer: Buffer) -> View:
+    """All of a buffer."""
+    return View(buffer, buffer.shape, buffer.psteps, buffer.fsteps)
+
+
+def _steps_of(shape: Shape, steps: Shape, wanted: Shape) -> Shape:
+    """Steps of the elements of (shape, steps) in another shape, which must not move them."""
+    merged: list[tuple[int, int]] = []  # (size, step) of runs of axes that lie one after the other
+    for size, step in zip(shape, steps, strict=True):
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == step * size:
+            merged[-1] = (merged[-1][0] * size, step)
+        else:
+            merged.append((size, step))
+    found: list[int] = []
+    for size in reversed(wanted):
+        if size == 1:
+            found.append(0)
+            continue
+        left, step = merged[-1]
+        if left % size:
+            raise KernelError(
+                "unsupported_reshape", f"reshape of {shape} to {wanted} would move elements"
+            )
+        found.append(step)
+        merged.pop()
+        if left > size:
+            merged.append((left // size, step * size))
+    return tuple(reversed(found))
+
+
+def _gathered_access(view: View) -> Access:
+    """An access of the same extent, number of runs and elements; the exact places are not kept."""
+    gather = view.gather
+    assert gather is not None
+    record = view.buffer.record
+    free = gather.free
+    partitions, columns = view.shape[0], view.columns
+    first = np.broadcast_to(free, view.shape)[0].ravel()
+    runs = 1 + int(np.count_nonzero(np.diff(first) != 1))
+    low, high = int(free.min()), int(free.max())
+    run = max(1, columns // runs)
+    runs = max(1, columns // run)
+    on_chip = view.buffer.axis >= 0
+    reach = int(first.max() - first.min()) + 1 if not on_chip else high - low + 1
+    spread = max(run, (reach - run) // (runs - 1)) if runs > 1 else 0
+    dims = pattern(((spread, runs), (1, run)))
+    if on_chip:
+        return Access(record, int(gather.partition.min()), partitions, low, dims)
+    step = max(0, high - low + 1 - reach) // (partitions - 1) if partitions > 1 else 0
+    return Access(record, 0, partitions, low, dims, step)

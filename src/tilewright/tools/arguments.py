@@ -1,0 +1,103 @@
+"""Arguments of tools: what there are, how they are described, and reading those of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core.errors import InputError, UnknownNameError
+from tilewright.core.text import plain_text
+
+MOST_KERNELS = 4
+"""Kernels of one `try`."""
+LONGEST_NOTE = 2000
+"""Characters of a note, of a step or of a name; what is longer is refused."""
+LONGEST_KERNEL = 1 << 18
+"""Characters of a kernel or of edits; far over any kernel."""
+
+_SHOWN = 60
+"""Characters of a name that a message repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool: a text, or for `many` a list of objects with `kernel` and `edits`."""
+
+    name: str
+    text: str
+    required: bool = False
+    many: bool = False
+
+
+KERNEL = Parameter(
+    "kernel",
+    "A kernel: its whole source, or the id that a tool gave it; also start, parent or best.",
+    required=True,
+)
+OF_KERNEL = Parameter("kernel", f"{KERNEL.text} The parent unless given.")
+EDITS = Parameter("edits", "Search/replace edits to make in the kernel.")
+NOTE = Parameter("note", "What was changed and why, in a sentence.")
+
+
+def read_arguments(name: str, parameters: Sequence[Parameter], arguments: object) -> dict[str, Any]:
+    """A tool's arguments, of the right names, kinds and sizes; `InputError` says which is not."""
+    if not isinstance(arguments, Mapping):
+        raise InputError(
+            f"the arguments of {name} are no JSON object: give their names and values."
+        )
+    known = {parameter.name: parameter for parameter in parameters}
+    read: dict[str, Any] = {}
+    for key, value in arguments.items():
+        if key not in known:
+            raise UnknownNameError(f"argument of {name}", plain_text(str(key)[:_SHOWN]), known)
+        read[key] = _value(name, known[key], value)
+    for parameter in parameters:
+        if parameter.required and not read.get(parameter.name):
+            raise InputError(f"{name} needs {parameter.name}: {parameter.text}")
+    return read
+
+
+def _value(tool: str, parameter: Parameter, value: object) -> object:
+    name = parameter.name
+    if not parameter.many:
+        return _text(tool, name, value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise InputError(f"{name} of {tool} is no list: give objects with kernel and edits.")
+    if len(value) > MOST_KERNELS:
+        raise InputError(
+            f"{name} of {tool} has {len(value)} entries: give at most {MOST_KERNELS} at a time."
+        )
+    kernels = []
+    for entry in value:
+        if not isinstance(entry, Mapping) or not {"kernel"} <= set(entry) <= {"kernel", "edits"}:
+            raise InputError(f"an entry of {name} is no object with kernel and edits.")
+        kernels.append({key: _text(tool, key, text) for key, text in entry.items()})
+    return kernels
+
+
+def _text(tool: str, name: str, value: object) -> str:
+    longest = LONGEST_KERNEL if name in ("kernel", "edits") else LONGEST_NOTE
+    if not isinstance(value, str):
+        raise InputError(f"{name} of {tool} is a {type(value).__name__}: give a text.")
+    if len(value) > longest:
+        raise InputError(f"{name} of {tool} has {len(value)} characters: give at most {longest}.")
+    return plain_text(value)
+
+
+def schema_of(parameter: Parameter) -> dict[str, Any]:
+    """One argument as JSON Schema."""
+    if not parameter.many:
+        return {"type": "string", "description": parameter.text}
+    entry = {
+        "type": "object",
+        "properties": {p.name: schema_of(p) for p in (KERNEL, EDITS)},
+        "required": ["kernel"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "array",
+        "items": entry,
+        "maxItems": MOST_KERNELS,
+        "description": parameter.text,
+    }

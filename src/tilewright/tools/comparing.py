@@ -1,0 +1,135 @@
+"""Trials as the tools tell of them: outcomes, differences, profiles, earlier attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.core.records import Failed, Measured, Outcome, Trial
+from tilewright.core.text import plain_text
+from tilewright.proposers.llm.feedback import first_error, gist
+from tilewright.tools.records import (
+    Attempt,
+    Checked,
+    Difference,
+    Evaluated,
+    Profiled,
+    ProfiledLine,
+    Tried,
+)
+
+SMALLEST_SHARE = 0.001
+"""Causes whose difference is a smaller share of the latency are left out."""
+MOST_ATTEMPTS = 20
+"""Earlier attempts that are told of: the latest."""
+MOST_LINES = 60
+"""Lines of a profile: those where most was counted."""
+MOST_CHARACTERS = 2000
+"""Of an error or of what was tried."""
+
+
+def checked(candidate: str, failed: Failed | None) -> Checked:
+    """What a build gave."""
+    if failed is None:
+        return Checked(candidate, builds=True)
+    return Checked(candidate, False, failed.kind, failed.line, _error(failed))
+
+
+def evaluated(
+    trial: Trial, parent: Trial, best: Trial | None, *, known: bool, left: int | None
+) -> Evaluated:
+    """A trial beside the kernel it was made from and the best one."""
+    candidate, outcome = trial.candidate.id, trial.outcome
+    if isinstance(outcome, Failed):
+        return Evaluated(
+            candidate,
+            trial.index,
+            outcome.kind,
+            known,
+            stage=outcome.stage,
+            line=outcome.line,
+            error=_error(outcome),
+            left=left,
+        )
+    return Evaluated(
+        candidate,
+        trial.index,
+        "correct",
+        known,
+        outcome.latency,
+        outcome.unit,
+        outcome.quantity,
+        outcome.utilization,
+        outcome.bound,
+        difference(trial, parent),
+        difference(trial, best) if best is not None and best != parent else None,
+        left=left,
+    )
+
+
+def difference(trial: Trial, other: Trial) -> Difference | None:
+    """A kernel beside another; None unless both were measured and are not the same."""
+    mine, theirs = trial.outcome, other.outcome
+    same = trial.candidate.id == other.candidate.id
+    if same or not isinstance(mine, Measured) or not isinstance(theirs, Measured):
+        return None
+    names = dict.fromkeys((*mine.breakdown, *theirs.breakdown))
+    changes = {n: mine.breakdown.get(n, 0.0) - theirs.breakdown.get(n, 0.0) for n in names}
+    told = {n: c for n, c in changes.items() if abs(c) >= SMALLEST_SHARE * theirs.latency}
+    latency = mine.latency - theirs.latency
+    causes = dict(sorted(told.items(), key=lambda item: -abs(item[1])))
+    return Difference(other.candidate.id, latency, latency / theirs.latency, causes)
+
+
+def profiled(trial: Trial) -> Profiled | None:
+    """Where the time of a kernel goes; None for one that was not measured."""
+    outcome = trial.outcome
+    if not isinstance(outcome, Measured):
+        return None
+    texts = trial.candidate.source.splitlines()
+    counted = [(int(line), counts) for line, counts in outcome.by_line.items() if line.isdecimal()]
+    most = sorted(counted, key=lambda item: -max(item[1].values(), default=0.0))[:MOST_LINES]
+    return Profiled(
+        trial.candidate.id,
+        outcome.latency,
+        outcome.unit,
+        outcome.quantity,
+        dict(sorted(outcome.breakdown.items(), key=lambda item: -item[1])),
+        dict(outcome.details),
+        tuple(
+            ProfiledLine(line, texts[line - 1].strip() if line <= len(texts) else "", counts)
+            for line, counts in sorted(most, key=lambda item: item[0])
+        ),
+        outcome.feedback,
+    )
+
+
+def tried(parent: Trial, attempts: Sequence[Trial]) -> Tried:
+    """What was made from a kernel, and how it ended."""
+    told = attempts[-MOST_ATTEMPTS:]
+    return Tried(
+        parent.candidate.id,
+        tuple(_attempt(child, parent) for child in told),
+        len(attempts) - len(told),
+    )
+
+
+def _attempt(child: Trial, parent: Trial) -> Attempt:
+    plan, beside = child.candidate.plan, difference(child, parent)
+    return Attempt(
+        child.candidate.id,
+        child.index,
+        child.candidate.proposer,
+        plan.option if plan else "",
+        gist(plan) if plan else "",
+        _verdict(child.outcome),
+        child.latency,
+        beside.share if beside else None,
+    )
+
+
+def _verdict(outcome: Outcome) -> str:
+    return outcome.kind if isinstance(outcome, Failed) else "correct"
+
+
+def _error(failed: Failed) -> str:
+    return plain_text(first_error(failed)[:MOST_CHARACTERS])

@@ -1,0 +1,115 @@
+"""One proposal in turns as far as it has got, and what its tools know of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import (
+    Argument,
+    Brief,
+    Candidate,
+    Failed,
+    History,
+    Plan,
+    TargetBrief,
+    Trial,
+)
+from tilewright.proposers.llm.messages import Request
+from tilewright.tools.records import Fact
+from tilewright.tools.turn_replies import ToolCall
+
+MOST_EVALUATED = 4
+"""Kernels of one reply that are evaluated."""
+
+Check = Callable[[str], Failed | None]
+"""Why a kernel does not build, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A reply, and what it was answered, whole and folded."""
+
+    reply: str
+    answers: str = ""
+    folded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One proposal as far as it has got: its turns, its kernels, and the calls that wait."""
+
+    brief: Brief
+    parent: Trial
+    history: History
+    plan: Plan
+    request: Request
+    turns: tuple[Turn, ...] = ()
+    own: tuple[Trial, ...] = ()
+    drafts: tuple[tuple[str, str], ...] = ()
+    waiting: tuple[ToolCall, ...] = ()
+    left_out: int = 0
+
+
+class ProposalBench:
+    """The `Bench` of one proposal: the history it began from, and its own kernels."""
+
+    left = None
+
+    def __init__(self, proposal: Proposal, check: Check, versions: Sequence[Fact]) -> None:
+        self._proposal = proposal
+        self.check = check
+        self.versions = versions
+        self.drafts = dict(proposal.drafts)
+
+    @property
+    def target(self) -> TargetBrief:
+        """The machine."""
+        return self._proposal.brief.target
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arrays that kernels are called with."""
+        return self._proposal.brief.workload.arguments
+
+    @property
+    def start(self) -> Trial:
+        """The starting kernel of the run."""
+        first: Trial = self._proposal.history[0]
+        return first
+
+    @property
+    def parent(self) -> Trial:
+        """The kernel that the proposal began with."""
+        return self._proposal.parent
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest correct kernel that it knows."""
+        known = (self._proposal.history.best, *self._proposal.own)
+        timed = [trial for trial in known if trial is not None and trial.latency is not None]
+        return min(timed, key=lambda trial: trial.latency or 0.0, default=None)
+
+    def find(self, candidate_id: str) -> Trial | None:
+        """A kernel of the run or of the proposal."""
+        history, own = self._proposal.history, self._proposal.own
+        exact = history.get(candidate_id)
+        if exact is not None:
+            return exact
+        found = {t.candidate.id: t for t in own if t.candidate.id.startswith(candidate_id)}
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def children(self, candidate_id: str) -> Sequence[Trial]:
+        """The kernels made from this one that the proposal knows."""
+        mine = [t for t in self._proposal.own if t.candidate.parent_id == candidate_id]
+        return [*self._proposal.history.children(candidate_id), *mine]
+
+    def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
+        """The trial of a kernel that was evaluated; `InputError` for one too many in an answer."""
+        found = self.find(Candidate(source).id)
+        if found is None:
+            raise InputError(
+                f"the kernel was not evaluated: give at most {MOST_EVALUATED} in one answer."
+            )
+        return found, self._proposal.history.get(found.candidate.id) is not None

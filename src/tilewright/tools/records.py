@@ -1,0 +1,197 @@
+"""What the tools answer. All are frozen and hold plain values, so that each is one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Whether a kernel builds and keeps the rules of its target; nothing of it ran.
+
+    `error` is the first one alone, at `line` of the kernel where that is known.
+    """
+
+    candidate: str
+    builds: bool
+    kind: str = ""
+    line: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A measured kernel beside another one: positive numbers are what it takes more.
+
+    `latency` and `causes` are in the unit of the latency, `share` is of the other's latency.
+    """
+
+    other: str
+    latency: float
+    share: float
+    causes: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What became of a kernel: `verdict` is "correct", or the kind of failure in `stage`.
+
+    `trial` is its place in the run; `known` says that it was evaluated before, so that it cost
+    nothing now. `left` is how many evaluations may still be spent, None for any number.
+    """
+
+    candidate: str
+    trial: int
+    verdict: str
+    known: bool = False
+    latency: float | None = None
+    unit: str = ""
+    quantity: str = ""
+    utilization: float | None = None
+    bound: float | None = None
+    to_parent: Difference | None = None
+    to_best: Difference | None = None
+    stage: str = ""
+    line: int | None = None
+    error: str = ""
+    left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Several kernels beside one they were made from, in the order given."""
+
+    parent: str
+    kernels: tuple[Evaluated, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledLine:
+    """One line of a kernel, and what was counted there, by name."""
+
+    line: int
+    text: str
+    counts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """Where a measured kernel's time goes: `causes` in `unit` and `counters`, all absolute.
+
+    Causes may overlap. `lines` are those that the target could tell apart, `notes` what it says in
+    words.
+    """
+
+    candidate: str
+    latency: float
+    unit: str
+    quantity: str
+    causes: Mapping[str, float]
+    counters: Mapping[str, float]
+    lines: tuple[ProfiledLine, ...]
+    notes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One number or word about the machine, and where it comes from."""
+
+    name: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of the machine; `costs` says in words what decides between kernels."""
+
+    target: str
+    facts: tuple[Fact, ...]
+    costs: str
+    rules: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One kernel made from another, and how it ended; `share` is of the other's latency."""
+
+    candidate: str
+    trial: int
+    author: str
+    option: str
+    what: str
+    verdict: str
+    latency: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What was tried from a kernel, oldest first; `earlier` ones are left out."""
+
+    candidate: str
+    attempts: tuple[Attempt, ...]
+    earlier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change the built-in rewriter can make; `time` is its estimate, a share of the time now."""
+
+    step: str
+    what: str
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """Every rewrite that applies to a kernel, and what of it is not understood."""
+
+    candidate: str
+    rewrites: tuple[Rewrite, ...]
+    left_alone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A kernel after some rewrites, which is not evaluated yet."""
+
+    candidate: str
+    done: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The kernel that its author settled on, as it was evaluated."""
+
+    kernel: Evaluated
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that could not be carried out: one sentence on what was wrong with it."""
+
+    reason: str
+
+
+Answer: TypeAlias = (
+    Checked | Evaluated | Compared | Profiled | Facts | Tried | Rewrites | Rewritten | Submitted
+    | Refused
+)  # fmt: skip
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """The answer as plain JSON, with its kind under "answer"; what it does not have is left out."""
+    return {"answer": type(answer).__name__.lower(), **_filled(asdict(answer))}
+
+
+def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that say something."""
+    return {
+        name: _filled(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None and value != "" and value != {} and value != ()
+    }

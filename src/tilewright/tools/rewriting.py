@@ -1,0 +1,80 @@
+"""The built-in rewriter by hand: what it could do to a kernel, and doing some of it."""
+
+from __future__ import annotations
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import Argument, TargetBrief, content_id
+from tilewright.proposers.builtin import BuiltinProposer, has_local_memories, is_nki
+from tilewright.tools.records import Rewrite, Rewrites, Rewritten
+
+
+def rewrites(source: str, target: TargetBrief, arguments: tuple[Argument, ...]) -> Rewrites:
+    """Every rewrite that applies to a kernel that is called with arguments of these shapes.
+
+    `InputError` for a kernel that the rewriter does not read.
+    """
+    require_readable(target)
+    candidate = content_id(source)
+    if is_nki(target):
+        from tilewright.proposers.nki import by_hand as of_nki
+
+        found_steps = of_nki.applicable(source, arguments)
+        return Rewrites(candidate, tuple(Rewrite(str(step), what) for step, what in found_steps))
+    if not has_local_memories(target):
+        from tilewright.proposers.loops import by_hand as of_loops
+
+        steps = of_loops.applicable(source, target)
+        return Rewrites(candidate, tuple(Rewrite(str(step), what) for step, what in steps))
+    from tilewright.proposers.rewriter import by_hand
+    from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.proposers.rewriter.reading import read
+
+    machine = Machine.of(target)
+    found = by_hand.applicable(read(source, machine), machine)
+    left = by_hand.left_alone(source, machine)
+    return Rewrites(
+        candidate,
+        tuple(Rewrite(str(one.step), one.step.sentence, one.time) for one in found),
+        tuple(f"line {part.line}: {part.text} ({part.reason})" for part in left),
+    )
+
+
+def rewritten(
+    source: str, target: TargetBrief, arguments: tuple[Argument, ...], steps: str
+) -> Rewritten:
+    """The kernel after steps separated by `;`.
+
+    `InputError` for a step that does not exist or does not apply.
+    """
+    require_readable(target)
+    if is_nki(target):
+        from tilewright.proposers.nki import by_hand as of_nki
+
+        text, done = of_nki.carried_out(source, arguments, steps)
+        return Rewritten(content_id(text), tuple(done), text)
+    if not has_local_memories(target):
+        from tilewright.proposers.loops import by_hand as of_loops
+
+        text, done = of_loops.carried_out(source, target, steps)
+        return Rewritten(content_id(text), tuple(done), text)
+    from tilewright.proposers.rewriter import by_hand
+    from tilewright.proposers.rewriter.emit import emit
+    from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.proposers.rewriter.reading import read
+
+    machine = Machine.of(target)
+    kernel, carried_out = by_hand.carried_out(read(source, machine), machine, steps)
+    text = emit(kernel)
+    return Rewritten(
+        content_id(text), tuple(f"{step}: {step.sentence}" for step in carried_out), text
+    )
+
+
+def require_readable(target: TargetBrief) -> None:
+    """`InputError` for kernels in a language that the rewriter does not read."""
+    if target.language.name not in BuiltinProposer.languages:
+        raise InputError(
+            f"kernels of {target.name} are written in {target.language.name}, and the rewriter "
+            f"reads {' and '.join(BuiltinProposer.languages)} only: name a workload of another "
+            "target."
+        )

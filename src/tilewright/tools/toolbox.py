@@ -1,0 +1,265 @@
+"""The tools by name, their arguments, and carrying out a call of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core.errors import InputError, UnknownNameError
+from tilewright.core.records import Trial, content_id
+from tilewright.core.text import plain_text
+from tilewright.proposers.llm.edits import apply_edits, read_edits
+from tilewright.proposers.llm.replies import ReplyFailed
+from tilewright.tools import comparing, rewriting
+from tilewright.tools.arguments import (
+    EDITS,
+    KERNEL,
+    MOST_KERNELS,
+    NOTE,
+    OF_KERNEL,
+    Parameter,
+    read_arguments,
+    schema_of,
+)
+from tilewright.tools.bench import Bench
+from tilewright.tools.records import (
+    Answer,
+    Checked,
+    Compared,
+    Evaluated,
+    Fact,
+    Facts,
+    Profiled,
+    Refused,
+    Rewrites,
+    Rewritten,
+    Submitted,
+    Tried,
+)
+
+_ID = re.compile(r"[0-9a-f]{6,16}")
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: what it does, what it takes, and what carries it out. `evaluates` spends budget."""
+
+    name: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    run: Callable[[Bench, Mapping[str, Any]], Answer]
+    evaluates: bool = False
+
+    @property
+    def usage(self) -> str:
+        """The name and those of the arguments: `profile(kernel)`."""
+        return f"{self.name}({', '.join(p.name for p in self.parameters)})"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The arguments as JSON Schema."""
+        properties = {p.name: schema_of(p) for p in self.parameters}
+        required = [p.name for p in self.parameters if p.required]
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+
+
+def call(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Answer:
+    """What a tool answers; `Refused` where name or arguments cannot be used."""
+    try:
+        tool = tool_named(name)
+        return tool.run(bench, read_arguments(name, tool.parameters, arguments))
+    except InputError as error:
+        return Refused(plain_text(str(error)))
+    except RecursionError:
+        return Refused("the kernel is nested too deeply to be read: give a plainer one.")
+
+
+def sources_to_evaluate(bench: Bench, name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """The kernels that a call would have evaluated; `InputError` where it cannot be used."""
+    tool = tool_named(name)
+    given = read_arguments(name, tool.parameters, arguments)
+    if not tool.evaluates:
+        return []
+    kernels = given.get("kernels", [given])
+    return [_source(bench, kernel) for kernel in kernels]
+
+
+def tool_named(name: str) -> Tool:
+    """`UnknownNameError` where there is none."""
+    if name not in TOOLS:
+        raise UnknownNameError("tool", plain_text(name[:_SHOWN]), TOOLS)
+    return TOOLS[name]
+
+
+def _check(bench: Bench, given: Mapping[str, Any]) -> Checked:
+    source = _source(bench, given)
+    bench.drafts[content_id(source)] = source
+    return comparing.checked(content_id(source), bench.check(source))
+
+
+def _evaluate(bench: Bench, given: Mapping[str, Any]) -> Evaluated:
+    return _evaluated(bench, given, given.get("note", ""))
+
+
+def _try(bench: Bench, given: Mapping[str, Any]) -> Compared:
+    note = given.get("note", "")
+    rows = tuple(_evaluated(bench, kernel, note) for kernel in given["kernels"])
+    return Compared(bench.parent.candidate.id, rows)
+
+
+def _submit(bench: Bench, given: Mapping[str, Any]) -> Submitted:
+    return Submitted(_evaluate(bench, given))
+
+
+def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
+    trial = _known(bench, given)
+    found = comparing.profiled(trial)
+    if found is None:
+        raise InputError(f"kernel {trial.candidate.id} was not measured: give one that is correct.")
+    return found
+
+
+def _facts(bench: Bench, given: Mapping[str, Any]) -> Facts:
+    target = bench.target
+    described = f"the description of {target.name}"
+    numbers = {**target.limits, **target.constants}
+    facts = [Fact(name, str(value), described) for name, value in numbers.items()]
+    return Facts(target.name, (*facts, *bench.versions), target.costs, target.rules)
+
+
+def _tried(bench: Bench, given: Mapping[str, Any]) -> Tried:
+    trial = _known(bench, given)
+    return comparing.tried(trial, bench.children(trial.candidate.id))
+
+
+def _rewrites(bench: Bench, given: Mapping[str, Any]) -> Rewrites:
+    return rewriting.rewrites(_source(bench, given), bench.target, bench.arguments)
+
+
+def _rewrite(bench: Bench, given: Mapping[str, Any]) -> Rewritten:
+    source = _source(bench, given)
+    made = rewriting.rewritten(source, bench.target, bench.arguments, given["steps"])
+    bench.drafts[made.candidate] = made.source
+    return made
+
+
+TOOLS: Mapping[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            "check",
+            "Build a kernel and hold it to the rules, without running it: costs nothing.",
+            (KERNEL, EDITS),
+            _check,
+        ),
+        Tool(
+            "evaluate",
+            "Build, check and time a kernel; says what it saves by cause. Costs one evaluation.",
+            (KERNEL, EDITS, NOTE),
+            _evaluate,
+            evaluates=True,
+        ),
+        Tool(
+            "try",
+            f"Evaluate up to {MOST_KERNELS} kernels and set them side by side.",
+            (
+                Parameter("kernels", "Objects with kernel and edits.", required=True, many=True),
+                NOTE,
+            ),
+            _try,
+            evaluates=True,
+        ),
+        Tool(
+            "profile",
+            "Where the time of an evaluated kernel goes: causes, counters and source lines.",
+            (OF_KERNEL,),
+            _profile,
+        ),
+        Tool("facts", "What is known of the machine, and from where.", (), _facts),
+        Tool(
+            "tried", "What was made from a kernel before, and how it ended.", (OF_KERNEL,), _tried
+        ),
+        Tool(
+            "rewrites",
+            "What the built-in rewriter could do to a kernel, with its estimates.",
+            (OF_KERNEL, EDITS),
+            _rewrites,
+        ),
+        Tool(
+            "rewrite",
+            "Have the built-in rewriter do it: returns the new kernel, not evaluated.",
+            (
+                OF_KERNEL,
+                EDITS,
+                Parameter("steps", "Rewrites of the list, separated by ';'.", required=True),
+            ),
+            _rewrite,
+        ),
+        Tool(
+            "submit",
+            "Settle on a kernel: ends the work. One that was not evaluated yet is.",
+            (KERNEL, EDITS, NOTE),
+            _submit,
+            evaluates=True,
+        ),
+    )
+}
+
+
+def _evaluated(bench: Bench, given: Mapping[str, Any], note: str) -> Evaluated:
+    source, parent = _source(bench, given), bench.parent
+    best = bench.best
+    trial, known = bench.evaluate(source, parent.candidate.id, note)
+    return comparing.evaluated(trial, parent, best, known=known, left=bench.left)
+
+
+def _known(bench: Bench, given: Mapping[str, Any]) -> Trial:
+    """The evaluated kernel that a call is about."""
+    named = str(given.get("kernel", "parent"))
+    trial = _named(bench, named)
+    if trial is None:
+        raise InputError(
+            f"kernel {plain_text(named[:_SHOWN])!r} is not known here: give the id of one that was "
+            "evaluated."
+        )
+    return trial
+
+
+def _named(bench: Bench, name: str) -> Trial | None:
+    if name == "parent":
+        return bench.parent
+    if name == "best":
+        return bench.best or bench.parent
+    if name == "start":
+        return bench.start
+    return bench.find(name) if _ID.fullmatch(name) else None
+
+
+def _source(bench: Bench, given: Mapping[str, Any]) -> str:
+    """The kernel that a call is about, its edits made."""
+    text = str(given.get("kernel", "parent"))
+    source = text
+    if text in bench.drafts:
+        source = bench.drafts[text]
+    elif text in ("start", "parent", "best") or _ID.fullmatch(text):
+        source = _known(bench, given).candidate.source
+    if not given.get("edits"):
+        return source
+    edits = read_edits(given["edits"])
+    if not edits:
+        raise InputError(
+            "edits holds no edit: write the lines to find between <<<<<<< SEARCH and =======, and "
+            "those to put in their place between ======= and >>>>>>> REPLACE."
+        )
+    changed = apply_edits(source, edits)
+    if isinstance(changed, ReplyFailed):
+        raise InputError(f"the edits cannot be made: {changed.detail}.")
+    return changed

@@ -1,0 +1,102 @@
+"""Reads the replies of a proposal in turns: calls of tools in a block of JSON, or a kernel."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core.records import KernelLanguage
+from tilewright.core.text import plain_text
+from tilewright.proposers.llm.messages import Reply
+from tilewright.proposers.llm.replies import (
+    ReplyFailed,
+    fenced_blocks,
+    read_code,
+    unusable,
+    without_thoughts,
+)
+
+MOST_CALLS = 8
+"""Calls of one reply that are carried out."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CALLS = re.compile(r'\s*+[\[{].*"tool"', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as a model wrote it; `arguments` may be anything that JSON can say."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What a reply calls, in order; `left_out` calls were too many."""
+
+    calls: tuple[ToolCall, ...]
+    left_out: int = 0
+
+
+def read_turn(reply: Reply, language: KernelLanguage) -> Calls | str | ReplyFailed:
+    """The calls in a reply; without any, the one kernel that it submits.
+
+    Fenced blocks that hold no calls are named A, B, C in their order: arguments may be these names.
+    """
+    failure = unusable(reply)
+    if failure is not None:
+        return failure
+    blocks, is_open = fenced_blocks(without_thoughts(reply.text))
+    calling = [block for block in blocks if _CALLS.match(block)]
+    if not calling:
+        return read_code(reply, language)
+    if is_open:
+        return ReplyFailed("truncated", "the last fenced block does not end")
+    others = [block for block in blocks if block not in calling]
+    named = dict(zip(_LETTERS, others, strict=False))
+    calls: list[ToolCall] = []
+    for block in calling:
+        read = _calls(block, named)
+        if isinstance(read, ReplyFailed):
+            return read
+        calls += read
+    return Calls(tuple(calls[:MOST_CALLS]), max(0, len(calls) - MOST_CALLS))
+
+
+def _calls(block: str, named: Mapping[str, str]) -> list[ToolCall] | ReplyFailed:
+    try:
+        document = json.loads(block)
+    except (ValueError, RecursionError) as error:
+        reason = (
+            plain_text(str(error))[:200] if isinstance(error, ValueError) else "nested too deep"
+        )
+        return ReplyFailed("bad_calls", f"the calls are no JSON: {reason}")
+    entries = document if isinstance(document, list) else [document]
+    calls = []
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("tool"), str):
+            return ReplyFailed("bad_calls", 'a call is no object with a text "tool"')
+        arguments = {key: _meant(value, named) for key, value in entry.items() if key != "tool"}
+        calls.append(ToolCall(entry["tool"], arguments))
+    return calls
+
+
+def _meant(value: object, named: Mapping[str, str]) -> object:
+    """An argument with the blocks that it names in place of their names."""
+    if isinstance(value, str):
+        return named.get(value.strip(), value)
+    if isinstance(value, Sequence):
+        return [_entry(item, named) for item in value[: MOST_CALLS + 1]]
+    return value
+
+
+def _entry(value: object, named: Mapping[str, str]) -> object:
+    """An entry of a list: an object with a kernel, or just the name of one."""
+    if isinstance(value, str):
+        return {"kernel": named.get(value.strip(), value)}
+    if isinstance(value, dict):
+        return {k: named.get(v.strip(), v) if isinstance(v, str) else v for k, v in value.items()}
+    return value

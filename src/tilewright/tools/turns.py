@@ -1,0 +1,239 @@
+"""Proposals in turns: a model calls tools, hears what they answer, and goes on until it submits.
+
+Kernels that it wants evaluated are candidates of the search like all others: the proposal waits
+until their outcomes are known (`Turns.go_on`). All else is answered at once. Nothing is kept but in
+the calls themselves: a run that was killed asks the same again, and is answered from the record.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    Plan,
+    Trial,
+)
+from tilewright.proposers.llm.caller import Caller
+from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.proposers.llm.replies import (
+    OTHER,
+    NothingWorthwhile,
+    ReplyFailed,
+    read_headings,
+    read_plan,
+)
+from tilewright.tools.proposal import MOST_EVALUATED, Check, Proposal, ProposalBench, Turn
+from tilewright.tools.records import Fact
+from tilewright.tools.text import answer_text
+from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate, tool_named
+from tilewright.tools.turn_replies import Calls, ToolCall, read_turn
+
+LONGEST_ANSWER = 8000
+"""Characters of one tool's answer."""
+LONGEST_ANSWERS = 24_000
+"""Characters of all answers to one reply."""
+LONGEST_FOLDED = 300
+"""Characters that are kept of an answer once the next turn has been answered."""
+LONGEST_NOTE = 2000
+"""Characters that are kept with a kernel of what its author said."""
+
+
+class Turns:
+    """The `Conversations` of models over the tools.
+
+    Args:
+        caller: makes the calls.
+        most: turns of one proposal.
+        check: builds a kernel.
+        versions: by what kernels are built and timed.
+    """
+
+    def __init__(
+        self, caller: Caller, most: int, check: Check, versions: Mapping[str, str]
+    ) -> None:
+        self._caller = caller
+        self.most = most
+        self._check = check
+        self._versions = tuple(Fact(n, v, "this machine") for n, v in versions.items())
+        self._open: dict[str, Proposal] = {}  # those that wait for outcomes, by plan id
+        self._iteration = 0
+        self._lock = threading.Lock()
+
+    @property
+    def tools(self) -> Sequence[tuple[str, str]]:
+        """Each tool with the names of its arguments, and what it does."""
+        return [(t.usage, t.text) for t in TOOLS.values()]
+
+    def begin(
+        self,
+        brief: Brief,
+        parent: Trial,
+        history: History,
+        plan: Plan,
+        requests: Sequence[Request],
+    ) -> list[Candidate]:
+        """The first candidates of a proposal for each request."""
+        with self._lock:
+            if brief.iteration != self._iteration:
+                self._iteration, self._open = brief.iteration, {}
+        begun = [Proposal(brief, parent, history, plan, request) for request in requests]
+        if len(begun) == 1:
+            return self._advanced(begun[0])
+        with ThreadPoolExecutor(len(begun)) as threads:
+            return [made for part in threads.map(self._advanced, begun) for made in part]
+
+    def go_on(self, trials: Sequence[Trial]) -> list[Candidate]:
+        """The next candidates of the proposal whose last ones became these trials."""
+        plan = trials[0].candidate.plan
+        with self._lock:
+            found = self._open.get(plan.id) if plan is not None else None
+        if found is None:
+            return []
+        found = replace(found, own=(*found.own, *trials))
+        if len(found.turns) >= self.most or self._submitted(found):
+            return []
+        return self._advanced(self._answered(found))
+
+    def _advanced(self, proposal: Proposal) -> list[Candidate]:
+        """Ask until there is something to evaluate, or the proposal is over."""
+        while len(proposal.turns) < self.most:
+            number = len(proposal.turns) + 1
+            request = replace(
+                proposal.request, phase=f"turn {number}", messages=_messages(proposal)
+            )
+            reply = self._caller.ask([request])[0]
+            if reply is None:
+                return []
+            proposal = replace(proposal, turns=(*proposal.turns, Turn(reply.text)))
+            language = proposal.brief.target.language
+            read = read_turn(reply, language)
+            if isinstance(read, ReplyFailed):
+                if _sees_nothing(reply, proposal.brief):
+                    self._caller.reject(request, "nothing worthwhile")
+                    return []
+                detail = f" ({read.detail})" if read.detail else ""
+                self._caller.reject(request, f"{read.kind}{detail}")
+                proposal = self._told(
+                    proposal, [f"Your answer cannot be used: {read.kind}{detail}."]
+                )
+                continue
+            if isinstance(read, str):
+                read = Calls((ToolCall("submit", {"kernel": read}),))
+            proposal = replace(proposal, waiting=read.calls, left_out=read.left_out)
+            candidates = self._candidates(proposal, reply, request)
+            if candidates:
+                return candidates
+            if self._submitted(proposal):
+                return []
+            proposal = self._answered(proposal)
+        return []
+
+    def _candidates(self, proposal: Proposal, reply: Reply, request: Request) -> list[Candidate]:
+        """The new kernels that a reply wants evaluated."""
+        bench = ProposalBench(proposal, self._check, self._versions)
+        sources: list[str] = []
+        for one in proposal.waiting:
+            try:
+                sources += sources_to_evaluate(bench, one.tool, one.arguments)
+            except InputError:
+                continue  # the answer says why
+        new = [s for s in dict.fromkeys(sources) if bench.find(Candidate(s).id) is None]
+        if not new:
+            return []
+        plan = _plan(proposal, reply)
+        with self._lock:
+            self._open[plan.id] = proposal
+        parent, author = proposal.parent.candidate.id, request.model
+        return [Candidate(s, parent, plan, author) for s in new[:MOST_EVALUATED]]
+
+    def _submitted(self, proposal: Proposal) -> bool:
+        """Whether the kernel that a reply settles on is one that is known and correct."""
+        bench = ProposalBench(proposal, self._check, self._versions)
+        for one in proposal.waiting:
+            try:
+                for source in sources_to_evaluate(bench, one.tool, one.arguments):
+                    trial = bench.find(Candidate(source).id)
+                    if one.tool == "submit" and trial is not None and trial.latency is not None:
+                        return True
+            except InputError:
+                continue
+        return False
+
+    def _answered(self, proposal: Proposal) -> Proposal:
+        """The calls that waited are answered."""
+        bench = ProposalBench(proposal, self._check, self._versions)
+        answers = []
+        for number, one in enumerate(proposal.waiting, 1):
+            text = answer_text(call(bench, one.tool, one.arguments))
+            cut = text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]} ... (cut off)"
+            answers.append(f"{number}. {_name(one)}: {cut}")
+        if proposal.left_out:
+            answers.append(f"{proposal.left_out} further calls were left out: too many at a time.")
+        drafts = tuple(bench.drafts.items())
+        return self._told(replace(proposal, waiting=(), left_out=0, drafts=drafts), answers)
+
+    def _told(self, proposal: Proposal, answers: Sequence[str]) -> Proposal:
+        """The last turn with its answers, and how many turns are left."""
+        left = self.most - len(proposal.turns)
+        note = f"You have {left} turn{'s' * (left != 1)} left."
+        if left == 1:
+            note += " In this one, submit: nothing will be answered any more."
+        whole = "\n\n".join(answers)
+        if len(whole) > LONGEST_ANSWERS:
+            whole = f"{whole[:LONGEST_ANSWERS]} ... (cut off)"
+        folded = "\n\n".join(_folded(answer) for answer in answers)
+        last = replace(proposal.turns[-1], answers=f"{whole}\n\n{note}", folded=folded)
+        return replace(proposal, turns=(*proposal.turns[:-1], last))
+
+
+def _messages(proposal: Proposal) -> tuple[Message, ...]:
+    """What is sent next: every reply as it was, and of the answers only the last ones whole."""
+    messages = list(proposal.request.messages)
+    for number, turn in enumerate(proposal.turns, 1):
+        answers = turn.answers if number == len(proposal.turns) else turn.folded
+        messages += [
+            Message("assistant", turn.reply.strip() or "(nothing)"),
+            Message("user", answers),
+        ]
+    return tuple(messages)
+
+
+def _plan(proposal: Proposal, reply: Reply) -> Plan:
+    """What a reply says of its kernels; the option of the first turn unless it names another."""
+    said = read_headings(reply, proposal.brief.menu)
+    option = said.option
+    if option == OTHER and proposal.turns[1:]:
+        first = read_headings(Reply(proposal.turns[0].reply), proposal.brief.menu)
+        option = first.option
+    turn = len(proposal.turns)
+    return replace(
+        proposal.plan,
+        option=option,
+        text=said.text[:LONGEST_NOTE] or f"Turn {turn}.",
+        expected=said.expected,
+        parameters={**proposal.plan.parameters, "proposal": proposal.request.key, "turn": turn},
+    )
+
+
+def _sees_nothing(reply: Reply, brief: Brief) -> bool:
+    return isinstance(read_plan(reply, brief.menu), NothingWorthwhile)
+
+
+def _name(one: ToolCall) -> str:
+    try:
+        return tool_named(one.tool).name
+    except InputError:
+        return "call"
+
+
+def _folded(answer: str) -> str:
+    """The first line of an answer."""
+    line = answer.partition("\n")[0]
+    return line if len(line) <= LONGEST_FOLDED else f"{line[:LONGEST_FOLDED]} ..."

@@ -1,0 +1,146 @@
+"""A place to work on one kernel with the tools, by hand or by an agent.
+
+What costs nothing needs no run. The first tool that asks for a trial begins the run of this task
+and these settings, or goes on with it: its kernels are checked, timed and counted like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewright import run as runs
+from tilewright.core.config import Settings
+from tilewright.core.errors import InputError
+from tilewright.core.records import Argument, Failed, TargetBrief, Trial
+from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.building import Builds
+from tilewright.search.events import OnEvent
+from tilewright.search.stepwise import Stepwise
+from tilewright.tools.records import Answer, Fact
+from tilewright.tools.toolbox import call
+from tilewright.verification import fresh_seed
+
+
+@contextmanager
+def workbench(
+    task: str,
+    settings: Settings,
+    *,
+    project: Path,
+    parent: str | None = None,
+    workers: int | None = None,
+    on_event: OnEvent = lambda event: None,
+) -> Iterator[Workbench]:
+    """The tools over a task, to work on the kernel with the id `parent`, or on the best one.
+
+    Leaving it interrupts the run that was begun, unless its budget is spent.
+    """
+    opened = open_task(task, settings.recorded())
+    with ExitStack() as stack:
+        builds = Builds(opened.name, settings.evaluated_with(fresh_seed()))
+        stack.enter_context(closing(builds))
+
+        def begin() -> Stepwise:
+            return stack.enter_context(
+                runs.stepwise(task, settings, project=project, workers=workers, on_event=on_event)
+            )
+
+        yield Workbench(opened, builds, begin, parent)
+
+
+class Workbench:
+    """The `Bench` of a run. It belongs to the thread that opened it."""
+
+    def __init__(
+        self,
+        opened: OpenTask,
+        builds: Builds,
+        begin: Callable[[], Stepwise],
+        parent: str | None = None,
+    ) -> None:
+        self._opened = opened
+        self._builds = builds
+        self._begin = begin
+        self._parent = parent
+        self.drafts: dict[str, str] = {}
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+        """What a tool answers; `Refused` where its name or arguments cannot be used."""
+        return call(self, tool, arguments)
+
+    @cached_property
+    def steps(self) -> Stepwise:
+        """The run, which begins when this is first asked for."""
+        return self._begin()
+
+    @cached_property
+    def target(self) -> TargetBrief:
+        """The machine, as proposers may know it."""
+        return self._opened.target.brief()
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arrays that kernels are called with."""
+        return self._opened.task.workload.arguments
+
+    @property
+    def versions(self) -> Sequence[Fact]:
+        """By what kernels are built and timed here."""
+        versions = self._opened.target.versions()
+        return [Fact(name, value, "this machine") for name, value in versions.items()]
+
+    @property
+    def start(self) -> Trial:
+        """The starting kernel of the run."""
+        start: Trial = self.steps.history[0]
+        return start
+
+    @property
+    def parent(self) -> Trial:
+        """The kernel that was chosen to work on, else the best one."""
+        if self._parent is None:
+            return self.best or self.start
+        found = self.find(self._parent)
+        if found is None:
+            raise InputError(
+                f"parent {self._parent!r} is no kernel of this run: give the candidate id of one "
+                "of its trials."
+            )
+        return found
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest correct kernel of the run."""
+        return self.steps.history.best
+
+    @property
+    def left(self) -> int | None:
+        """How many evaluations the run's budget still affords."""
+        return self.steps.evaluations_left
+
+    def find(self, candidate_id: str) -> Trial | None:
+        """A kernel of the run, by its id or the first characters of it."""
+        history = self.steps.history
+        exact = history.get(candidate_id)
+        if exact is not None:
+            return exact
+        ids = {t.candidate.id for t in history if t.candidate.id.startswith(candidate_id)}
+        return history.get(ids.pop()) if len(ids) == 1 else None
+
+    def children(self, candidate_id: str) -> Sequence[Trial]:
+        """The kernels of the run that were made from this one."""
+        return self.steps.history.children(candidate_id)
+
+    def check(self, source: str) -> Failed | None:
+        """Why a kernel does not build, or None."""
+        return self._builds.problem(source)
+
+    def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
+        """The trial of a kernel, and whether the run knew it."""
+        known = len(self.steps.history)
+        trial = self.steps.tell(source, parent_id, note)
+        return trial, trial.index < known

@@ -1,0 +1,30 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(lhsT, rhs):
+    right = nl.ndarray((128, 2048), dtype=nl.bfloat16, buffer=nl.sbuf)
+    for n_2 in nl.affine_range(2):
+        for k_2 in nl.affine_range(2):
+            nisa.dma_copy(
+                dst=right[0:128, k_2 * 512 + n_2 * 1024 : k_2 * 512 + n_2 * 1024 + 512],
+                src=rhs[k_2 * 128 : k_2 * 128 + 128, n_2 * 512 : n_2 * 512 + 512],
+            )
+    out = nl.ndarray((256, 1024), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+    for m in nl.affine_range(2):
+        for n in nl.affine_range(2):
+            total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+            for k in nl.affine_range(2):
+                left = nl.ndarray((128, 128), dtype=nl.bfloat16, buffer=nl.sbuf)
+                nisa.dma_copy(dst=left, src=lhsT[k * 128 : k * 128 + 128, m * 128 : m * 128 + 128])
+                nisa.nc_matmul(
+                    dst=total,
+                    stationary=left,
+                    moving=right[0:128, k * 512 + n * 1024 : k * 512 + n * 1024 + 512],
+                )
+            result = nl.ndarray((128, 512), dtype=nl.bfloat16, buffer=nl.sbuf)
+            nisa.tensor_copy(dst=result, src=total)
+            nisa.dma_copy(dst=out[m * 128 : m * 128 + 128, n * 512 : n * 512 + 512], src=result)
+    return out

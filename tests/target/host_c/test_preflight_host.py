@@ -1,0 +1,36 @@
+"""A kernel that behaves until its checks are over is noticed by what is timed."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tilewright.core.records import Artifact, Candidate, Failed, Verdict
+from tilewright.core.tasks import open_task
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+
+NAME = "works until its checks are over"
+
+
+def test_it_passes_all_checks_and_fails_when_it_is_timed() -> None:
+    task = open_task("host-c:softmax-16x64", {"input_seed": 3}).task
+    builder, checker, runner = task.evaluator
+    source = task.hostile_kernels()[NAME]  # type: ignore[attr-defined]
+    built = builder.build(Candidate(source))
+    assert isinstance(built, Artifact), built
+    verdict = checker.check(built)
+    assert isinstance(verdict, Verdict), verdict
+    measured = runner.measure(built, verdict, None)
+    assert isinstance(measured, Failed)
+    assert (measured.stage, measured.kind) == ("measure", "wrong_result")
+
+
+def test_it_is_tried_only_where_many_calls_are_timed() -> None:
+    slow = open_task("host-c:gemm-256x256x256", {"input_seed": 3}).task
+    assert NAME not in slow.hostile_kernels()  # type: ignore[attr-defined]
+    tiles = open_task("amx-int8:gemm-32x48x128", {"input_seed": 3})
+    found = tiles.task.hostile_kernels()  # type: ignore[attr-defined]
+    on_hardware = next(usable for name, usable, _ in tiles.target.doctor() if name == "tiles")
+    assert (NAME in found) == bool(on_hardware)

@@ -1,0 +1,64 @@
+"""What is printed cannot command the terminal it is printed on."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.cli.console import PlainConsole, say, write_out
+from tilewright.cli.main import _complain
+from tilewright.core.records import Artifact, Candidate, EvaluationRequest, Failed
+from tilewright.evaluation.pipeline import evaluate
+
+HOSTILE = "\x1b[2J\x1b]0;title\x07log\x9b31m \u202ered"
+PLAIN = "log \ufffdred"
+
+
+def test_a_console_prints_its_own_colours_only() -> None:
+    file = io.StringIO()
+    console = PlainConsole(file=file, force_terminal=True, width=60, color_system="standard")
+    table = Table("heading")
+    table.add_row(Text(HOSTILE, style="red"))
+    console.print(table)
+    console.print(HOSTILE, markup=False)
+    printed = file.getvalue()
+    assert printed.count("log \ufffdred") == 2
+    assert "\x1b[31m" in printed  # the table's red
+    assert "\x1b[2J" not in printed
+    assert "\x07" not in printed
+
+
+def test_lines_and_errors_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    _complain(HOSTILE * 1000)
+    captured = capsys.readouterr()
+    assert captured.out == PLAIN + "\n"
+    assert PLAIN in captured.err
+    assert "\x1b[2J" not in captured.err
+    assert len(captured.err) < 3000
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(False, HOSTILE), (True, PLAIN)])
+def test_a_source_is_exact_unless_a_person_reads_it(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
+    shown: str,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    write_out(HOSTILE)
+    assert capsys.readouterr().out == shown
+
+
+def test_a_log_is_plain_before_anybody_reads_it() -> None:
+    class Builder:
+        def build(self, candidate: Candidate) -> Artifact | Failed:
+            return Failed("build", "compile_error", f"kernel.c:1: {HOSTILE}", 1)
+
+    outcome = evaluate((Builder(), None, None), EvaluationRequest(Candidate("x")))  # type: ignore[arg-type]
+    assert isinstance(outcome, Failed)
+    assert outcome.log == f"kernel.c:1: {PLAIN}"

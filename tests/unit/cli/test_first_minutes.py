@@ -1,0 +1,59 @@
+"""What a new user meets first: names that do not exist, and what `doctor` and `targets` print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_cli import Cli
+
+from tilewright.cli import doctor
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_missing_folder_lists_no_workloads(cli: Cli) -> None:
+    refused = cli("optimize", "nothing-of-this-name")
+    assert refused.code == 2
+    assert "folder nothing-of-this-name does not exist" in refused.err
+    assert len(refused.err) < 400
+
+
+def test_a_workload_without_its_target_is_found(cli: Cli) -> None:
+    assert "gemmini:gemm-512x512x512" in cli("optimize", "gemm-512x512x512").err
+
+
+def test_a_file_is_told_from_a_folder(cli: Cli) -> None:
+    Path("kernel.c").write_text("")
+    assert "kernel.c is a file" in cli("optimize", "kernel.c").err
+
+
+def test_a_mistyped_proposer_is_refused_before_anything_is_stored(cli: Cli) -> None:
+    refused = cli("optimize", "trainium:gemm-128x512x128", "--proposer", "claude")
+    assert refused.code == 2
+    for form in ("builtin", "PROVIDER/MODEL", "command:PROGRAM", "mailbox:FOLDER"):
+        assert form in refused.err
+    assert not Path(".tilewright").exists()
+
+
+def test_advice_names_extras_in_full(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = "pip install 'tilewright[tune]'"
+    monkeypatch.setattr(doctor, "_tuner", lambda: ("tuner", None, advice))
+    monkeypatch.setattr(doctor, "_targets", list)
+    assert advice in cli("doctor").out
+
+
+def test_advice_is_given_in_the_words_of_the_command_that_was_typed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_COMMAND", "./tw")
+    assert "`./tw workloads`" in cli("optimize", "nothing-of-this-name").err
+    assert "Usage: ./tw" in cli("best", "--help").out
+
+
+def test_targets_that_only_lack_what_is_not_needed_are_ready(cli: Cli) -> None:
+    lines = cli("targets").out.splitlines()
+    assert next(line for line in lines if line.startswith("trainium ")).split()[1] == "yes"

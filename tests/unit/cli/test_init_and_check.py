@@ -1,0 +1,109 @@
+"""`tilewright init` and `tilewright check`, as a new user calls them.
+
+Most tests use trainium, which needs no compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from toy_cli import Cli
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_new_folder_passes_its_check(cli: Cli) -> None:
+    made = cli("init", "mine", "--target", "trainium")
+    assert made.code == 0
+    assert "tilewright check mine" in made.out
+    checked = cli("check", "mine", "--json", "check.json")
+    assert (checked.code, checked.err) == (0, "")
+    assert "agrees with the reference" in checked.out
+    assert "tilewright optimize mine --budget '60 s'" in checked.out
+    written = json.loads(Path("check.json").read_text())
+    assert written["target"] == "trainium"
+    assert written["latency"] > 0
+
+
+def test_printed_commands_begin_as_the_one_that_printed_them(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_COMMAND", "/my tools/tw")
+    made = cli("init", "mine", "--target", "trainium").out
+    pasted = made.splitlines()[1].removeprefix("check it").strip()
+    assert shlex.split(pasted) == ["/my tools/tw", "check", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "reason"),
+    [
+        ("workload.toml", "operations", "operation", "operation"),
+        ("workload.toml", 'target = "trainium"', 'target = "tranium"', "did you mean 'trainium'"),
+        ("reference.py", "exact =", "exact = 2 *", "the kernel and the reference disagree"),
+        ("reference.py", "def reference", "def referee", "defines no function reference"),
+        ("kernel.py", "nisa.nc_matmul", "nisa.nc_matmull", "nc_matmull"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    cli: Cli, file: str, old: str, new: str, reason: str
+) -> None:
+    cli("init", "mine", "--target", "trainium")
+    path = Path("mine") / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    checked = cli("check", "mine")
+    assert checked.code == 2
+    assert reason in checked.err
+    assert checked.err.count("\n") == 1
+
+
+def test_a_reference_that_is_not_deterministic_is_refused(cli: Cli) -> None:
+    cli("init", "mine", "--target", "trainium")
+    path = Path("mine/reference.py")
+    noisy = "exact = np.random.default_rng().normal(1, 1e-4, (1, 1)) * "
+    path.write_text(path.read_text().replace("exact = ", noisy))
+    checked = cli("check", "mine")
+    assert checked.code == 2
+    assert "two different results" in checked.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "init needs a NAME"),
+        (("mine",), "init needs --target"),
+        (("mine", "--target", "gemini"), "did you mean 'gemmini'"),
+        (("a b", "--target", "gemmini"), "cannot be a kernel's name"),
+        ((".", "--target", "gemmini"), "exists already"),
+        (("mine", "--target", "gemmini", "--from-function", "x.py"), "names no function"),
+        (("mine", "--target", "gemmini", "--from-function", "x.py:f"), "x.py cannot be read"),
+    ],
+)
+def test_unusable_arguments_are_one_sentence(
+    cli: Cli, arguments: tuple[str, ...], reason: str
+) -> None:
+    refused = cli("init", *arguments)
+    assert refused.code == 2
+    assert reason in refused.err
+    assert not Path("mine").exists()
+
+
+def test_the_schema_names_every_field(cli: Cli) -> None:
+    schema = json.loads(cli("init", "--schema").out)
+    assert set(schema["properties"]) == {
+        "name",
+        "target",
+        "operations",
+        "reduction",
+        "tolerance",
+        "constants",
+        "argument",
+    }
+    assert all(field["description"] for field in schema["properties"].values())

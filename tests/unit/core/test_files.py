@@ -1,0 +1,61 @@
+"""Files that others wrote: only regular ones, and only up to a size, are read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.files import MAX_TOML_BYTES, read_bytes, read_text, read_toml
+
+
+def why_not(path: Path, most: int = 8) -> str:
+    with pytest.raises(OSError, match=r"\[Errno") as raised:
+        read_bytes(path, most)
+    return raised.value.strerror
+
+
+def test_a_file_is_read_up_to_its_size(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345678")
+    assert read_bytes(file, 8) == b"12345678"
+    assert why_not(file, 7) == "it is larger than 0 KiB"
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_a_device_is_no_file(device: str) -> None:
+    assert why_not(Path(device)) == "it is no regular file"
+
+
+def test_a_pipe_that_nobody_writes_into_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said: list[str] = []
+    reading = threading.Thread(target=lambda: said.append(why_not(tmp_path / "pipe")), daemon=True)
+    reading.start()
+    reading.join(timeout=20)
+    assert said == ["it is no regular file"]
+
+
+def test_what_is_no_text_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xff")
+    with pytest.raises(OSError, match="it is no UTF-8 text"):
+        read_text(tmp_path / "file", 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a = ", "it is not valid TOML"),
+        ("a = " + "9" * 5000, "it is not valid TOML"),
+        ("a = " + "[" * 5000, "nested too deeply"),
+        ("#" * (MAX_TOML_BYTES + 1), "it is larger than 16 KiB"),
+    ],
+)
+def test_toml_that_cannot_be_read_is_one_clause(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "file.toml").write_text(text)
+    with pytest.raises(OSError, match=r"\[Errno") as raised:
+        read_toml(tmp_path / "file.toml")
+    assert reason in raised.value.strerror
+    assert "\n" not in raised.value.strerror

@@ -1,0 +1,74 @@
+"""Building alone: nothing of a kernel runs, and a worker that is lost costs one kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import Failed
+from tilewright.evaluation.building import Builds
+from tilewright.testing import scripted
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Builds]:
+    scripted.write_entry_point(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    made = Builds("scripted:any", {})
+    yield made
+    made.close()
+
+
+def test_what_builds_has_no_problem_whatever_it_would_do(builds: Builds) -> None:
+    assert builds.problem("latency 50") is None
+    assert builds.problem("exit 3") is None  # would end the process that checks it
+    assert builds.problem("fail check wrong_result") is None
+
+
+def test_what_does_not_build_says_why(builds: Builds) -> None:
+    assert builds.problem("fail build compile_error") == Failed(
+        "build", "compile_error", "scripted compile_error", line=1
+    )
+
+
+def test_an_undeclared_kind_of_failure_is_reported_as_a_defect(builds: Builds) -> None:
+    found = builds.problem("fail build gremlins")
+    assert found is not None
+    assert found.kind == "crash"
+    assert "not declared" in found.log
+
+
+def test_it_may_be_asked_from_threads_that_end(builds: Builds) -> None:
+    found: list[Failed | None] = []
+    for _ in range(2):
+        thread = Thread(target=lambda: found.append(builds.problem("latency 50")))
+        thread.start()
+        thread.join()
+    assert found == [None, None]
+
+
+def test_a_lost_worker_costs_one_kernel(builds: Builds) -> None:
+    assert builds.problem("latency 50") is None
+    assert builds._worker is not None
+    os.kill(builds._worker.pid, signal.SIGKILL)
+    lost = builds.problem("latency 50")
+    assert lost is not None
+    assert (lost.stage, lost.kind) == ("build", "crash")
+    assert builds.problem("latency 50") is None
+
+
+def test_a_task_that_does_not_open_is_the_users_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.write_entry_point(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    missing = Builds("scripted:missing", {})
+    with pytest.raises(WorkloadError):
+        missing.problem("latency 50")
+    missing.close()

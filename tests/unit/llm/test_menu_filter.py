@@ -1,0 +1,72 @@
+"""Which options a kernel's menu keeps, on kernels of recorded runs of a real model.
+
+`recorded_parents.json` holds the parents of four runs, what they were measured to lose cycles to,
+the options that were offered for each, labelled by hand (true: the option may help this kernel),
+and those that a winning step took.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.core.plugins import load_target
+from tilewright.core.records import Candidate, Failed, Measured, MenuOption, Trial, Verdict
+from tilewright.proposers.applicable import applicable
+from tilewright.proposers.loops import facts as loop_facts
+from tilewright.proposers.rewriter import facts as command_facts
+
+FILE = Path(__file__).parents[2] / "fixtures" / "menus" / "recorded_parents.json"
+PARENTS: list[dict[str, Any]] = json.loads(FILE.read_text())
+
+
+def offered(parent: dict[str, Any]) -> dict[str, bool]:
+    """Whether the filter keeps each option that was offered in the recorded run."""
+    brief = load_target(parent["target"]).brief()
+    outcome = Measured(
+        parent["latency"], "cycles", "simulated", 0.5, Verdict(()), parent["breakdown"]
+    )
+    trial = Trial(0, 0, Candidate(parent["source"]), outcome)
+    menu = tuple(option for option in brief.menu if option.id in parent["options"])
+    assert len(menu) == len(parent["options"])
+    kept = {option.id for option in applicable(brief, trial, menu)}
+    return {option.id: option.id in kept for option in menu}
+
+
+def test_enough_pairs_are_labelled() -> None:
+    labels = [label for parent in PARENTS for label in parent["options"].values()]
+    assert len(labels) >= 60
+    assert 0.25 < labels.count(False) / len(labels) < 0.75
+
+
+@pytest.mark.parametrize("parent", PARENTS, ids=lambda p: f"{p['recording']}-{p['parent']}")
+def test_what_cannot_help_is_left_out_and_nothing_else(parent: dict[str, Any]) -> None:
+    kept = offered(parent)
+    assert [o for o, shown in kept.items() if shown and not parent["options"][o]] == []
+    assert [o for o, shown in kept.items() if not shown and parent["options"][o]] == []
+    assert all(kept[option] for option in parent["won"])
+
+
+@pytest.mark.parametrize("name", ["gemmini", "gemmini-fp32-4x4", "host-c", "amx-int8"])
+def test_menus_name_facts_and_causes_that_exist(name: str) -> None:
+    known = command_facts.FACTS.keys() | loop_facts.FACTS.keys()
+    for option in load_target(name).brief().menu:
+        assert set(option.needs) <= known, option.id
+        assert 0 < option.worth < 1
+
+
+def test_what_is_not_known_leaves_nothing_out() -> None:
+    brief = load_target("gemmini").brief()
+    unread = Trial(0, 0, Candidate("this is no C {"), Failed("measure", "timeout", ""))
+    assert applicable(brief, unread, brief.menu) == brief.menu
+
+
+def test_a_menu_is_never_empty() -> None:
+    brief = load_target("gemmini").brief()
+    only = (MenuOption("ragged-tail", "Split.", needs=("ragged",)),)
+    start = load_target("gemmini").open("gemm-64x64x64", {}).start
+    trial = Trial(0, 0, Candidate(start), Failed("measure", "timeout", ""))
+    assert applicable(brief, trial, only) == only

@@ -1,0 +1,279 @@
+"""Proposals in turns: what a reply may ask for, what it is answered, and what bounds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from world import BRIEF, HISTORY, PARENT, START, MemoryCalls, caller
+
+from tilewright.core.records import Candidate, Failed, Measured, Outcome, Plan, Trial
+from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.tools.proposal import MOST_EVALUATED
+from tilewright.tools.turn_replies import MOST_CALLS
+from tilewright.tools.turns import LONGEST_ANSWER, LONGEST_FOLDED, Turns
+
+UNWRITTEN = Plan(PARENT.candidate.id, "other", "Written without a plan.", "openai/m", {"slot": 0})
+FASTER = START.replace("  fence();\n", "")
+
+
+def kernel(number: int) -> str:
+    return START.replace("copy(x, y)", f"copy{number}(x, y)")
+
+
+def fenced(*kernels: str) -> str:
+    return "".join(f"```c\n{text}```\n" for text in kernels)
+
+
+def calling(*calls: dict[str, Any]) -> str:
+    return f"```json\n{json.dumps(list(calls))}\n```\n"
+
+
+def outcome_of(source: str) -> Outcome:
+    if "wrong" in source:
+        return Failed("check", "wrong_result", "y[0]: got 0, expected 7", line=2)
+    assert isinstance(PARENT.outcome, Measured)
+    latency = 900.0 if "fence" in source else 700.0
+    return replace(PARENT.outcome, latency=latency, breakdown={"dma_wait": latency - 300.0})
+
+
+class Work:
+    """One proposal, driven as a search would: candidates are evaluated, their author goes on."""
+
+    def __init__(
+        self,
+        *replies: str,
+        most: int = 4,
+        check: Callable[[str], Failed | None] = lambda source: None,
+    ) -> None:
+        self.store = MemoryCalls()
+        self.replies = replies
+        made, self.transport = caller(self._reply, self.store)
+        self.turns = Turns(made, most, check, {"compiler": "13.2"})
+        self.trials: list[Trial] = []
+        self.rounds: list[list[Candidate]] = []
+
+    def _reply(self, request: Request) -> Reply:
+        turn = int(request.phase.removeprefix("turn "))
+        return Reply(self.replies[min(turn, len(self.replies)) - 1])
+
+    def go(self, requests: int = 1) -> Work:
+        asked = [
+            Request("openai/m", "implement", (Message("user", "Faster!"),), sample=str(n))
+            for n in range(requests)
+        ]
+        made = self.turns.begin(BRIEF, PARENT, HISTORY, UNWRITTEN, asked)
+        while made:
+            self.rounds.append(made)
+            trials = [
+                Trial(len(self.trials) + n, 3, child, outcome_of(child.source))
+                for n, child in enumerate(made, 1)
+            ]
+            self.trials += trials
+            made = self.turns.go_on(trials)
+        return self
+
+    def heard(self, turn: int) -> str:
+        """What the model was answered last before it was asked for this turn."""
+        asked = [r for r in self.transport.sent if r.phase == f"turn {turn}"]
+        return asked[0].messages[-1].text
+
+    @property
+    def phases(self) -> list[str]:
+        return [request.phase for request in self.transport.sent]
+
+    @property
+    def notes(self) -> list[str]:
+        return [call.note for call in self.store.records.values() if call.note]
+
+
+def test_a_kernel_without_calls_is_submitted_and_ends_the_work() -> None:
+    work = Work("OPTION: tile\nCHANGE: no fence\nEXPECTED: half\n" + fenced(FASTER)).go()
+    ((submitted,),) = work.rounds
+    assert submitted.source == FASTER
+    assert submitted.parent_id == PARENT.candidate.id
+    assert submitted.plan is not None
+    assert (submitted.plan.option, submitted.plan.text) == ("tile", "no fence")
+    assert (submitted.plan.expected, submitted.plan.turn) == ("half", 1)
+    assert work.phases == ["turn 1"]
+
+
+def test_evaluated_kernels_are_answered_with_what_they_save() -> None:
+    work = Work(
+        "OPTION: tile\nCHANGE: two ways\n"
+        + fenced(kernel(1), FASTER)
+        + calling({"tool": "try", "kernels": ["A", "B"]}),
+        calling({"tool": "submit", "kernel": Candidate(FASTER).id}),
+    ).go()
+    assert [[c.source for c in made] for made in work.rounds] == [[kernel(1), FASTER]]
+    answer = work.heard(2)
+    assert "-100 (-10.00%)" in answer
+    assert "-300 (-30.00%)" in answer
+    assert "You have 3 turns left." in answer
+    assert work.phases == ["turn 1", "turn 2"]  # what is submitted is known: nothing to evaluate
+    assert {c.plan.turn for c in work.rounds[0] if c.plan} == {1}
+    assert len({c.plan.id for c in work.rounds[0] if c.plan}) == 1
+
+
+def test_what_costs_nothing_is_answered_without_an_evaluation() -> None:
+    built: list[str] = []
+
+    def check(source: str) -> Failed | None:
+        built.append(source)
+        return Failed("build", "compile_error", "kernel.c:1: error: no", line=1)
+
+    work = Work(
+        fenced(FASTER) + calling({"tool": "check", "kernel": "A"}, {"tool": "facts"}),
+        fenced(kernel(1)),
+        check=check,
+    ).go()
+    assert built == [FASTER]
+    assert "does not build: compile error at line 1" in work.heard(2)
+    assert "compiler: 13.2 (this machine)" in work.heard(2)
+    assert [c.source for made in work.rounds for c in made] == [kernel(1)]
+    assert work.trials[0].candidate.plan is not None
+    assert work.trials[0].candidate.plan.turn == 2
+
+
+def test_a_submitted_kernel_that_fails_is_not_the_end() -> None:
+    broken = kernel(1).replace("copy1", "wrong")
+    work = Work(fenced(broken), fenced(FASTER)).go()
+    assert [made[0].source for made in work.rounds] == [broken, FASTER]
+    assert "wrong result" in work.heard(2)
+
+
+def test_turns_are_bounded() -> None:
+    replies = [fenced(kernel(n)) + calling({"tool": "evaluate", "kernel": "A"}) for n in range(9)]
+    work = Work(*replies, most=3).go()
+    assert work.phases == ["turn 1", "turn 2", "turn 3"]
+    assert len(work.trials) == 3
+    assert "In this one, submit" in work.heard(3)
+
+
+def test_old_answers_are_folded_and_replies_stay_as_they_were() -> None:
+    calls = calling({"tool": "facts"}, {"tool": "profile"})
+    work = Work(calls, calls, calls, fenced(FASTER)).go()
+    last = work.transport.sent[-1].messages
+    assert [m.text for m in last if m.role == "assistant"] == [calls.strip()] * 3
+    assert "costs" not in last[2].text
+    assert len(last[2].text) <= 3 * LONGEST_FOLDED
+    assert "costs" in last[-1].text
+
+
+def test_edits_and_ids_name_earlier_kernels() -> None:
+    edit = "<<<<<<< SEARCH\n  fence();\n=======\n>>>>>>> REPLACE\n"
+    work = Work(
+        fenced(kernel(1)) + calling({"tool": "evaluate", "kernel": "A"}),
+        f"```\n{edit}```\n"
+        + calling({"tool": "evaluate", "kernel": Candidate(kernel(1)).id, "edits": "A"}),
+        calling({"tool": "tried"}),
+    ).go()
+    assert work.rounds[1][0].source == kernel(1).replace("  fence();\n", "")
+    assert Candidate(kernel(1)).id in work.heard(4)
+
+
+def test_a_kernel_that_was_built_can_be_named_in_a_later_turn() -> None:
+    work = Work(
+        fenced(FASTER) + calling({"tool": "check", "kernel": "A"}),
+        calling({"tool": "facts"}),
+        calling({"tool": "submit", "kernel": Candidate(FASTER).id}),
+    ).go()
+    assert [c.source for made in work.rounds for c in made] == [FASTER]
+
+
+def test_the_same_replies_give_the_same_work() -> None:
+    replies = (
+        fenced(kernel(1), FASTER) + calling({"tool": "try", "kernels": ["A", "B"]}),
+        calling({"tool": "profile", "kernel": "best"}),
+        fenced(kernel(2)),
+    )
+    first, second = Work(*replies).go(), Work(*replies).go()
+    assert [r.key for r in first.transport.sent] == [r.key for r in second.transport.sent]
+    assert first.rounds == second.rounds
+
+
+def test_a_reply_that_was_recorded_is_not_asked_for_again() -> None:
+    replies = fenced(FASTER) + calling({"tool": "evaluate", "kernel": "A"}), "OPTION: none\nDone."
+    first = Work(*replies).go()
+    again = Work(*replies)
+    again.store.replies.update(first.store.replies)
+    again.go()
+    assert again.rounds == first.rounds
+    assert again.transport.sent == []
+
+
+def test_several_proposals_of_one_plan_stay_apart() -> None:
+    work = Work(fenced(FASTER) + calling({"tool": "evaluate", "kernel": "A"}))
+    asked = [
+        Request("openai/m", "implement", (Message("user", "?"),), sample=str(n)) for n in range(3)
+    ]
+    made = work.turns.begin(BRIEF, PARENT, HISTORY, UNWRITTEN, asked)
+    assert len({child.plan.id for child in made if child.plan}) == 3
+
+
+def test_nothing_worthwhile_ends_the_work() -> None:
+    work = Work("OPTION: none\nIt is at its bound.").go()
+    assert work.rounds == []
+    assert work.phases == ["turn 1"]
+    assert work.notes == ["nothing worthwhile"]
+
+
+def test_an_unaffordable_call_ends_the_work() -> None:
+    work = Work(fenced(FASTER))
+    work.turns._caller.ask = lambda requests: [None]  # type: ignore[method-assign,assignment]
+    assert work.go().rounds == []
+
+
+def test_trials_of_others_are_left_alone() -> None:
+    assert Work("").turns.go_on([Trial(1, 1, Candidate(FASTER), outcome_of(FASTER))]) == []
+
+
+HOSTILE: dict[str, Sequence[str] | str] = {
+    "nothing": "",
+    "prose": "I would remove the fence in kernel(x, y).",
+    "malformed JSON": '```json\n[{"tool": "evaluate", "kernel": \n```',
+    "JSON that is no list of calls": '```json\n[{"tool": 7}]\n```',
+    "numbers of a million digits": '```json\n[{"tool": "check", "kernel": '
+    + "9" * 10**6
+    + "}]\n```",
+    "JSON nested without end": '```json\n[{"tool": ' + "[" * 10**5 + "\n```",
+    "an unknown tool": calling({"tool": "shell", "command": "rm -rf /"}),
+    "a flood of calls": calling(*[{"tool": "facts"}] * 10_000),
+    "a flood of kernels": "".join(fenced(kernel(n)) for n in range(200))
+    + calling(*[{"tool": "evaluate", "kernel": kernel(n)} for n in range(200)]),
+    "a huge argument": fenced("x" * 10**6) + calling({"tool": "evaluate", "kernel": "A"}),
+    "a huge note": fenced(FASTER) + calling({"tool": "check", "kernel": "A", "note": "n" * 10**6}),
+    "a name that no block has": calling({"tool": "evaluate", "kernel": "Z"}),
+    "a kernel of somebody else": calling({"tool": "submit", "kernel": "0123456789abcdef"}),
+    "the kernel it began with": calling({"tool": "evaluate", "kernel": "parent"}),
+    "an open block": "```c\n" + FASTER,
+    "two kernels and no calls": fenced(kernel(1), kernel(2)),
+    "arguments that are lists of lists": calling({"tool": "try", "kernels": [[["A"]]]}),
+    "terminal codes": fenced(FASTER) + calling({"tool": "\x1b[2J", "kernel": "A"}),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_reply_is_bounded_and_answered(case: str) -> None:
+    """It costs its turn, is told why, and the next turn counts."""
+    hostile = HOSTILE[case]
+    assert isinstance(hostile, str)
+    work = Work(hostile, fenced(FASTER), most=3).go()
+    assert len(work.phases) <= 3
+    assert sum(map(len, work.rounds)) <= MOST_EVALUATED + 1
+    if len(work.phases) > 1:
+        answer = work.heard(2)
+        assert "\x1b" not in answer
+        assert 20 < len(answer) <= (LONGEST_ANSWER + 100) * MOST_CALLS
+        assert "left." in answer
+    assert work.rounds
+    assert work.rounds[-1][-1].source == FASTER
+
+
+def test_a_hostile_author_never_gets_more_turns_than_it_has() -> None:
+    for hostile in HOSTILE.values():
+        assert isinstance(hostile, str)
+        assert len(Work(hostile, most=3).go().phases) <= 3

@@ -1,0 +1,206 @@
+"""Plain C as people write it is read, and printed again with the same results."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from c_programs import Program, built, random_arrays, results
+
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parse_syntax import UnsupportedError
+from tilewright.proposers.loops.steps import Step, steps_of
+
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "plain_c").glob("*.c"))
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
+
+
+def body_of(source: str) -> str:
+    """The statements of a kernel as they are printed, on one line."""
+    text = emit(parse(source))
+    return " ".join(text[text.index("void kernel") :].split("{", 1)[1].rsplit("}", 1)[0].split())
+
+
+@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.stem)
+def test_kernels_of_many_styles_are_read(file: Path) -> None:
+    kernel = parse(file.read_text())
+    assert parse(emit(kernel)) == kernel
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("X[0] = -1.702f*X[1];", "X[0] = -1.702f * X[1];"),
+        ("for (int i = 0; i <= 7; i++) X[i] = 0.0f;",
+         "for (int i = 0; i < 8; i++) { X[i] = 0.0f; }"),
+        ("for (int i = 0; i != 8; i += 2) X[i] = 0.0f;",
+         "for (int i = 0; i < 8; i += 2) { X[i] = 0.0f; }"),
+        ("for (int i = 0; i < 7; i += 2) X[i] = 0.0f;",
+         "for (int i = 0; i < 8; i += 2) { X[i] = 0.0f; }"),
+        ("for (int i = 7; i >= 0; i--) X[i] = 0.0f;",
+         "for (int i = 0; i < 8; i++) { X[7 - i] = 0.0f; }"),
+        ("int i; for (i = 0; 8 > i; i = i + 1) X[i] = 0.0f;",
+         "for (int i = 0; i < 8; i++) { X[i] = 0.0f; }"),
+        ("for (size_t i = 0; i < sizes; ++i) X[i] = (float)i;".replace("sizes", "4u * 2u"),
+         "for (int i = 0; i < 8; i++) { X[i] = (float)(uint64_t)i; }"),
+        ("for (int i = 0, j = 7; i < 4; i++, j--) X[i] = X[j];",
+         "for (int i = 0; i < 4; i++) { X[i] = X[7 - i]; }"),
+        ("const int n = 3; X[n + 1] = X[n];", "X[4] = X[3];"),
+        ("const float f = 2.0f; X[0] = f;", "float f = 2.0f; X[0] = f;"),
+        ("float *p = X + 2; p[1] = *p;", "X[3] = X[2];"),
+        ("float *p = X; for (int i = 0; i < 8; i++) *p++ = 1.0f; *p = 2.0f;",
+         "for (int i = 0; i < 8; i++) { X[i] = 1.0f; } X[8] = 2.0f;"),
+        ("int n = 0; for (int i = 0; i < 2; i++) for (int j = 0; j < 4; j++) X[n++] = 1.0f;",
+         "for (int i = 0; i < 2; i++) { for (int j = 0; j < 4; j++) { X[i * 4 + j] = 1.0f; } }"),
+        ("int n = 0; if (X[0] > 0.0f) n++; X[1] = n;",
+         "int n = 0; n = X[0] > 0.0f ? n + 1 : n; X[1] = n;"),
+        ("if (X[0] < 0.0f) X[0] = 0.0f;", "X[0] = X[0] < 0.0f ? 0.0f : X[0];"),
+        ("if (X[0] < 0.0f) X[1] = 1.0f; else X[1] = 2.0f;",
+         "X[1] = X[0] < 0.0f ? 1.0f : 2.0f;"),
+        ("for (int i = 0; i < 8; i++) { if (X[i] < 0.0f) continue; X[i] = 1.0f; }",
+         "for (int i = 0; i < 8; i++) { X[i] = X[i] < 0.0f == 0 ? 1.0f : X[i]; }"),
+        ("X[0] = X[1] = 2.0f;", "X[1] = 2.0f; X[0] = X[1];"),
+        ("long s = 0; s += (long)X[0]; X[1] = s;",
+         "int64_t s = 0; s = s + (int64_t)X[0]; X[1] = s;"),
+        ("float z[2] = {0}; X[0] = z[1];",
+         "float z[2]; for (int at = 0; at < 2; at++) { z[at] = 0.0f; } X[0] = z[1];"),
+        ("{ float t = X[0]; X[1] = t; } { float t = X[2]; X[3] = t; }",
+         "float t = X[0]; X[1] = t; float t_1 = X[2]; X[3] = t_1;"),
+        ("X[0] = tanhf(X[1]) + erff(X[2]) + logf(fabsf(X[3]));",
+         "X[0] = tanhf(X[1]) + erff(X[2]) + logf(fabsf(X[3]));"),
+    ],
+)  # fmt: skip
+def test_each_construct_is_read(written: str, read: str) -> None:
+    source = f"void kernel(float X[16]) {{ {written} }}"
+    assert body_of(source) == read
+    assert parse(emit(parse(source))) == parse(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "says"),
+    [
+        ("KERNEL {\n  while (X[0] > 1.0f) X[0] *= 0.5f;\n}", 2, "while"),
+        ("void kernel(float *X, int *n) {\n  for (int i = 0; i < *n; i++) X[i] = 0;\n}", 2, "lim"),
+        ("KERNEL {\n  for (int i = 0; i < 9; i++) { X[i] = 0; i++; }\n}", 2, "changes"),
+        ("KERNEL {\n  for (unsigned i = 8; i >= 0; i--) X[i] = 0;\n}", 2, "always"),
+        ("KERNEL {\n  for (int i = 0; i != 9; i += 2) X[i] = 0;\n}", 2, "steps over"),
+        ("KERNEL {\n  X[0] = lgammaf(X[1]);\n}", 2, "lgammaf"),
+        ("KERNEL {\n  for (int i = 0; i < 8; i++)\n    if (X[i] > 0) X[i + 1] = 0;\n}",
+         3, "outside its sizes"),
+        ("KERNEL {\n  if (X[0] > 0)\n    for (int i = 0; i < 8; i++) X[i] = 0;\n}",
+         3, "under a condition"),
+        ("void kernel(float X[4][4]) {\n  float *p = &X[0][0];\n"
+         "  for (int i = 0; i < 16; i++) p[i] = 0;\n}", 3, "end of a row"),
+        ("static float f(float x) { return f(x); }\nvoid kernel(float *X) { X[0] = f(X[0]); }",
+         1, "calls itself"),
+        ("struct s { int a; };\nvoid kernel(float *X) {}", 1, "only functions"),
+        ("KERNEL {\n  float *p = X;\n  if (X[0] > 0) p++;\n  *p = 0;\n}", 3, "p"),
+        ("void kernel(float X[4], int8_t *B) {\n  float *p = (float *)B;\n}", 2, "not known"),
+        ("void kernel(float X[4]) {\n  for (int i = 0; i < 4; i++)\n    break;\n}", 3, "break"),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_named_with_its_line(source: str, line: int, says: str) -> None:
+    with pytest.raises(UnsupportedError, match=says) as error:
+        parse(source.replace("KERNEL", "void kernel(float *X)"))
+    assert error.value.line == line
+
+
+@needs_gcc
+@pytest.mark.parametrize("seed", range(4))
+def test_reading_and_printing_keep_the_results_of_random_kernels(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    sources: dict[str, str] = {}
+    refused = number = 0
+    while number < 30:
+        text = Program(rng).text()
+        try:
+            sources[f"after_{number}"] = emit(parse(text))
+        except UnsupportedError as error:
+            assert "only under a condition" in error.what, text  # noqa: PT017
+            refused += 1
+            continue
+        sources[f"before_{number}"] = text
+        number += 1
+    assert refused < 15
+    library = built(sources, tmp_path)
+    for number in range(30):
+        arrays = random_arrays(1000 * seed + number)
+        before, after = (results(library, f"{w}_{number}", arrays) for w in ("before", "after"))
+        assert before == after, sources[f"before_{number}"]
+
+
+@needs_gcc
+def test_reading_and_printing_keep_the_results_of_kernels_of_many_styles(tmp_path: Path) -> None:
+    read = {file.stem: parse(file.read_text()) for file in FIXTURES}
+    sources = {f"before_{f.stem}": f.read_text() for f in FIXTURES}
+    library = built({**sources, **{f"after_{n}": emit(k) for n, k in read.items()}}, tmp_path)
+    rng = np.random.default_rng(0)
+    for name, kernel in read.items():
+        arrays = [
+            rng.integers(0, 100, 1 << 18).astype(p.type.removesuffix("_t"))
+            if "int" in p.type
+            else rng.standard_normal(1 << 19).astype(np.float32)
+            for p in kernel.parameters
+        ]
+        assert results(library, f"before_{name}", arrays) == results(
+            library, f"after_{name}", arrays
+        ), name
+
+
+@needs_gcc
+def test_vectors_keep_the_results_of_random_kernels(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    sources: dict[str, str] = {}
+    for number in range(120):
+        try:
+            kernel = before = parse(Program(rng).text())
+        except UnsupportedError:
+            continue
+        for _ in range(6):
+            found = list(steps_of(kernel, rng.choice(("vectorise", "vectorise", "jam")), 4))
+            kernel = rng.choice(found)[1] if found else kernel
+        if kernel != before and len(sources) < 40:
+            sources[f"before_{number}"], sources[f"after_{number}"] = emit(before), emit(kernel)
+    library = built(sources, tmp_path)
+    assert len(sources) >= 20
+    for name in (n for n in sources if n.startswith("before")):
+        number = int(name.split("_")[1])
+        arrays = random_arrays(number)
+        results_of = [results(library, f"{w}_{number}", arrays) for w in ("before", "after")]
+        for one, other, like in zip(*results_of, arrays, strict=True):
+            first, second = (np.frombuffer(data, like.dtype) for data in (one, other))
+            np.testing.assert_allclose(second, first, rtol=1e-3, atol=1e-4, err_msg=sources[name])
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("histogram", "accumulators 1 4"), ("prefix_sum", "vectorise 0 8"),
+        ("int8_dots", "pack 2 0; jam 4 3; jam 5 2"), ("mlp_tanh", "vectorise 1 8"),
+    ],
+)  # fmt: skip
+def test_rewritten_kernels_of_many_styles_keep_their_results(
+    name: str, steps: str, tmp_path: Path
+) -> None:
+    source = next(f for f in FIXTURES if f.stem == name).read_text()
+    kernel = parse(source)
+    for step in steps.split("; "):
+        kernel = Step.parse(step).apply(kernel)
+    assert parse(emit(kernel)) == kernel
+    library = built({"before": source, "after": emit(kernel)}, tmp_path)
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.integers(-128, 128, 1 << 18).astype(p.type.removesuffix("_t"))
+        if "int" in p.type
+        else rng.standard_normal(1 << 18).astype(np.float32)
+        for p in kernel.parameters
+    ]
+    before, after = (results(library, which, arrays) for which in ("before", "after"))
+    for one, other, like in zip(before, after, arrays, strict=True):
+        first, second = (np.frombuffer(data, like.dtype) for data in (one, other))
+        np.testing.assert_allclose(second, first, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,100 @@
+"""Kernels are read, and printed so that they do the same."""
+
+from __future__ import annotations
+
+import nki_kernels as world
+import pytest
+
+from tilewright.core.records import Argument
+from tilewright.proposers.nki.printing import print_kernel
+from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.values import UnsupportedError
+from tilewright.targets.trainium.trace import Instruction
+
+
+def instruction(found: Instruction) -> tuple[object, ...]:
+    return (
+        found.opcode,
+        found.engine,
+        dict(found.attributes),
+        *(
+            (a.tensor.memory, a.tensor.dtype, a.start_partition, a.partitions, a.offset,
+             _dims(a.pattern.dims), a.partition_step)
+            for a in (*found.reads, *found.writes)
+        ),
+    )  # fmt: skip
+
+
+def _dims(dims: object) -> list[tuple[int, int]]:
+    return [(step, count) for step, count in dims if count > 1]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", world.SMALL)
+def test_a_printed_kernel_has_the_trace_of_the_one_read(name: str) -> None:
+    kernel = world.naive(name)
+    before, after = (
+        world.traced(name, source) for source in (world.opened(name).start, print_kernel(kernel))
+    )
+    assert [instruction(i) for i in after.instructions] == [
+        instruction(i) for i in before.instructions
+    ]
+    assert read_kernel(print_kernel(kernel), world.opened(name).workload.arguments) == kernel
+
+
+HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n"
+X = (Argument("x", (256, 64), "float32", "input"), Argument("out", (256, 64), "float32", "output"))
+
+
+def read(body: str, before: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    source = f"{HEAD}{before}\n@nki.jit\ndef kernel(x):\n{lines}    return out\n"
+    return print_kernel(read_kernel(source, X))
+
+
+COPY = """
+out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+for r in nl.affine_range(x.shape[0] // 128):
+    t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(t, x[r * 128 : (r + 1) * 128])
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128, :], src=t)
+"""
+
+
+def test_arguments_may_be_given_in_their_order() -> None:
+    assert "nisa.dma_copy(dst=t, src=x[r * 128 : r * 128 + 128, 0:64])" in read(COPY)
+
+
+def test_functions_of_the_file_are_read_where_they_are_called() -> None:
+    helper = "def load(t, x, r):\n    nisa.dma_copy(t, x[nl.ds(r * 128, 128), :])\n"
+    body = COPY.replace("nisa.dma_copy(t, x[r * 128 : (r + 1) * 128])", "load(t, x, r)")
+    assert read(body, helper) == read(COPY)
+
+
+def test_loops_whose_iterations_differ_are_split() -> None:
+    body = """
+out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+for r in nl.affine_range(6):
+    rows = min(48, 256 - r * 48)
+    t = nl.ndarray((rows, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x[r * 48 : r * 48 + rows, :])
+    nisa.dma_copy(dst=out[r * 48 : r * 48 + rows, :], src=t)
+"""
+    text = read(body)
+    assert "for r in nl.affine_range(4):" in text
+    assert "src=x[240 : 256, 0:64]" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "line"),
+    [
+        ("while True:\n    pass", "`while True:` is not understood", 7),
+        ("out = nl.rand((128, 64))", "nl.rand is not understood", 7),
+        ("for r in nl.affine_range(n):\n    pass", "n has no value that is known", 7),
+        ("nisa.frobnicate(dst=x)", "nisa.frobnicate is not understood", 7),
+        ("out = nl.ndarray((64,), nl.float32, buffer=nl.sbuf)", "a tile with one axis", 7),
+    ],
+)
+def test_what_is_not_understood_is_named_with_its_line(body: str, reason: str, line: int) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        read(body)
+    assert (caught.value.reason, caught.value.line) == (reason, line)

@@ -1,0 +1,101 @@
+"""A user's kernel folder: what is out of bounds, or never ends, is one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.core.errors import WorkloadError
+from tilewright.parts import folder as folders
+from tilewright.parts.folder import FolderProblem, read_folder
+from tilewright.parts.inputs import Array
+from tilewright.parts.languages import C
+
+DESCRIPTION = """
+target = "host-c"
+operations = 16
+
+[[argument]]
+name = "X"
+shape = [16]
+dtype = "int8"
+role = "input"
+
+[[argument]]
+name = "Y"
+shape = [16]
+dtype = "int8"
+role = "output"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "workload.toml").write_text(DESCRIPTION)
+    (tmp_path / "reference.py").write_text("def reference(X):\n    return X\n")
+    (tmp_path / "kernel.c").write_text("void kernel(const int8_t X[16], int8_t Y[16]) {}\n")
+    return tmp_path
+
+
+def problem_of(folder: Path) -> FolderProblem:
+    return read_folder(folder, "host-c", C, 1 << 20, "the memory")[2]
+
+
+def result(folder: Path) -> Array:
+    return problem_of(folder).reference({"X": np.arange(16, dtype=np.int8)})["Y"]
+
+
+def test_an_ordinary_folder_is_read(folder: Path) -> None:
+    assert result(folder).tolist() == list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"X"', '"restrict"', "'restrict' is a keyword of C"),
+        ("operations = 16", "operations = 1" + "0" * 400, "operations"),
+        ("shape = [16]", f"shape = {[1] * 81}", "shape"),
+        ("shape = [16]", "shape = [1" + "0" * 30 + "]", "shape"),
+        ("operations = 16", "operations = 16\nreduction = 1" + "0" * 30, "reduction"),
+        ("operations = 16", "operations = 16\ntolerance = {absolute = inf}", "absolute"),
+    ],
+)
+def test_a_description_out_of_bounds_is_refused(
+    folder: Path, old: str, new: str, reason: str
+) -> None:
+    (folder / "workload.toml").write_text(DESCRIPTION.replace(old, new, 1))
+    with pytest.raises(WorkloadError, match=reason) as raised:
+        problem_of(folder)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "raises",
+    [
+        "class Odd(BaseException):\n    pass\n\n\ndef reference(X):\n    raise Odd('a\\nb')\n",
+        "class Odd(BaseException):\n    def __str__(self):\n        raise self\n\n\n"
+        "def reference(X):\n    raise Odd\n",
+        "def reference(X):\n    return reference(X)\n",
+    ],
+)
+def test_whatever_a_reference_raises_is_one_sentence(folder: Path, raises: str) -> None:
+    (folder / "reference.py").write_text(raises)
+    with pytest.raises(
+        WorkloadError, match=r"reference\(X\) raised (Odd|RecursionError)"
+    ) as raised:
+        result(folder)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_reference_that_never_returns_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "REFERENCE_TIMEOUT_S", 1)
+    (folder / "reference.py").write_text(
+        "import time\n\n\ndef reference(X):\n    time.sleep(30)\n    return X\n"
+    )
+    with pytest.raises(WorkloadError, match="took more than 1 s"):
+        result(folder)

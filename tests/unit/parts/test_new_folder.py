@@ -1,0 +1,204 @@
+"""New kernel folders: from a target's template, and from a numpy function."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.plugins import load_target, target_names
+from tilewright.core.roles import Templated
+from tilewright.parts.folder import read_folder
+from tilewright.parts.new_folder import from_function, from_template
+from tilewright.parts.workload_file import read_workload_file
+
+FUNCTION = """
+import numpy as np
+
+def scaled(x, weights):
+    return x * weights
+
+def example_inputs():
+    return np.ones((4, 8), np.float32), np.ones((8,), np.float32)
+"""
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_every_target_offers_a_folder_whose_reference_fits(name: str, tmp_path: Path) -> None:
+    target = load_target(name)
+    assert isinstance(target, Templated)
+    template, language = target.template(), target.brief().language
+    task = target.open(template.workload, {})
+    files = from_template("mine", name, task.workload, task.start, language, template)
+    _write(tmp_path, files)
+    workload, start, problem = read_folder(tmp_path, name, language, 1 << 30, "the memory")
+    assert workload.arguments == task.workload.arguments
+    assert workload.operations == task.workload.operations
+    assert start.endswith(task.start)
+    rng = np.random.default_rng(0)
+    given = {
+        a.name: problem.draw(a, problem.distributions[0], rng)
+        for a in workload.arguments
+        if a.is_given
+    }
+    assert set(problem.reference(given)) == {a.name for a in workload.arguments if a.is_written}
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_shapes_and_types_come_from_a_function(name: str, tmp_path: Path) -> None:
+    target = load_target(name)
+    assert isinstance(target, Templated)
+    language = target.brief().language
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    _write(folder, _from(tmp_path, FUNCTION, name))
+    workload, start, problem = read_folder(folder, name, language, 1 << 30, "the memory")
+    assert [(a.name, a.shape, a.dtype, a.role) for a in workload.arguments] == [
+        ("x", (4, 8), "float32", "input"),
+        ("weights", (8,), "float32", "input"),
+        ("out", (4, 8), "float32", "output"),
+    ]
+    assert "kernel(" in start
+    given = {"x": np.full((4, 8), 3, np.float32), "weights": np.full(8, 2, np.float32)}
+    found = problem.reference(given)["out"]
+    assert (np.asarray(getattr(found, "exact", found)) == 6).all()
+
+
+def test_a_type_without_a_rule_of_its_own_gets_a_tolerance(tmp_path: Path) -> None:
+    text = FUNCTION.replace("np.float32", "np.float64")
+    _write(tmp_path, _from(tmp_path, text, "host-c"))
+    found = read_workload_file(tmp_path / "workload.toml")
+    assert found.tolerance is not None
+    assert found.tolerance.relative > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("def scaled", "def other", "defines no function scaled"),
+        ("def example_inputs", "def inputs", "defines no function example_inputs"),
+        ("np.ones((8,), np.float32)", "2.0", "weights is float, expected a numpy array"),
+        ("np.ones((8,), np.float32)", "np.ones(8, bool)", "weights has the type bool"),
+        (", np.ones((8,), np.float32)", ",", "ValueError"),
+        ("return x * weights", "return x @ weights.missing", "AttributeError"),
+        ("import numpy", "import nothing_of_this_name", "ModuleNotFoundError"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_one_sentence(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    with pytest.raises(WorkloadError, match=reason) as told:
+        _from(tmp_path, FUNCTION.replace(old, new), "host-c")
+    assert "\n" not in str(told.value)
+
+
+def _from(folder: Path, text: str, target: str) -> dict[str, str]:
+    file = folder / "function.py"
+    file.write_text(text)
+    opened = load_target(target)
+    assert isinstance(opened, Templated)
+    skeleton = opened.template().skeleton
+    return dict(from_function("mine", target, file, "scaled", opened.brief().language, skeleton))
+
+
+def _write(folder: Path, files: dict[str, str] | object) -> None:
+    assert isinstance(files, dict)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+FAKE_TORCH = """
+import numpy as np
+
+bfloat16 = "torch.bfloat16"
+
+
+class Tensor:
+    def __init__(self, values, dtype=None):
+        self.values, self.dtype = values, dtype or "torch." + values.dtype.name
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def float(self):
+        return Tensor(self.values.astype(np.float32))
+
+    def bfloat16(self):
+        return Tensor(self.values.astype(np.float32), bfloat16)
+
+    def numpy(self):
+        assert self.dtype != bfloat16, "Got unsupported ScalarType BFloat16"
+        return self.values
+
+    def __mul__(self, other):
+        return Tensor(self.values * other.values, self.dtype)
+
+
+def from_numpy(array):
+    assert array.dtype.name != "bfloat16"
+    return Tensor(array)
+
+
+def ones(*shape):
+    return Tensor(np.ones(shape, np.float32))
+
+
+def set_num_threads(count):
+    pass
+"""
+
+TORCH_FUNCTION = """
+import torch
+
+def scaled(x, weights):
+    return x * weights
+
+def example_inputs():
+    return torch.ones(4, 8)CAST, torch.ones(4, 8)CAST
+"""
+
+
+@pytest.mark.parametrize(
+    ("cast", "dtype", "tolerance"),
+    [("", "float32", (1e-5, 1e-4)), (".bfloat16()", "bfloat16", (1e-3, 1e-2))],
+)
+def test_a_torch_function_is_called_with_tensors(
+    cast: str,
+    dtype: str,
+    tolerance: tuple[float, float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a stand-in for torch, which is no dependency."""
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    file = tmp_path / "f.py"
+    file.write_text(TORCH_FUNCTION.replace("CAST", cast))
+    target = load_target("host-c")
+    assert isinstance(target, Templated)
+    language, skeleton = target.brief().language, target.template().skeleton
+    files = from_function("mine", "host-c", file, "scaled", language, skeleton)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    written = tmp_path / "folder"
+    written.mkdir()
+    _write(written, files)
+    found = read_workload_file(written / "workload.toml")
+    assert [(a.name, a.shape, a.dtype) for a in found.argument] == [
+        (name, (4, 8), dtype) for name in ("x", "weights", "out")
+    ]
+    assert found.tolerance is not None
+    assert (found.tolerance.absolute, found.tolerance.relative) == tolerance
+    module: dict[str, object] = {}
+    exec(files["reference.py"], module)
+    three = np.full((4, 8), 3).astype(dtype if not cast else ml_dtypes.bfloat16)
+    result = module["reference"](three, three)  # type: ignore[operator]
+    assert result.dtype == three.dtype
+    assert (result.astype(np.float32) == 9).all()
+    monkeypatch.delitem(sys.modules, "torch", raising=False)

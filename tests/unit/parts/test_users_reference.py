@@ -1,0 +1,106 @@
+"""A user's reference: whatever it does, the outcome is a sentence, in bounded time."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.files import read_bytes, read_text, read_toml
+from tilewright.core.records import Argument, Workload
+from tilewright.parts import folder as folders
+from tilewright.parts.folder import FolderProblem
+
+ARGUMENTS = (Argument("A", (2,), "float32", "input"), Argument("C", (2,), "float32", "output"))
+
+
+def reference(folder: Path, body: str) -> object:
+    (folder / "reference.py").write_text(body)
+    problem = FolderProblem(folder, Workload("w", "t", ARGUMENTS, 2), 1, "f", {})
+    return problem.reference({"A": np.ones(2, np.float32)})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True:\n    pass\n",
+        "def reference(A):\n    while True:\n        pass\n",
+        "import time\ndef reference(A):\n    time.sleep(60)\n",
+        "def reference(A):\n    while True:\n        try:\n            A + 1\n"
+        "        except Exception:\n            pass\n",
+    ],
+)
+def test_one_that_does_not_return_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    monkeypatch.setattr(folders, "REFERENCE_TIMEOUT_S", 0.2)
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(WorkloadError, match=r"took more than 0\.2 s; it must"):
+        reference(tmp_path, body)
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("GeneratorExit('done')", "GeneratorExit: done"),
+        ("ValueError('\\x1b[2Jcleared\\nscreen')", "ValueError: cleared screen"),
+        ("ValueError('x' * 10**6)", "ValueError: x+;"),
+    ],
+)
+def test_whatever_it_raises_is_said_in_a_few_words(tmp_path: Path, error: str, said: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"reference\(A\) raised {said}") as raised:
+        reference(tmp_path, f"def reference(A):\n    raise {error}\n")
+    assert len(str(raised.value)) < 600
+    assert "\x1b" not in str(raised.value)
+
+
+def test_ctrl_c_is_not_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "def reference(A):\n    raise KeyboardInterrupt\n"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            reference(tmp_path, body)
+        # Processes that evaluate ignore Ctrl-C: there only the reference itself can raise it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with pytest.raises(WorkloadError, match="raised KeyboardInterrupt"):
+            reference(tmp_path, body)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_its_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "most_reference_bytes", lambda: 1 << 28)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    body = (
+        "import numpy as np\ndef reference(A):\n    return np.empty(1 << SIZE, np.int8)[:2] + A\n"
+    )
+    assert reference(tmp_path, body.replace("SIZE", "27"))
+    with pytest.raises(WorkloadError, match=r"needs more than 0\.25 GiB of memory, half of what"):
+        reference(tmp_path, body.replace("SIZE", "29"))
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_what_it_returns_may_fail_to_become_an_array(tmp_path: Path) -> None:
+    body = "class Odd:\n    def __array__(self, *given, **more):\n        raise SystemExit\n"
+    with pytest.raises(WorkloadError, match="raised SystemExit"):
+        reference(tmp_path, f"{body}def reference(A):\n    return Odd()\n")
+
+
+def test_files_have_a_largest_size(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x = 1\n" * 100)
+    assert read_bytes(file, 600) == file.read_bytes()
+    with pytest.raises(OSError, match="larger than") as raised:
+        read_bytes(file, 599)
+    assert raised.value.strerror == "it is larger than 0 KiB"
+    file.write_bytes(b"\xff")
+    with pytest.raises(OSError, match="no UTF-8 text"):
+        read_text(file, 10)
+    with pytest.raises(OSError, match="no UTF-8 text"):
+        read_toml(file)

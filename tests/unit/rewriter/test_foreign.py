@@ -1,0 +1,73 @@
+"""Kernels in styles of other projects: what they compute is found, and they are read where told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.tasks import open_task
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.targets.gemmini import create_fp32_target
+from tilewright.targets.gemmini.toolchain import RUNTIME
+
+FOREIGN = Path(__file__).parents[2] / "golden" / "rewriter" / "foreign"
+TUNED = Path(__file__).parents[2] / "fixtures" / "foreign"
+SMALLER = {
+    "hand_tuned": ("gemmini:gemm-96x64x256", {"M": 96}),
+    "exported": ("gemmini:gemm-128x192x128", {"M": 128, "N": 192, "K": 128}),
+    "winner": ("gemmini:gemm-224x256x128", {"M": 224, "K": 128}),
+    "conv_public": (
+        "gemmini:conv-2x20x20x64x64-k3s1", {"BATCH": 2, "CH": 64, "OUT": 64, "SIDE": 20},
+    ),
+    "conv_rows": ("gemmini:conv-2x14x14x64x64-k3s1", {"BATCH": 2, "CH": 64, "OUT": 64}),
+    "fp32_strips": ("gemmini-fp32-4x4:gemm-32x48x32", {"M": 32, "N": 48, "K": 32}),
+}  # fmt: skip
+"""Sizes of the kernels of tests/fixtures/foreign for which they are quickly followed."""
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in FOREIGN.glob("*.c")))
+def test_the_computation_is_one_nest(machine: Machine, name: str) -> None:
+    naive = raised((FOREIGN / f"{name}.c").read_text(), machine)
+    assert sum(isinstance(s, Loop) for s in naive.body) == 1
+    assert not any(isinstance(s, Opaque) for s in walk(naive.body))
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_a_tuned_kernel_becomes_the_naive_nest_of_its_shape(machine: Machine, name: str) -> None:
+    workload, sizes = SMALLER[name]
+    source = (TUNED / f"{name}.c").read_text()
+    for size, value in sizes.items():
+        source, found = re.subn(rf"#define {size} \d+", f"#define {size} {value}", source)
+        assert found == 1
+    if name.startswith("fp32"):
+        machine = Machine.of(create_fp32_target().brief())
+    nests = [raised(s, machine) for s in (source, open_task(workload, {}).task.start)]
+    loops = [emit(replace(n, before="")).partition("\n  for ")[2] for n in nests]
+    assert loops[0] == loops[1]
+    assert loops[0].count("for (") >= 2
+
+
+@pytest.mark.parametrize("name", ["public_names", "exported"])
+def test_numbers_as_addresses_are_read_for_what_they_are(machine: Machine, name: str) -> None:
+    kernel = lift((FOREIGN / f"{name}.c").read_text(), machine)
+    assert [s.reason for s in walk(kernel.body) if isinstance(s, Opaque)] == []
+    text = emit(kernel)
+    assert "compute_preloaded(SPAD(0), NONE" in text
+    assert "ACC(0) | " in text
+    assert "mvout" in text
+
+
+def test_the_header_has_the_macros_that_the_rewriter_knows(machine: Machine) -> None:
+    header = (RUNTIME / "gemmini.h").read_text()
+    given = set(re.findall(r"#define ((?:gemmini_[a-z0-9]\w*[a-z0-9]\(|[A-Z]+_).*)", header))
+    assert len(machine.macros) > 25
+    types = {m for m in machine.macros if m.split()[0].endswith("_t")}
+    assert len(types) == 4
+    assert set(machine.macros) - types <= given

@@ -1,0 +1,215 @@
+"""What a kernel computes is found whatever its schedule, and the naive nest computes the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from kernel_model import Gemmini, gemm, randomly_rewritten
+
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Kernel, Loop, Opaque, walk
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.reading import read
+
+UNSEEN = Path(__file__).parents[2] / "golden" / "rewriter" / "unseen"
+
+
+SIZES = {"int8_t": 1, "int32_t": 4}
+NAMED = frozenset(("left_over", "macros", "pixels_gathered", "pointers_and_while"))
+"""Kernels whose operands keep names of the target, which the model does not know."""
+
+
+class Bytes(Gemmini):
+    """The same with strides that count bytes, as the commands have them."""
+
+    sizes: Mapping[str, int]
+
+    def _block(self, at: Any, cols: int, rows: int, stride: int) -> np.ndarray:
+        array = self.arrays[at[0]]
+        first = 0
+        for index, extent in zip(at[1], array.shape, strict=True):
+            first = first * extent + index
+        step, odd = divmod(stride, self.sizes[at[0]])
+        assert odd == 0
+        flat = array.reshape(-1)
+        assert first >= 0
+        assert first + step * (rows - 1) + cols <= flat.size
+        bytes_ = flat.itemsize
+        return np.lib.stride_tricks.as_strided(flat[first:], (rows, cols), (step * bytes_, bytes_))
+
+
+def results(kernel: Kernel, seed: int) -> list[np.ndarray]:
+    """All arrays after the kernel ran on random ones."""
+    rng = np.random.default_rng(seed)
+    known = [a for a in kernel.arrays if not a.local]
+    arrays = {
+        a.name: rng.integers(-6, 7, [s or 4096 for s in a.shape]).astype(float) for a in known
+    }
+    model = Bytes(arrays)
+    model.sizes = {a.name: SIZES[a.element] for a in known}
+    model.run(kernel)
+    return list(arrays.values())
+
+
+def same(left: Kernel, right: Kernel, seed: int = 0) -> bool:
+    """Whether two kernels leave the same in memory."""
+    pairs = zip(results(left, seed), results(right, seed), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", sorted({p.stem for p in UNSEEN.glob("*.c")} - NAMED))
+def test_kernels_in_styles_of_their_own(machine: Machine, name: str) -> None:
+    source = (UNSEEN / f"{name}.c").read_text()
+    naive = raised(source, machine)
+    assert not any(isinstance(s, Opaque) for s in walk(naive.body))
+    assert same(lift(source, machine), naive)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_of_a_schedule_is_left(machine: Machine, seed: int) -> None:
+    source = gemm(96, 128, 80)
+    expected = raised(source, machine)
+    kernel, done = randomly_rewritten(read(source, machine), machine, random.Random(seed), tries=12)
+    assert done
+    assert emit(raised(emit(kernel), machine)) == emit(expected)
+
+
+def test_the_generated_start_is_its_own_naive_nest(machine: Machine) -> None:
+    source = gemm(100, 72, 40)
+    loops = [[s.var for s in walk(k.body) if isinstance(s, Loop)]
+             for k in (lift(source, machine), raised(source, machine))]  # fmt: skip
+    assert len(loops[0]) == len(loops[1]) == 4
+    assert same(lift(source, machine), raised(source, machine))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """`out[m][n] = (sat8 of) left[m][k] * right[k][n] (+ bias[n]) (+ other[m][n])`."""
+
+    n: int
+    tile: tuple[int, int]
+    order: str
+    bias: bool
+    added: bool
+    down: bool
+
+
+layers = st.builds(
+    Layer,
+    n=st.sampled_from([16, 24, 48, 72]),
+    tile=st.sampled_from([(16, 16), (8, 16), (16, 8), (12, 16)]),
+    order=st.sampled_from(["ij", "ji"]),
+    bias=st.booleans(),
+    added=st.booleans(),
+    down=st.booleans(),
+)
+
+
+def program(m: int, k: int, chain: list[Layer]) -> str:
+    """Layers one after the other, each the left operand of the next; then twice the last one."""
+    arguments, body, left = [f"const int8_t X[{m}][{k}]"], [], "X"
+    for number, layer in enumerate(chain):
+        n, (rows, columns) = layer.n, layer.tile
+        arguments.append(f"const int8_t W{number}[{k}][{n}]")
+        if layer.bias:
+            arguments.append(f"const int32_t b{number}[{n}]")
+        if layer.added:
+            arguments.append(f"const int32_t R{number}[{m}][{n}]")
+        arguments.append(f"int8_t Y{number}[{m}][{n}]")
+        bias = f"&b{number}[j]" if layer.bias else "0"
+        added = f"&R{number}[i][j]" if layer.added else "0"
+        loops = {
+            "i": f"for (int i = 0; i < {m}; i += {rows})",
+            "j": f"for (int j = 0; j < {n}; j += {columns})",
+        }
+        if layer.down:
+            loops["i"] = f"for (int i = {(m - 1) // rows * rows}; i >= 0; i -= {rows})"
+        body += [
+            f"config_ld({k}, 1.0f, 16, 0); config_ld({n}, 1.0f, 16, 1); config_st({n});",
+            f"{loops[layer.order[0]]} {loops[layer.order[1]]} {{",
+            f"  int r = {m} - i < {rows} ? {m} - i : {rows};",
+            f"  int c = {n} - j < {columns} ? {n} - j : {columns};",
+            "  config_ld(0, 1.0f, 16, 2);",
+            f"  mvin3({bias}, 1u << 31, c, r);",
+            f"  if ({int(layer.added)}) {{ config_ld({4 * n}, 1.0f, 16, 2);",
+            f"    mvin3({added}, ACC(0) | ACCUMULATE, c, r); }}",
+            f"  for (int k = 0; k < {k}; k += 16) {{",
+            f"    int d = {k} - k < 16 ? {k} - k : 16;",
+            f"    mvin(&{left}[i][k], 64, d, r); mvin2(&W{number}[k][j], SPAD(0), c, d);",
+            "    preload(SPAD(0), 0xc0000000, c, d, c, r);",
+            "    compute_preloaded(SPAD(64), ~0u, d, r, c, r);",
+            "  }",
+            f"  mvout(&Y{number}[i][j], ACC(0), c, r);",
+            "}",
+            "fence();",
+        ]
+        left, k = f"Y{number}", n
+    arguments.append(f"int8_t Z[{m}][{k}]")
+    lines = "\n  ".join(["config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);", *body])
+    return f"void kernel({', '.join(arguments)}) {{\n  {lines}\n}}\n"
+
+
+@settings(
+    max_examples=12,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.reuse, Phase.generate),
+)
+@given(
+    m=st.sampled_from([8, 16, 20, 40]),
+    k=st.sampled_from([16, 24, 40]),
+    chain=st.lists(layers, min_size=2, max_size=4),
+    seed=st.integers(0, 99),
+)
+def test_random_chains_of_products(
+    machine: Machine, m: int, k: int, chain: list[Layer], seed: int
+) -> None:
+    source = program(m, k, chain)
+    naive = raised(source, machine)
+    plain = source.replace("1u << 31", "ACC(0)").replace("0xc0000000", "ACC(0) | ACCUMULATE")
+    plain = plain.replace(", 64, d", ", SPAD(64), d").replace("~0u", "NONE")
+    assert same(lift(plain, machine), naive, seed)
+    assert sum(isinstance(s, Loop) for s in naive.body) <= 4 * len(chain)
+
+
+REFUSED = {
+    "int x = A[0][0]; if (x) fence();": "line 2: the core reads an element of an array",
+    "C[0][0] = 1;": "line 2: the core writes an element of an array",
+    "strange();": "line 2: a call of strange, which this file does not define",
+    "for (;;) {}": "it runs for more than",
+    "mvin(&A[0][0], SPAD(0), 16, 16);": "line 2: mvin without an address or a setting",
+    "config_ld(64, 1.0f, 16, 0); config_st(64); mvin(&A[0][0], SPAD(0), 16, 16); "
+    "mvout(&C[0][0], SPAD(0), 16, 16);": "line 2: mvout copies rows of SPAD",
+    "fence();": "it stores no result",
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.items())
+def test_what_is_not_raised_is_said_with_its_line(machine: Machine, body: str, reason: str) -> None:
+    head = "void kernel(const int8_t A[64][64], const int8_t B[64][64], int8_t C[64][64]) {\n"
+    with pytest.raises(NotRaised) as refusal:
+        raised(f"{head}{body}\n}}\n", machine)
+    assert str(refusal.value).startswith(reason)
+
+
+def test_a_result_that_is_computed_from_itself_is_refused(machine: Machine) -> None:
+    source = gemm(32, 32, 32).replace("const int8_t A[32][32]", "int8_t A[32][32]")
+    source = source.replace("mvout(&C[i][j]", "mvout(&A[i][j]")
+    with pytest.raises(NotRaised, match="stores to memory that it loaded"):
+        raised(source, machine)
+
+
+def test_an_array_of_unknown_elements_is_refused(machine: Machine) -> None:
+    source = gemm(32, 32, 32).replace("int8_t C[32][32]", "cell C[32][32]")
+    with pytest.raises(NotRaised, match="array C of cell, a type that is not known"):
+        raised(f"typedef struct {{ int8_t v; }} cell;\n{source}", machine)

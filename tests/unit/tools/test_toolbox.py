@@ -1,0 +1,243 @@
+"""The tools: what each answers, and that no call can do more than its tool."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bench_world import BROKEN, FASTER, START, WRONG, ToyBench
+
+from tilewright.core.records import Candidate, Trial
+from tilewright.tools.arguments import LONGEST_KERNEL, LONGEST_NOTE, MOST_KERNELS
+from tilewright.tools.records import (
+    Answer,
+    Checked,
+    Compared,
+    Evaluated,
+    Facts,
+    Profiled,
+    Refused,
+    Rewrites,
+    Submitted,
+    Tried,
+    answer_json,
+)
+from tilewright.tools.text import answer_text
+from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate
+
+
+@pytest.fixture
+def bench() -> ToyBench:
+    return ToyBench()
+
+
+def told(bench: ToyBench, tool: str, **arguments: Any) -> Answer:
+    """The answer, which must be usable as text and as JSON."""
+    answer = call(bench, tool, arguments)
+    assert answer_text(answer)
+    assert json.loads(json.dumps(answer_json(answer), allow_nan=False))
+    return answer
+
+
+def test_check_builds_and_evaluates_nothing(bench: ToyBench) -> None:
+    good = told(bench, "check", kernel=FASTER)
+    assert good == Checked(Candidate(FASTER).id, builds=True)
+    bad = told(bench, "check", kernel=BROKEN)
+    assert isinstance(bad, Checked)
+    assert (bad.builds, bad.kind, bad.line) == (False, "compile_error", 2)
+    assert "expected ')'" in bad.error
+    assert bench.built == [FASTER, BROKEN]
+    assert (len(bench.trials), bench.left) == (1, 5)
+
+
+def test_evaluate_says_what_is_saved_by_cause(bench: ToyBench) -> None:
+    found = told(bench, "evaluate", kernel=FASTER, note="no fence")
+    assert isinstance(found, Evaluated)
+    assert (found.verdict, found.latency, found.trial, found.left) == ("correct", 800.0, 1, 4)
+    assert found.to_parent is not None
+    assert found.to_parent.latency == -200.0
+    assert found.to_parent.share == -0.2
+    assert found.to_parent.causes == {"fence": -200.0}
+    assert bench.trials[1].candidate.plan is not None
+    assert bench.trials[1].candidate.plan.text == "no fence"
+    assert "-200 (-20.00%); fence -200" in answer_text(found)
+
+
+def test_a_kernel_that_is_known_costs_nothing(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=FASTER)
+    again = told(bench, "evaluate", kernel=Candidate(FASTER).id)
+    assert isinstance(again, Evaluated)
+    assert again.known
+    assert bench.left == 4
+
+
+def test_a_kernel_is_compared_with_the_best_before_it(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=FASTER)
+    slower = START.replace("  fence();\n", "  fence();\n  fence();\n")
+    found = told(bench, "evaluate", kernel=slower)
+    assert isinstance(found, Evaluated)
+    assert found.to_best is not None
+    assert found.to_best.other == Candidate(FASTER).id
+    assert found.to_best.latency == 400.0
+
+
+def test_a_wrong_kernel_is_told_with_its_failure(bench: ToyBench) -> None:
+    found = told(bench, "evaluate", kernel=WRONG)
+    assert isinstance(found, Evaluated)
+    assert (found.verdict, found.stage, found.line) == ("wrong_result", "check", 2)
+    assert found.latency is None
+    assert "expected 7" in found.error
+
+
+def test_try_gives_one_table(bench: ToyBench) -> None:
+    kernels = [{"kernel": FASTER}, {"kernel": WRONG}, {"kernel": "parent"}]
+    found = told(bench, "try", kernels=kernels)
+    assert isinstance(found, Compared)
+    assert [k.verdict for k in found.kernels] == ["correct", "wrong_result", "correct"]
+    assert [k.known for k in found.kernels] == [False, False, True]
+    head = answer_text(found).splitlines()[1]
+    assert head.split() == ["kernel", "trial", "verdict", "latency", "to", "parent", "fence"]
+
+
+def test_edits_change_a_known_kernel(bench: ToyBench) -> None:
+    edits = "<<<<<<< SEARCH\n  fence();\n=======\n>>>>>>> REPLACE\n"
+    found = told(bench, "evaluate", kernel="parent", edits=edits)
+    assert isinstance(found, Evaluated)
+    assert found.candidate == Candidate(FASTER).id
+
+
+@pytest.mark.parametrize("edits", ["no marks", "<<<<<<< SEARCH\nnowhere\n=======\n>>>>>>> REPLACE"])
+def test_edits_that_fit_nowhere_are_refused(bench: ToyBench, edits: str) -> None:
+    found = told(bench, "evaluate", kernel="parent", edits=edits)
+    assert isinstance(found, Refused)
+    assert "edit" in found.reason
+    assert len(bench.trials) == 1
+
+
+def test_profile_has_every_cause_counter_and_line(bench: ToyBench) -> None:
+    found = told(bench, "profile")
+    assert isinstance(found, Profiled)
+    assert found.causes == {"copy": 700.0, "fence": 200.0}
+    assert found.counters == {"instructions": 12.0}
+    assert [(line.line, line.text) for line in found.lines] == [(2, "copy();"), (3, "fence();")]
+    assert found.notes == "The copy waits."
+
+
+def test_a_kernel_that_was_not_measured_has_no_profile(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=WRONG)
+    found = told(bench, "profile", kernel=Candidate(WRONG).id)
+    assert isinstance(found, Refused)
+    assert "not measured" in found.reason
+
+
+def test_facts_name_their_sources(bench: ToyBench) -> None:
+    found = told(bench, "facts")
+    assert isinstance(found, Facts)
+    assert {(f.name, f.value, f.source) for f in found.facts} == {
+        ("rows", "64", "the description of toyaccel"),
+        ("DIM", "16", "the description of toyaccel"),
+        ("compiler", "13.2", "this machine"),
+    }
+    assert "3 cycles" in found.costs
+
+
+def test_tried_lists_what_was_made_from_a_kernel(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=FASTER, note="no fence")
+    told(bench, "evaluate", kernel=WRONG, note="other copy")
+    found = told(bench, "tried")
+    assert isinstance(found, Tried)
+    assert [(a.what, a.verdict, a.share) for a in found.attempts] == [
+        ("no fence", "correct", -0.2),
+        ("other copy", "wrong_result", None),
+    ]
+
+
+def test_submit_evaluates_what_was_not(bench: ToyBench) -> None:
+    found = told(bench, "submit", kernel=FASTER)
+    assert isinstance(found, Submitted)
+    assert found.kernel.latency == 800.0
+    assert bench.left == 4
+
+
+def test_the_rewriter_can_be_asked(bench: ToyBench) -> None:
+    found = told(bench, "rewrites", kernel=START)
+    assert isinstance(found, (Rewrites, Refused))
+
+
+def test_a_kernel_that_was_built_can_be_named_by_its_id(bench: ToyBench) -> None:
+    told(bench, "check", kernel=FASTER)
+    found = told(bench, "evaluate", kernel=Candidate(FASTER).id)
+    assert isinstance(found, Evaluated)
+    assert found.latency == 800.0
+
+
+def test_a_spent_budget_refuses_evaluations(bench: ToyBench) -> None:
+    bench.left = 0
+    found = told(bench, "evaluate", kernel=FASTER)
+    assert isinstance(found, Refused)
+    assert "larger budget" in found.reason
+
+
+HOSTILE = {
+    "an unknown tool": ("shell", {"command": "rm"}),
+    "a very long name": ("e" * 10**6, {}),
+    "an unknown argument": ("evaluate", {"kernel": FASTER, "limit": "0"}),
+    "no arguments": ("evaluate", {}),
+    "arguments that are no object": ("evaluate", [FASTER]),
+    "a number for a kernel": ("evaluate", {"kernel": 7}),
+    "an empty kernel": ("evaluate", {"kernel": ""}),
+    "a huge kernel": ("check", {"kernel": "x" * (LONGEST_KERNEL + 1)}),
+    "a huge note": ("evaluate", {"kernel": FASTER, "note": "x" * (LONGEST_NOTE + 1)}),
+    "a kernel of somebody else": ("evaluate", {"kernel": "0123456789abcdef"}),
+    "a profile of a source": ("profile", {"kernel": FASTER}),
+    "a flood of kernels": ("try", {"kernels": [{"kernel": FASTER}] * (MOST_KERNELS + 1)}),
+    "kernels that are a text": ("try", {"kernels": FASTER}),
+    "kernels that are no objects": ("try", {"kernels": [FASTER]}),
+    "a kernel with an unknown field": ("try", {"kernels": [{"kernel": FASTER, "x": "y"}]}),
+    "steps that do not exist": ("rewrite", {"kernel": START, "steps": "sudo 1"}),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_call_that_cannot_be_used_is_refused_in_one_sentence(bench: ToyBench, case: str) -> None:
+    name, arguments = HOSTILE[case]
+    answer = call(bench, name, arguments)  # type: ignore[arg-type]
+    assert isinstance(answer, Refused)
+    assert 10 < len(answer.reason) < 1000
+    assert (len(bench.trials), bench.left) == (1, 5)
+
+
+def test_terminal_codes_in_arguments_do_not_come_back(bench: ToyBench) -> None:
+    answer = call(bench, "profile", {"kernel": "\x1b[2Jabc"})
+    assert "\x1b" not in answer_text(answer)
+
+
+def test_schemas_describe_every_argument() -> None:
+    for tool in TOOLS.values():
+        schema = tool.schema
+        assert schema["additionalProperties"] is False
+        assert set(schema["required"]) <= set(schema["properties"])
+        for described in schema["properties"].values():
+            assert described["description"].endswith(".")
+
+
+def test_only_tools_that_evaluate_name_kernels_to_evaluate(bench: ToyBench) -> None:
+    assert sources_to_evaluate(bench, "evaluate", {"kernel": FASTER}) == [FASTER]
+    kernels = [{"kernel": FASTER}, {"kernel": "parent"}]
+    assert sources_to_evaluate(bench, "try", {"kernels": kernels}) == [FASTER, START]
+    for name in sorted(set(TOOLS) - {"evaluate", "try", "submit"}):
+        given = {p.name: FASTER for p in TOOLS[name].parameters if p.required}
+        assert sources_to_evaluate(bench, name, given) == []
+
+
+def test_long_histories_are_cut(bench: ToyBench) -> None:
+    parent = bench.start
+    for number in range(30):
+        child = Candidate(f"{START}// {number}\n", parent.candidate.id, None, "m")
+        bench.trials.append(Trial(number + 1, 1, child, replace(parent.outcome)))
+    found = told(bench, "tried")
+    assert isinstance(found, Tried)
+    assert (len(found.attempts), found.earlier) == (20, 10)
+    assert found.attempts[-1].trial == 30

@@ -1,0 +1,233 @@
+"""Selection, chance, gathers by tiles of indices, constants of numpy, reductions over loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nki_world import TRN2, Kernel, numbers, refused
+
+X, Y = numbers(4, 8), numbers(4, 8, seed=1)
+PREDICATE = (X > 0).astype(np.uint8)
+ROWS = np.array([[3], [0], [2], [0]], np.int32)
+
+
+def test_dropout_zeroes_with_its_probability() -> None:
+    body = "nl.store(out, nisa.dropout(nl.load(x), {}))"
+    np.testing.assert_array_equal(Kernel(body.format(0.0), x=X).run(), X)
+    np.testing.assert_array_equal(Kernel(body.format(1.0), x=X).run(), 0 * X)
+    wide = numbers(128, 512)
+    found = Kernel(body.format(0.25), x=wide, out=(128, 512)).run()
+    assert 0.2 < (found == 0).mean() < 0.3
+    np.testing.assert_array_equal(found[found != 0], wide[found != 0])
+    by_row = "c = nl.load(p)\nnl.store(out, nisa.dropout(nl.load(x), prob=c))"
+    rates = np.array([[0], [1], [0], [1]], np.float32)
+    np.testing.assert_array_equal(Kernel(by_row, x=X, p=rates).run(), X * (1 - rates))
+
+
+def test_random_numbers_are_uniform() -> None:
+    found = Kernel("nl.store(out, nl.rand((128, 512)))", x=X, out=(128, 512)).run()
+    assert 0 <= found.min() < 0.01 < 0.99 < found.max() < 1
+
+
+SELECTED = """
+    t, p = nl.load(x), nl.load(m)
+    d = nl.ndarray((4, 8), nl.float32)
+    r = nl.ndarray((4, 1), nl.float32)
+    nisa.select_reduce(dst=d, predicate=p, on_true=t, on_false={}, reduce_res=r,
+                       reduce_cmd=nisa.reduce_cmd.reset_reduce, reduce_op=nl.max{})
+    nl.store(out, d)
+    nl.store(top, r)
+"""
+OUTPUTS = {"out": ((4, 8), "float32"), "top": ((4, 1), "float32")}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_select_reduce_chooses_and_takes_the_maximum(reverse: bool) -> None:
+    more = ", reverse_pred=True" if reverse else ""
+    found, top = Kernel(SELECTED.format("-2.5", more), x=X, m=PREDICATE, out=OUTPUTS).all()
+    wanted = np.where((X > 0) ^ reverse, X, np.float32(-2.5))
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(top, wanted.max(1, keepdims=True))
+
+
+def test_select_reduce_needs_whole_numbers_as_predicate() -> None:
+    refused(SELECTED.format("0.0", ""), "unsupported_operand", x=X, m=X, out=OUTPUTS)
+
+
+RANGE = """
+    t = nl.ndarray((4, 8), nl.float32)
+    low = nl.ndarray((4, 1), nl.float32)
+    nisa.dma_copy(t, x)
+    nisa.dma_copy(low, lower)
+    d = nl.ndarray((4, 8), nl.float32)
+    nisa.range_select(d, on_true_tile=t, comp_op0=nl.greater_equal, comp_op1=nl.less,
+                      bound0=low, bound1=12.0, range_start=6, on_false_value=-1.0)
+    nisa.dma_copy(out, d)
+"""
+
+
+def test_range_select_keeps_the_columns_between_two_bounds() -> None:
+    lower = np.array([[6], [7], [9], [13]], np.float32)
+    found = Kernel(RANGE, x=X, lower=lower, language=2, machine=TRN2).run()
+    place = np.arange(6, 14)
+    wanted = np.where((place >= lower) & (place < 12), X, np.float32(-1))
+    np.testing.assert_array_equal(found, wanted)
+    refused(RANGE, "unsupported_operation", x=X, lower=lower, language=2)  # trn1
+
+
+def test_rows_are_gathered_and_scattered_by_a_tile() -> None:
+    gathered = """
+        i_p, i_f = nl.arange(4)[:, None], nl.arange(8)[None, :]
+        rows = nl.load(r)
+        nl.store(out[i_p, i_f], nl.load(x[rows[i_p, 0], i_f]))
+    """
+    kernel = Kernel(gathered, x=X, r=ROWS)
+    np.testing.assert_array_equal(kernel.run(), X[ROWS[:, 0]])
+    load = kernel.trace.instructions[1]
+    assert load.attributes["indirect"]
+    assert len(load.reads) == 2  # it waits for the indices
+    scattered = """
+        i_p, i_f = nl.arange(4)[:, None], nl.arange(8)[None, :]
+        rows = nl.load(r)
+        for i in nl.affine_range(2):
+            nl.store(out[3 - rows[i_p, 0], i_f], nl.load(x))
+    """
+    order = np.array([[3], [0], [2], [1]], np.int32)
+    wanted = np.empty_like(X)
+    wanted[3 - order[:, 0]] = X
+    found = Kernel(scattered.replace("3 - rows", "rows"), x=X, r=3 - order).run()
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_indices_out_of_range_are_an_error_or_skipped() -> None:
+    body = """
+        i_p, i_f = nl.arange(4)[:, None], nl.arange(8)[None, :]
+        rows = nl.load(r)
+        t = nl.zeros((4, 8), nl.float32)
+        nisa.dma_copy(dst=t[i_p, i_f], src=x[rows[i_p, 0], i_f]{})
+        nl.store(out, t)
+    """
+    beyond = np.array([[3], [4], [2], [-1]], np.int32)
+    error = refused(body.format(""), "tensor_access_out_of_bound", x=X, r=beyond)
+    assert "index -1..4 of axis 0" in error.message
+    skipping = body.format(", oob_mode=nisa.oob_mode.skip")
+    found = Kernel(skipping, x=X, r=beyond).run()
+    np.testing.assert_array_equal(found, np.stack([X[3], 0 * X[0], X[2], 0 * X[0]]))
+
+
+def test_copies_start_at_offsets_from_tiles() -> None:
+    body = """
+        i_p, i_f = nl.arange(4)[:, None], nl.arange(3)[None, :]
+        start = nl.load(s)
+        t = nl.load(x)
+        d = nl.zeros((4, 8), nl.float32)
+        nisa.tensor_copy_dynamic_dst(dst=d[i_p, start[0, 0] + i_f],
+                                     src=nisa.tensor_copy_dynamic_src(t[i_p, i_f + start[0, 0]]))
+        nl.store(out, d)
+    """
+    kernel = Kernel(body, x=X, s=np.array([[4]], np.int32))
+    wanted = np.zeros_like(X)
+    wanted[:, 4:7] = X[:, 4:7]
+    np.testing.assert_array_equal(kernel.run(), wanted)
+    assert kernel.opcodes().count("tensor_copy_dynamic") == 2
+
+
+def test_arrays_of_numpy_are_shared_constants() -> None:
+    body = """
+        c = nl.shared_constant(np.triu(np.ones((4, 8)), k=1))
+        e = nl.load(nl.shared_constant(np.eye(4, dtype=np.float32)))
+        nl.store(out, nl.load(c) + nl.copy(nisa.nc_matmul(e, nl.load(x))))
+    """
+    np.testing.assert_allclose(Kernel(body, x=X).run(), X + np.triu(np.ones((4, 8)), 1), rtol=1e-6)
+    refused("nl.shared_constant(3)", "unsupported_operand", x=X)
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["np.eye(1 << 20)", "np.arange(1 << 40)", "np.zeros((1 << 20, 1 << 20))", "np.tri(9999)"],
+)
+def test_arrays_of_numpy_are_bounded(made: str) -> None:
+    refused(made, "too_large", x=X)
+
+
+def test_a_reduction_over_loops_is_known_after_them() -> None:
+    body = """
+        for i in nl.affine_range(2):
+            t = nl.ndarray((4, 1), nl.float32)
+            for k in nl.affine_range(4):
+                part = nl.load(x[:, nl.ds(4 * i + k, 1)])
+                t[...] = nl.loop_reduce(part, op=np.maximum, loop_indices=[k])
+            nl.store(out[:, nl.ds(i, 1)], t)
+    """
+    kernel = Kernel(body, x=X, out=(4, 2))
+    wanted = X.reshape(4, 2, 4).max(2)
+    for shuffle in (None, 1):
+        np.testing.assert_array_equal(kernel.run(shuffle=shuffle), wanted)
+    refused("nl.loop_reduce(nl.load(x), op=np.add, loop_indices=[0])", "unsupported_operand", x=X)
+
+
+def test_logical_not_and_invert_are_functions_too() -> None:
+    body = "nl.store(out, nl.logical_not(nl.greater(nl.load(x), 0.0), dtype=nl.float32))"
+    np.testing.assert_array_equal(Kernel(body, x=X).run(), (X <= 0).astype(np.float32))
+    whole = "nl.store(out, nl.copy(nl.invert(nl.load(r)), dtype=nl.float32))"
+    found = Kernel(whole, r=ROWS, out=(4, 1)).run()
+    np.testing.assert_array_equal(found, (~ROWS).astype(np.float32))
+
+
+def test_a_kernel_may_ask_for_the_chip() -> None:
+    body = """
+        if nisa.get_nc_version() >= nisa.nc_version.gen3:
+            nl.store(out, nl.load(x))
+        else:
+            nl.store(out, nl.load(x) * 2.0)
+    """
+    np.testing.assert_array_equal(Kernel(body, x=X).run(), 2 * X)
+    np.testing.assert_array_equal(Kernel(body, x=X, machine=TRN2).run(), X)
+
+
+def test_operations_of_nki_2_take_dst_first_and_options_by_place() -> None:
+    body = """
+        t = nl.ndarray((4, 8), nl.float32)
+        b = nl.ndarray((4, 1), nl.float32)
+        p = nl.ndarray((4, 8), nl.uint8)
+        nisa.dma_copy(t, x)
+        nisa.dma_copy(b, y[:, 0:1])
+        nisa.dma_copy(p, m)
+        e = nl.ndarray((4, 8), nl.float32)
+        nisa.activation(e, nl.copy, t, b, 2.0)
+        nisa.tensor_copy_predicated(e, t, p)
+        s = nl.ndarray((4, 8), nl.float32)
+        nisa.select_reduce(s, p, e, 1.5)
+        nisa.tensor_tensor(s, s, t, nl.add, nisa.vector_engine)
+        r = nl.ndarray((1, 8), nl.float32)
+        nisa.tensor_partition_reduce(r, nl.add, s)
+        n = nl.ndarray((1, 1), nl.float32)
+        nisa.tensor_reduce(n, nl.add, r, 1, True)
+        nisa.dma_copy(out, n)
+    """
+    found = Kernel(body, x=X, y=Y, m=PREDICATE, out=(1, 1), language=2).run()
+    scaled = np.where(X > 0, X, 2 * X + Y[:, :1])
+    wanted = -(np.where(X > 0, scaled, 1.5) + X).sum()
+    np.testing.assert_allclose(found, [[wanted]], rtol=1e-5)
+    twice = (
+        "t = nl.ndarray((4, 8), nl.float32)\nnisa.tensor_copy(t, t, nisa.engine.vector, engine=1)"
+    )
+    refused(twice, "unexpected_keyword", x=X, language=2)
+
+
+def test_any_elements_of_a_partition_are_gathered_from_neuroncore_v3_on() -> None:
+    body = """
+        t = nl.ndarray((4, 8), nl.float32)
+        i = nl.ndarray((4, 2), nl.uint32)
+        g = nl.ndarray((4, 2), nl.float32)
+        nisa.dma_copy(t, x)
+        nisa.dma_copy(i, at)
+        nisa.{}(g, t, i)
+        nisa.dma_copy(out, g)
+    """
+    at = np.array([[7, 0], [1, 1], [2, 6], [0, 3]], np.uint32)
+    wanted = np.take_along_axis(X, at.astype(np.int64), 1)
+    for name, machine in (("local_gather", TRN2), ("nc_n_gather", TRN2)):
+        found = Kernel(body.format(name), x=X, at=at, out=(4, 2), language=2, machine=machine).run()
+        np.testing.assert_array_equal(found, wanted)
+    refused(body.format("nc_n_gather"), "unsupported_operation", x=X, at=at, out=(4, 2), language=2)

@@ -1,0 +1,33 @@
+"""Every kind of workload rejects every attack, at sizes that take a second."""
+
+from __future__ import annotations
+
+import pytest
+from nki_world import SMALL
+
+from tilewright.core.tasks import open_task
+from tilewright.evaluation.preflight.examine import examine, refusal
+from tilewright.parts import cases
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_kind_of_workload_is_sound(name: str) -> None:
+    opened = open_task(f"trainium:{name}", {"input_seed": 11})
+    results = examine(opened.task, opened.target.brief().failure_kinds)
+    assert refusal(name, results) is None
+    assert len(results) >= 12
+
+
+def test_large_tasks_are_compared_on_fewer_distributions_and_say_which(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = open_task("trainium:layernorm-128x512", {"input_seed": 11}).task
+    assert len(task.check_cases()) == 10
+    assert task.omissions() == {}
+    monkeypatch.setattr(cases, "LARGE", 1024)
+    task = open_task("trainium:layernorm-128x512", {"input_seed": 11}).task
+    assert [case.distribution for case in task.check_cases()] == list(cases.OF_LARGE)
+    assert set(task.omissions()) & set(cases.OF_LARGE) == set()
+    assert "small, shifted mean, outliers" in task.omissions()["sparse"]
+    product = open_task("trainium:gemm-128x512x128", {"input_seed": 11}).task
+    assert len(product.check_cases()) == 1
