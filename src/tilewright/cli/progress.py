@@ -18,6 +18,7 @@ from tilewright.search.events import (
     Event,
     IterationFinished,
     ModelsForecast,
+    ProposalFailed,
     RunStarted,
 )
 
@@ -62,6 +63,8 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
             f"{event.evaluated} evaluated; best {ratio(state.speedup)}"
             + (f"; {_calls(state)}" if state.calls else "")
         )
+    if isinstance(event, ProposalFailed):
+        return f"[{duration(state.wall_s)}] nothing proposed: {event.log.strip().splitlines()[-1]}"
     if isinstance(event, ModelsForecast):
         return f"forecast: {forecast_words(state)}"
     if improvement is not None:
@@ -101,6 +104,7 @@ def _where(state: ProgressState) -> str:
     return (
         f"{state.iteration} of {state.iterations}, {state.stage}: {state.plans} plans, "
         f"{state.candidates} candidates, {state.duplicates} duplicates"
+        + (f", proposing steps that failed: {state.steps_failed}" if state.steps_failed else "")
     )
 
 

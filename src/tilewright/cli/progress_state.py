@@ -17,6 +17,7 @@ from tilewright.search.events import (
     IterationStarted,
     ModelsForecast,
     Planned,
+    ProposalFailed,
     RunStarted,
     Stopped,
 )
@@ -49,6 +50,7 @@ class ProgressState:
     plans: int = 0
     candidates: int = 0
     duplicates: int = 0
+    steps_failed: int = 0
     batch: int = 0
     batch_done: int = 0
     evaluations: int = 0
@@ -86,7 +88,7 @@ class ProgressState:
                 if self.iteration == 0:
                     self._first_iteration, self._first_iteration_at = iteration, self.clock()
                 self.iteration, self.iterations = iteration, iterations
-                self.plans = self.candidates = self.duplicates = 0
+                self.plans = self.candidates = self.duplicates = self.steps_failed = 0
                 self.batch = self.batch_done = 0
                 self.stage = "planning"
             case Planned(plans=plans):
@@ -95,6 +97,8 @@ class ProgressState:
             case Implemented(candidates=candidates, duplicates=duplicates):
                 self.candidates += candidates
                 self.duplicates += duplicates
+            case ProposalFailed():
+                self.steps_failed += 1
             case EvaluationStarted(candidates=candidates):
                 self.batch += candidates
                 self.stage = "evaluating"

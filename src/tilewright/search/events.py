@@ -59,7 +59,10 @@ class Implemented:
 
 @dataclass(frozen=True, slots=True)
 class ProposalFailed:
-    """The proposer raised: a defect. The step counts as having proposed nothing; `log` tells."""
+    """A step of the proposer raised (a defect), or computed for too long; `log` tells.
+
+    It counts as having proposed nothing; the search goes on with the others.
+    """
 
     iteration: int
     parent_id: str

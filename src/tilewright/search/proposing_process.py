@@ -3,7 +3,7 @@
 DESCRIPTOR is one end of a channel that only the searching process and this one hold. It carries
 pickled records: first a `SearchTask`, then an `Asked` for each parent. Each is answered by pairs of
 the expansion's rank and a message; None or an error is the last one. The end of the channel ends
-the process.
+the process. A step that computes for longer than the task allows is given up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.records import History
 from tilewright.sandbox.child import Channel
 from tilewright.search.processes import Asked
-from tilewright.search.steps import Message, Steps
+from tilewright.search.step_limit import limited
+from tilewright.search.steps import Message, SearchTask, Steps
 
 COLLECT_EVERY = 50_000
 """Objects made between two looks for cycles: what a proposer remembers is large and holds few."""
@@ -31,7 +32,8 @@ def main(arguments: list[str]) -> None:
         channel.send(pickle.dumps((rank, message)))
 
     try:
-        steps = Steps(pickle.loads(channel.receive()))
+        task: SearchTask = pickle.loads(channel.receive())
+        steps = Steps(task, lambda: limited(task.step_limit_s))
         history = History()
         while True:
             asked: Asked = pickle.loads(channel.receive())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,17 +27,22 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Proposer, Responder, StreamingPlanner
 from tilewright.search.events import Planned, ProposalFailed
+from tilewright.search.step_limit import STEP_LIMIT_S, StepTooLongError, place_of
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """What a proposer is asked for in a whole search; `schedule` is that of an earlier run."""
+    """What a proposer is asked for in a whole search; `schedule` is that of an earlier run.
+
+    A step that computes for more than `step_limit_s` in a process of its own is given up.
+    """
 
     workload: Workload
     target: TargetBrief
     proposer: Proposer
     settings: Settings
     schedule: Schedule | None = None
+    step_limit_s: float = STEP_LIMIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,16 @@ Message: TypeAlias = Planned | ProposalFailed | Children
 
 
 class Steps:
-    """Asks a proposer; a defect in it costs the step in which it shows, not the run."""
+    """Asks a proposer; a defect in it costs the step in which it shows, not the run.
 
-    def __init__(self, task: SearchTask) -> None:
+    Each step is made within a `limit`, which may raise `StepTooLongError`: that step is given up.
+    """
+
+    def __init__(
+        self, task: SearchTask, limit: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
         self._task = task
+        self._limit = limit
 
     def expand(self, expansion: Expansion, history: History) -> Iterator[Message]:
         """What a parent gives, first its plans, then the children of each.
@@ -103,17 +115,30 @@ class Steps:
         self, brief: Brief, parent: Trial, history: History
     ) -> Iterator[Plan | ProposalFailed]:
         """The proposer's plans, each as soon as it is known."""
+        plans = self._plans(brief, parent, history)
+        while True:
+            try:
+                with self._limit():
+                    plan = next(plans, None)
+            except TilewrightError:
+                raise
+            except StepTooLongError as error:
+                yield self._given_up(brief, parent, "planning", error)
+                return
+            except Exception:
+                yield _failed(brief, parent)
+                return
+            if plan is None:
+                return
+            yield plan
+
+    def _plans(self, brief: Brief, parent: Trial, history: History) -> Iterator[Plan]:
         proposer, count = self._task.proposer, self._task.settings.plans
         seed = self._seed(brief.iteration, parent, "plan")
-        try:
-            if isinstance(proposer, StreamingPlanner):
-                yield from proposer.each_plan(brief, parent, history, count, seed)
-            else:
-                yield from proposer.plan(brief, parent, history, count, seed)
-        except TilewrightError:
-            raise
-        except Exception:
-            yield _failed(brief, parent)
+        if isinstance(proposer, StreamingPlanner):
+            yield from proposer.each_plan(brief, parent, history, count, seed)
+        else:
+            yield from proposer.plan(brief, parent, history, count, seed)
 
     def implemented(self, brief: Brief, parent: Trial, plan: Plan) -> list[Message]:
         """What the proposer makes of a plan."""
@@ -121,7 +146,10 @@ class Steps:
         seed = self._seed(brief.iteration, parent, f"implement {plan.id}")
         proposer = self._task.proposer
         return self._made(
-            brief, parent, lambda: proposer.implement(brief, parent, plan, count, seed)
+            brief,
+            parent,
+            f"implementing {plan.text!r}",
+            lambda: proposer.implement(brief, parent, plan, count, seed),
         )
 
     def answered(
@@ -134,7 +162,10 @@ class Steps:
         brief, parent = self.opened(expansion, history)
         seed = self._seed(brief.iteration, parent, f"repair {trials[0].candidate.id}")
         return self._made(
-            brief, parent, lambda: proposer.respond(brief, parent, trials, history, seed)
+            brief,
+            parent,
+            "answering outcomes",
+            lambda: proposer.respond(brief, parent, trials, history, seed),
         )
 
     def normal_hash(self, candidate: Candidate) -> int:
@@ -143,14 +174,26 @@ class Steps:
         return int(content_id(normal), 16)
 
     def _made(
-        self, brief: Brief, parent: Trial, make: Callable[[], list[Candidate]]
+        self, brief: Brief, parent: Trial, what: str, make: Callable[[], list[Candidate]]
     ) -> list[Message]:
         try:
-            return [Children(tuple((child, self.normal_hash(child)) for child in make()))]
+            with self._limit():
+                return [Children(tuple((child, self.normal_hash(child)) for child in make()))]
         except TilewrightError:
             raise
+        except StepTooLongError as error:
+            return [self._given_up(brief, parent, what, error)]
         except Exception:
             return [_failed(brief, parent)]
+
+    def _given_up(
+        self, brief: Brief, parent: Trial, what: str, error: StepTooLongError
+    ) -> ProposalFailed:
+        log = (
+            f"{what} for candidate {parent.candidate.id} was given up after "
+            f"{self._task.step_limit_s:g} s of computing, in {place_of(error)}"
+        )
+        return ProposalFailed(brief.iteration, parent.candidate.id, log)
 
     def _seed(self, iteration: int, parent: Trial, purpose: str) -> int:
         return derived_seed(self._task.settings.seed, iteration, parent.candidate.id, purpose)

@@ -16,6 +16,7 @@ from tilewright.search.events import (
     IterationStarted,
     ModelsForecast,
     Planned,
+    ProposalFailed,
     RunStarted,
     Stopped,
 )
@@ -109,6 +110,19 @@ def test_a_log_gets_plain_lines() -> None:
     assert "starting kernel: 2,900,000 simulated cycles" in lines[1]
     assert any("iteration 2 of 15: 10 plans" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_a_step_that_failed_is_told_and_counted_until_the_next_iteration() -> None:
+    stream = io.StringIO()
+    with Progress(Budget(), Console(file=stream, width=40)) as progress:
+        progress.on_event(IterationStarted(1, 15, (TRIALS[0],)))
+        progress.on_event(ProposalFailed(1, "p", "Traceback\nValueError: a defect\n"))
+        panel = Console(file=io.StringIO(), width=120)
+        panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
+        assert "0 duplicates, proposing steps that failed: 1" in panel.file.getvalue()  # type: ignore[attr-defined]
+        progress.on_event(IterationStarted(2, 15, (TRIALS[0],)))
+        assert progress.state.steps_failed == 0
+    assert "nothing proposed: ValueError: a defect" in stream.getvalue()
 
 
 def test_a_forecast_is_told_with_the_limits_that_end_it() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,6 +95,30 @@ class Endless(ToyProposer):
         return super().plan(brief, parent, history, count, seed)
 
 
+class Slow(ToyProposer):
+    """Computes for ever where it plans for one parent, and where it implements one option."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        if brief.rank == 1:
+            compute_for_ever()
+        return super().plan(brief, parent, history, count, seed)
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        if plan.option == "lower-2" and brief.rank == 0:
+            compute_for_ever()
+        return super().implement(brief, parent, plan, count, seed)
+
+
+def compute_for_ever() -> None:
+    while True:
+        with suppress(Exception):  # nothing that it goes on after ends it
+            sum(range(1000))
+
+
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proposers above are found by the processes as well."""
@@ -172,6 +196,32 @@ def test_a_defect_costs_one_step() -> None:
     failures = [e for e in heard if isinstance(e, ProposalFailed)]
     assert len(failures) == 1
     assert "ZeroDivisionError: a defect" in failures[0].log
+
+
+def test_a_step_that_computes_for_too_long_is_given_up_and_the_others_are_made() -> None:
+    heard: list[Event] = []
+    history = toy_history(1, 12)
+    task = replace(task_of(Slow()), step_limit_s=0.5)
+    with Processes(task) as way:
+        found = made_by(Batches(task, BeamSearch(), way, heard.append), history)
+    slow, planned = (parents_of(history)[rank].candidate.id for rank in (1, 0))
+    complete = made_by(alone(ToyProposer(), []), history)
+    made_of_slow = [
+        r
+        for r in complete
+        if r.candidate.parent_id == slow
+        or (r.candidate.parent_id == planned and r.candidate.plan.option == "lower-2")  # type: ignore[union-attr]
+    ]
+    assert made_of_slow
+    assert found
+    assert not {r.candidate.id for r in found} & {r.candidate.id for r in made_of_slow}
+    made_of_others = {r.candidate.id for r in complete} - {r.candidate.id for r in made_of_slow}
+    assert made_of_others <= {r.candidate.id for r in found}
+    failures = [e for e in heard if isinstance(e, ProposalFailed)]
+    assert {e.parent_id for e in failures} == {slow, planned}
+    for failure, step in zip(failures, ("implementing ", "planning "), strict=True):
+        assert failure.log.startswith(step)
+        assert "given up after 0.5 s of computing, in test_apart.compute_for_ever" in failure.log
 
 
 def test_an_error_that_is_the_users_to_hear_is_raised_here() -> None:
