@@ -30,6 +30,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import ExternallySimulated, ExternalRun, Storage
 from tilewright.core.tasks import OpenTask, open_task
+from tilewright.core.templates import concrete
 from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.models import Models
 from tilewright.search.events import OnEvent
@@ -191,7 +192,7 @@ def evaluate_kernel(
 ) -> Evaluation:
     """Build, check and measure one kernel; takes outcomes from the project's cache if named.
 
-    It is given as its source, or as the path of its file. A kernel that passes is then run on the
+    It is given as its source, or as the path of its file; a template has its first values. A kernel that passes is then run on the
     external `simulator`, if one is named, and the target's baselines are evaluated
     `with_baselines`.
     """
@@ -201,7 +202,7 @@ def evaluate_kernel(
     evaluated = settings.evaluated_with(secret)
     run_external = _external(open_task(task, evaluated), simulator) if simulator else None
     source = kernel if isinstance(kernel, str) else read_kernel(kernel, language)
-    candidate = Candidate(source, proposer="file")
+    candidate = Candidate(concrete(source, language.templates), proposer="file")
     finished: list[tuple[Outcome, float, bool]] = []
     with ExitStack() as stack:
         storage = None

@@ -29,6 +29,7 @@ from tilewright.evaluation.screening import out_of_time, refutation
 from tilewright.executors import create_executor, evaluate_baselines, worker_count
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
+from tilewright.proposers.parameters import ParametersFirst
 from tilewright.search.events import (
     Called,
     Event,
@@ -48,6 +49,7 @@ from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary, summarize
 from tilewright.search.ways import ManyThreads, OneThread
+from tilewright.tuner.parameters.searches import GuidedParameters
 from tilewright.verification import as_winner, fresh_seed, recheck, start_error
 
 RESERVED_STARTS = 2.0
@@ -272,6 +274,10 @@ class Session:
         settings, opened = self._settings, self._opened
         processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
         proposer, models_stop, closed = self._proposer(stack)
+        if opened.template is not None:
+            notation = opened.target.brief().language.templates
+            search = GuidedParameters()
+            proposer = ParametersFirst(proposer, search, opened.template, notation)
         task = SearchTask(
             opened.task.workload, opened.target.brief(), proposer, settings, self._schedule()
         )

@@ -21,6 +21,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
+from tilewright.core.templates import TemplateNotation
+
 ArgumentRole = Literal["input", "output", "inout"]
 """`inout`: given like an input, written by the kernel, and compared whole like an output."""
 Stage = Literal["build", "check", "measure"]
@@ -150,7 +152,7 @@ class KernelLanguage:
     ends with its line, `lexer` the name of the Pygments lexer that colours it. No argument may be
     called like one of the `keywords`. `normal_form` returns equal texts for two sources only if
     both have the same tokens; it is a function of a module, since proposers in other processes
-    receive it.
+    receive it. `templates` is how kernels with free parameters name these; None where none may.
     """
 
     name: str
@@ -161,6 +163,7 @@ class KernelLanguage:
     normal_form: Callable[[str], str]
     keywords: frozenset[str] = frozenset()
     entry: str = "kernel"
+    templates: TemplateNotation | None = None
 
     @property
     def suffix(self) -> str:
@@ -271,7 +274,10 @@ class Plan:
 
     `parameters` is for proposers that implement their own plans (the rewriter); the one named
     `base` is the candidate the plan starts from where that is not the parent; `turn` that of a
-    proposal in several turns; `anew` says that the plan leaves nothing of the parent's schedule.
+    proposal in several turns; `anew` says that the plan leaves nothing of the parent's schedule;
+    `beyond` is how far over its limit the kernel is measured, in percent. Of an instance of a
+    template, `instance` is the candidate that brought the template (which has its text in
+    `template`), and every parameter's value goes by its name.
     `expected` says which
     quantity the plan should save and by how much, empty when unknown; `expected_gain` is the
     speedup over the parent that its author foresees, None when unknown.
@@ -304,6 +310,12 @@ class Plan:
     def begins_anew(self) -> bool:
         """Whether its kernels are a new start: measured and kept also where they are slower."""
         return "anew" in self.parameters
+
+    @property
+    def measured_beyond(self) -> float | None:
+        """How far over its limit its kernel is measured, as a factor; None for the usual."""
+        percent = self.parameters.get("beyond")
+        return percent / 100 if isinstance(percent, int) else None
 
 
 @dataclass(frozen=True, slots=True)

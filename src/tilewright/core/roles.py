@@ -32,6 +32,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.core.run_notes import Note, RunNote
+from tilewright.core.templates import KernelTemplate, Point, TriedPoint
 
 NOTHING_CHECKED = Verdict()
 
@@ -103,6 +104,19 @@ class SearchStrategy(Protocol):
 
     def should_stop(self, history: History, iteration: int) -> str | None:
         """Why the search is over before `iteration` starts, or None."""
+        ...
+
+
+class ParameterSearch(Protocol):
+    """Chooses which instances of a template are evaluated next."""
+
+    def next_points(
+        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+    ) -> list[Point]:
+        """Up to `count` distinct points, none of them tried, the most promising first.
+
+        A pure function of its arguments: a resumed run asks the same. Fewer where all were tried.
+        """
         ...
 
 

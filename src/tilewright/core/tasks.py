@@ -9,10 +9,11 @@ from pathlib import Path
 
 from tilewright.core.codec import to_json
 from tilewright.core.errors import TilewrightError, UnknownNameError, WorkloadError
-from tilewright.core.files import read_toml
+from tilewright.core.files import read_kernel, read_toml
 from tilewright.core.plugins import is_target, load_target, target_names
 from tilewright.core.records import KernelLanguage, RunRecord, content_id
 from tilewright.core.roles import Target, Task
+from tilewright.core.templates import KernelTemplate, parse_template
 
 WORKLOAD_FILE = "workload.toml"
 _SHOWN = 200
@@ -25,18 +26,21 @@ _SUGGESTED = 4
 class OpenTask:
     """A task, its target, and the canonical name by which any process opens it again.
 
-    `name` is "target:workload" or a folder's absolute path.
+    `name` is "target:workload" or a folder's absolute path. `template` is what the starting kernel
+    is the first instance of, where a folder holds a template.
     """
 
     name: str
     target: Target
     task: Task
+    template: KernelTemplate | None = None
 
     @property
     def fingerprint(self) -> str:
         """Content hash of workload, starting kernel, inputs and reference."""
         workload = json.dumps(to_json(self.task.workload), sort_keys=True)
-        return content_id(workload, self.task.start, self.task.fingerprint)
+        start = self.template.text if self.template else self.task.start
+        return content_id(workload, start, self.task.fingerprint)
 
 
 def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
@@ -51,8 +55,16 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
         folder = folder.resolve()
         target = load_target(str(chosen or _target_of(folder)))
         _check_settings(target, settings)
-        return OpenTask(str(folder), target, target.open_folder(folder, settings))
+        task = target.open_folder(folder, settings)  # refuses unusable files by name
+        return OpenTask(str(folder), target, task, _template_in(folder, target))
     return open_workload(name, settings)
+
+
+def _template_in(folder: Path, target: Target) -> KernelTemplate | None:
+    language = target.brief().language
+    if language.templates is None:
+        return None
+    return parse_template(read_kernel(folder / language.file, language), language.templates)
 
 
 def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core.errors import WorkloadError
+from tilewright.core.errors import InputError, WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, MAX_TOML_BYTES, read_text
 from tilewright.core.records import Argument, KernelLanguage, Tolerance, Workload, content_id
+from tilewright.core.templates import concrete
 from tilewright.core.text import plain_text
 from tilewright.parts.arithmetic import DOUBLE, HAS_LONGER, SINGLE, Format
 from tilewright.parts.followed import Followed, stored
@@ -244,7 +245,16 @@ def read_folder(
     problem = kind(folder, workload, description.reduction, fingerprint, values, constants)
     if isinstance(problem, FloatFolderProblem) and numbers is not None:
         problem.required, problem.numbers = description.tolerance is None, numbers
-    return workload, texts[language.file], problem
+    start = _starting_kernel(folder / language.file, texts[language.file], language)
+    return workload, start, problem
+
+
+def _starting_kernel(path: Path, text: str, language: KernelLanguage) -> str:
+    """The kernel as it stands, or a template with its first values."""
+    try:
+        return concrete(text, language.templates)
+    except InputError as error:
+        raise WorkloadError(f"{path}: {error}") from None
 
 
 def _numbers(arguments: Iterable[Argument]) -> Format | None:

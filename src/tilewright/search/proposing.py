@@ -195,8 +195,6 @@ class Batches:
     ) -> list[EvaluationRequest]:
         """Requests for the children that are not yet seen; they are from now on."""
         limit = self._strategy.limit_latency(parent)
-        if limit is not None:
-            limit *= self._beyond
         requests = []
         turns: dict[str, _Group] = {}
         for child, normal_hash in children.made:
@@ -204,7 +202,7 @@ class Batches:
             known = self._old.get(normal_hash) or self._new.get(normal_hash)
             if known is None:
                 self._new[normal_hash] = child.id
-                requests.append(EvaluationRequest(child, None if begins_anew(child) else limit))
+                requests.append(EvaluationRequest(child, self._limit(child, limit)))
             if child.plan is not None and child.plan.turn is not None:
                 # Its author waits for the outcome of an equal kernel, too.
                 group = turns.setdefault(child.plan.id, _Group(expansion, parent, in_turns=True))
@@ -213,6 +211,13 @@ class Batches:
                 self._groups.append(_Group(expansion, parent, [(child, child.id)]))
         self._groups += turns.values()
         return requests
+
+    def _limit(self, child: Candidate, limit: float | None) -> float | None:
+        """Where measuring a child may stop; `limit` is the latency from which it is not kept."""
+        if limit is None or begins_anew(child):
+            return None
+        beyond = child.plan.measured_beyond if child.plan else None
+        return limit * (self._beyond if beyond is None else beyond)
 
 
 @dataclass(eq=False, slots=True)

@@ -99,3 +99,16 @@ def test_a_reference_that_never_returns_is_one_sentence(
     )
     with pytest.raises(WorkloadError, match="took more than 1 s"):
         result(folder)
+
+
+def test_a_template_in_a_folder_starts_with_its_first_values(folder: Path) -> None:
+    kernel = folder / "kernel.c"
+    kernel.write_text("TUNE(TM, 4, 8)\nTUNE_REQUIRE(TM > 4)\n" + kernel.read_text())
+    start = read_folder(folder, "host-c", C, 1 << 20, "the memory")[1]
+    assert start.startswith("#define TM 8\n// requires TM > 4\n")
+
+
+def test_a_template_that_cannot_be_filled_in_is_one_sentence_with_its_file(folder: Path) -> None:
+    (folder / "kernel.c").write_text("TUNE(TM, 4)\nTUNE_REQUIRE(TM > 4)\n")
+    with pytest.raises(WorkloadError, match=r"kernel\.c: no combination of the template's values"):
+        read_folder(folder, "host-c", C, 1 << 20, "the memory")

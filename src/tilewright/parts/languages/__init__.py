@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core.records import KernelLanguage
+from tilewright.core.templates import CALLS, MACROS
 from tilewright.parts.languages import c, python
 
 C = KernelLanguage(
@@ -13,6 +14,7 @@ C = KernelLanguage(
     lexer="c",
     normal_form=c.normal_form,
     keywords=c.KEYWORDS,
+    templates=MACROS,
 )
 CUDA = KernelLanguage(
     name="CUDA C++",
@@ -22,6 +24,7 @@ CUDA = KernelLanguage(
     lexer="cuda",
     normal_form=c.normal_form_of_cuda,
     keywords=c.KEYWORDS_OF_CUDA,
+    templates=MACROS,
 )
 PYTHON = KernelLanguage(
     name="Python",
@@ -31,4 +34,5 @@ PYTHON = KernelLanguage(
     lexer="python",
     normal_form=python.normal_form,
     keywords=python.KEYWORDS,
+    templates=CALLS,
 )

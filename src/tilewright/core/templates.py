@@ -1,0 +1,268 @@
+"""Kernels with named free parameters: read from text, filled in to concrete text.
+
+A template is a kernel in its own language in which lines name parameters and their values, and what
+must hold between them. C and CUDA: `TUNE(TM, 16, 32, 64)` and `TUNE_REQUIRE(TM * TN <= 1024)`;
+Python: `TM = tune(16, 32, 64)` and `tune_require(TM * TN <= 1024)`. Each stands on a line of its
+own, which an instance replaces by a definition (`#define TM 32`, `TM = 32`) or a comment: lines
+keep their numbers. Values are whole numbers; constraints have whole-number arithmetic (`/` rounds
+down), comparisons, `&&`, `||`, `!`, `min` and `max`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from tilewright.core.errors import InputError
+
+MOST_POINTS = 1_000_000
+"""Combinations of values that a template may have: all are looked at, constraints and all."""
+
+Point = tuple[int, ...]
+"""One value for each parameter, in the order of the template's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateNotation:
+    """How kernels of a language name parameters: two words, and the line of an instance.
+
+    `word` names a parameter's line, `require` a constraint's; `assigns` says that the name stands
+    before the word (`TM = tune(16, 32)`). `define` and `comment` are what an instance has instead.
+    """
+
+    word: str
+    require: str
+    define: str
+    comment: str
+    assigns: bool = False
+
+
+MACROS = TemplateNotation("TUNE", "TUNE_REQUIRE", "#define {name} {value}", "// requires {text}")
+CALLS = TemplateNotation("tune", "tune_require", "{name} = {value}", "# requires {text}", True)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A free parameter of a template and the values it may have, in the author's order."""
+
+    name: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTemplate:
+    """A kernel's text with its parameters and the constraints between them."""
+
+    text: str
+    notation: TemplateNotation
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[str, ...] = ()
+
+    def instance(self, assignment: Mapping[str, int]) -> str:
+        """The kernel with these values filled in; every parameter must have one of its own."""
+        for parameter in self.parameters:
+            if assignment.get(parameter.name) not in parameter.values:
+                raise InputError(
+                    f"parameter {parameter.name} is {assignment.get(parameter.name)!r}: give one "
+                    f"of {', '.join(map(str, parameter.values))}."
+                )
+        lines = []
+        for line in self.text.split("\n"):
+            found, indent = _line(line, self.notation), line[: len(line) - len(line.lstrip())]
+            if found is None:
+                lines.append(line)
+            elif found[0]:
+                value = assignment[found[0]]
+                lines.append(indent + self.notation.define.format(name=found[0], value=value))
+            else:
+                lines.append(indent + self.notation.comment.format(text=found[1]))
+        return "\n".join(lines)
+
+    def assignment(self, point: Point) -> dict[str, int]:
+        """The values of a point by their names."""
+        return {p.name: value for p, value in zip(self.parameters, point, strict=True)}
+
+    def points(self) -> tuple[Point, ...]:
+        """All combinations that satisfy the constraints, the author's first values first."""
+        return _points(self.parameters, self.constraints)
+
+    @property
+    def first(self) -> dict[str, int]:
+        """The first combination that satisfies the constraints: the template's starting kernel."""
+        return self.assignment(self.points()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPoint:
+    """An instance that was evaluated: its latency, a bound that it exceeds, or neither: wrong."""
+
+    point: Point
+    latency: float | None = None
+    bound: float | None = None
+
+
+def parse_template(text: str, notation: TemplateNotation | None) -> KernelTemplate | None:
+    """The template that a kernel's text is; None where it names no parameters.
+
+    `InputError` for one that cannot be filled in: without values, with an unknown name in a
+    constraint, with too many combinations or with none that satisfies the constraints.
+    """
+    if notation is None or notation.word not in text:
+        return None
+    values: dict[str, tuple[int, ...]] = {}
+    constraints: list[str] = []
+    stray = re.compile(rf"\b(?:{notation.word}|{notation.require})\s*\(")
+    for number, line in enumerate(text.split("\n"), 1):
+        found = _line(line, notation)
+        code = line.split(notation.comment.split()[0])[0]
+        if found is None:
+            if stray.search(code) and not code.lstrip().startswith("#define"):
+                raise InputError(
+                    f"line {number} of the template, {line.strip()!r}, does not stand alone: write "
+                    f"{_example(notation)} on a line of its own."
+                )
+        elif found[0] is None:
+            constraints.append(found[1])
+        elif found[0] in values:
+            raise InputError(
+                f"line {number} of the template names parameter {found[0]} a second time: give all "
+                "its values in one place."
+            )
+        else:
+            values[found[0]] = _values(number, found[0], found[1], notation)
+    if not values and not constraints:
+        return None
+    parameters = tuple(Parameter(name, found) for name, found in values.items())
+    template = KernelTemplate(text, notation, parameters, tuple(constraints))
+    _require_points(template)
+    return template
+
+
+def concrete(text: str, notation: TemplateNotation | None) -> str:
+    """A kernel as it stands, or a template with its first values; raises as `parse_template`."""
+    template = parse_template(text, notation)
+    return text if template is None else template.instance(template.first)
+
+
+def _line(line: str, notation: TemplateNotation) -> tuple[str | None, str] | None:
+    """What a line of a template says: a name and its values, or None and a constraint."""
+    return _matched(line, notation) if notation.word in line else None
+
+
+def _matched(line: str, notation: TemplateNotation) -> tuple[str | None, str] | None:
+    end = rf"\)\s*;?\s*(?:{re.escape(notation.comment.split()[0])}.*)?$"
+    named = r"(\w+)\s*=\s*" + notation.word + r"\s*\((.*?)"
+    if not notation.assigns:
+        named = notation.word + r"\s*\(\s*(\w+)\s*(?:,(.*?))?"
+    found = re.match(r"\s*" + named + end, line)
+    if found and not found[1].isdigit():
+        return found[1], found[2] or ""
+    found = re.match(r"\s*" + notation.require + r"\s*\((.*)" + end, line)
+    return (None, found[1].strip()) if found else None
+
+
+def _values(number: int, name: str, text: str, notation: TemplateNotation) -> tuple[int, ...]:
+    try:
+        found = tuple(dict.fromkeys(int(part, 0) for part in text.split(",")))
+    except ValueError:
+        raise InputError(
+            f"line {number} of the template gives parameter {name} the values {text.strip()!r}: "
+            f"expected whole numbers, as in {_example(notation)}."
+        ) from None
+    return found
+
+
+def _example(notation: TemplateNotation) -> str:
+    return f"TM = {notation.word}(16, 32)" if notation.assigns else f"{notation.word}(TM, 16, 32)"
+
+
+def _require_points(template: KernelTemplate) -> None:
+    names = [parameter.name for parameter in template.parameters]
+    for text in template.constraints:
+        for name in _names(text):
+            if name not in names:
+                raise InputError(
+                    f"constraint {text!r} of the template names {name}, which is no parameter: "
+                    f"use {', '.join(names) or 'a parameter that the template declares'}."
+                )
+    count = math.prod(len(parameter.values) for parameter in template.parameters)
+    if count > MOST_POINTS:
+        raise InputError(
+            f"the template has {count:,} combinations of values: give at most {MOST_POINTS:,}, "
+            "with fewer values or fewer parameters."
+        )
+    if not template.points():
+        raise InputError(
+            f"no combination of the template's values satisfies "
+            f"{' and '.join(repr(text) for text in template.constraints)}: give other values or "
+            "weaker constraints."
+        )
+
+
+_ALLOWED = (
+    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
+    ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.NotEq, ast.Lt,
+    ast.LtE, ast.Gt, ast.GtE, ast.Name, ast.Load, ast.Constant, ast.Call,
+)  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
+
+
+def _expression(text: str) -> ast.Expression:
+    """A constraint's syntax tree, nothing in it but what constraints may have."""
+    python = text.replace("&&", " and ").replace("||", " or ")
+    python = re.sub(r"!(?!=)", " not ", python)
+    python = re.sub(r"(?<!/)/(?!/)", "//", python)
+    try:
+        tree = ast.parse(python.strip(), mode="eval")
+        nodes = list(ast.walk(tree))
+        compile(tree, "<constraint>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _unusable(text) from None
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+    for node in nodes:
+        allowed = isinstance(node, _ALLOWED)
+        if isinstance(node, ast.Constant):
+            allowed = type(node.value) is int
+        elif isinstance(node, ast.Call):
+            plain = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
+            allowed = plain and not node.keywords and len(node.args) > 1
+        elif isinstance(node, ast.Name) and node.id in _FUNCTIONS:
+            allowed = id(node) in called
+        if not allowed:
+            raise _unusable(text)
+    return tree
+
+
+def _unusable(text: str) -> InputError:
+    return InputError(
+        f"constraint {text!r} of the template cannot be read: use parameters, whole numbers, "
+        "+ - * / %, comparisons, &&, ||, !, min and max."
+    )
+
+
+def _names(text: str) -> list[str]:
+    nodes = ast.walk(_expression(text))
+    return [n.id for n in nodes if isinstance(n, ast.Name) and n.id not in _FUNCTIONS]
+
+
+@lru_cache(maxsize=16)
+def _points(parameters: tuple[Parameter, ...], constraints: tuple[str, ...]) -> tuple[Point, ...]:
+    everything = product(*(parameter.values for parameter in parameters))
+    if not constraints:
+        return tuple(everything)
+    names = [parameter.name for parameter in parameters]
+    tests = [compile(_expression(text), "<constraint>", "eval") for text in constraints]
+
+    def holds(point: Point) -> bool:
+        scope = {"__builtins__": {}, **_FUNCTIONS, **dict(zip(names, point, strict=True))}
+        try:
+            return all(eval(test, scope) for test in tests)
+        except ZeroDivisionError:
+            return False
+
+    return tuple(point for point in everything if holds(point))

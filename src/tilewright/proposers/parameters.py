@@ -1,0 +1,189 @@
+"""Tries the parameters of templates before anything else is made of their instances.
+
+A template comes from the folder (the starting kernel is then its first instance) or in a candidate
+of a model. While its instances still get faster, its fastest one gives further instances and
+nothing else; afterwards that kernel goes to the proposer that writes new structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    Failed,
+    History,
+    Plan,
+    TargetBrief,
+    Trial,
+)
+from tilewright.core.roles import ParameterSearch, Proposer, Responder, StreamingPlanner
+from tilewright.core.templates import (
+    KernelTemplate,
+    Point,
+    TemplateNotation,
+    TriedPoint,
+    parse_template,
+)
+
+NAME = "parameters"
+"""Proposer and menu option of instances."""
+ENOUGH = 18
+"""Instances in a row without a gain after which a template's parameters are settled."""
+LEAST_GAIN = 0.005
+"""Share of latency by which an instance must be faster to count as a gain."""
+_HALVINGS = (400, 200, 140)
+"""How far over the fastest instance others are measured, in percent, from one rung to the next:
+the first ones to the end or nearly so, which teaches most, later ones as far as they may matter."""
+_RUNG = 12
+"""Instances of a rung."""
+
+
+@dataclass(slots=True)
+class _Tuned:
+    """A template and its instances so far."""
+
+    template: KernelTemplate
+    tried: list[TriedPoint] = field(default_factory=list)
+    best: Trial | None = None
+    since_gain: int = 0
+
+    def add(self, trial: Trial, point: Point) -> None:
+        bound = trial.outcome.bound if isinstance(trial.outcome, Failed) else None
+        self.tried.append(TriedPoint(point, trial.latency, bound))
+        self.since_gain += 1
+        if trial.latency is None:
+            return
+        before = self.best.latency if self.best else None
+        if before is None or trial.latency < before * (1 - LEAST_GAIN):
+            self.since_gain = 0
+        if before is None or trial.latency < before:
+            self.best = trial
+
+    @property
+    def is_settled(self) -> bool:
+        everything = len(self.tried) >= len(self.template.points())
+        return everything or self.best is None or self.since_gain >= ENOUGH
+
+
+class _Instances:
+    """The templates of a history by the candidates that brought them."""
+
+    def __init__(self, start: KernelTemplate | None, notation: TemplateNotation | None) -> None:
+        self._start, self._notation = start, notation
+        self._tuned: dict[str, _Tuned] = {}
+        self._template_of: dict[str, str] = {}  # instance -> candidate that brought the template
+
+    def add(self, trial: Trial, history: History) -> None:
+        """Take in the last trial of a history."""
+        candidate, plan = trial.candidate, trial.candidate.plan
+        brought = self._start if trial.index == 0 else None
+        if plan is not None and "template" in plan.parameters:
+            brought = _parsed(str(plan.parameters["template"]), self._notation)
+        first = candidate.id
+        if brought is not None:
+            self._tuned.setdefault(first, _Tuned(brought))
+        elif plan is not None and str(plan.parameters.get("instance")) in self._tuned:
+            first = str(plan.parameters["instance"])
+        else:
+            return
+        tuned = self._tuned[first]
+        values = brought.first if brought is not None else plan.parameters if plan else {}
+        self._template_of[candidate.id] = first
+        tuned.add(trial, tuple(int(values[p.name]) for p in tuned.template.parameters))
+
+    def of(self, candidate_id: str) -> tuple[str, _Tuned] | None:
+        """The template of an instance, and the candidate that brought it."""
+        first = self._template_of.get(candidate_id)
+        return None if first is None else (first, self._tuned[first])
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, notation: TemplateNotation | None) -> KernelTemplate | None:
+    return parse_template(text, notation)
+
+
+class ParametersFirst:
+    """The `Proposer` that instances come from; all other kernels are another one's.
+
+    Args:
+        others: who proposes for kernels that are no instances, and for settled templates.
+        search: chooses the points.
+        start: the template of the starting kernel, if it is one.
+        notation: how templates in candidates are written.
+    """
+
+    def __init__(
+        self,
+        others: Proposer,
+        search: ParameterSearch,
+        start: KernelTemplate | None,
+        notation: TemplateNotation | None,
+    ) -> None:
+        self.name = others.name
+        self.waits = getattr(others, "waits", False)
+        self.parallel = getattr(others, "parallel", False)
+        self._others, self._search = others, search
+        self._instances = partial(_Instances, start, notation)
+        self._planned: dict[str, KernelTemplate] = {}  # by the candidate that brought it
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """What `each_plan` gives."""
+        return list(self.each_plan(brief, parent, history, count, seed))
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """Instances of an unsettled template, through its fastest; else the others' plans."""
+        found = history.indexed(self._instances).of(parent.candidate.id)
+        if found is not None and not found[1].is_settled:
+            return iter(self._instances_of(*found, parent, count, seed))
+        others = self._others
+        if isinstance(others, StreamingPlanner):
+            return others.each_plan(brief, parent, history, count, seed)
+        return iter(others.plan(brief, parent, history, count, seed))
+
+    def _instances_of(
+        self, first: str, tuned: _Tuned, parent: Trial, count: int, seed: int
+    ) -> list[Plan]:
+        """Plans of one instance each; none through an instance that is not the fastest."""
+        if tuned.best is None or tuned.best.candidate.id != parent.candidate.id:
+            return []
+        self._planned[first] = tuned.template
+        beyond = _HALVINGS[min(len(tuned.tried) // _RUNG, len(_HALVINGS) - 1)]
+        plans = []
+        for point in self._search.next_points(tuned.template, tuned.tried, count, seed):
+            values = tuned.template.assignment(point)
+            text = ", ".join(f"{name} = {value}" for name, value in values.items())
+            parameters: dict[str, str | int] = {**values, "instance": first, "beyond": beyond}
+            plans.append(
+                Plan(parent.candidate.id, NAME, f"Set {text}.", NAME, parameters=parameters)
+            )
+        return plans
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """The instance that a plan names, or what the others make of theirs."""
+        if plan.proposer != NAME:
+            return self._others.implement(brief, parent, plan, count, seed)
+        template = self._planned[str(plan.parameters["instance"])]
+        assignment = {p.name: int(plan.parameters[p.name]) for p in template.parameters}
+        return [Candidate(template.instance(assignment), parent.candidate.id, plan, NAME)]
+
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        """What the others make of outcomes of theirs."""
+        if trials[0].candidate.proposer == NAME or not isinstance(self._others, Responder):
+            return []
+        return self._others.respond(brief, parent, trials, history, seed)
+
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The others' form."""
+        return self._others.normalize(source, target)

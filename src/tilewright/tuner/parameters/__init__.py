@@ -1,0 +1,1 @@
+"""Search of the named parameters of a kernel template ([docs/templates.md]); numpy alone."""

@@ -1,0 +1,90 @@
+"""A cost model that learns from a few dozen measurements: a Gaussian process in numpy.
+
+Boosted trees, which the tuner's search of tilings learns with, need hundreds of samples before they
+rank well; here every instance is a kernel that is built, checked and measured. Method: Rasmussen
+and Williams, *Gaussian Processes for Machine Learning*, algorithm 2.1, a Matern kernel (5/2) with a
+length for each parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+
+import numpy as np
+
+from tilewright.tuner.candidates import Floats
+
+_LENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 5.0])
+_NOISES = (1e-4, 1e-2, 5e-2)
+_ROUNDS = 2
+_JITTER = 1e-9
+
+
+class GaussianProcess:
+    """Predicts a mean and a deviation for points of the unit cube from measured ones.
+
+    Args:
+        rows: (n, d) coordinates of the measured points.
+        values: (n,) what was measured there (logarithms of latencies).
+    """
+
+    def __init__(self, rows: Floats, values: Floats) -> None:
+        self._rows = rows
+        self._mean = float(values.mean())
+        self._scale = float(values.std()) or 1.0
+        self._values = (values - self._mean) / self._scale
+        self._lengths, self._noise = self._fitted()
+        self._factor, self._weights, _ = self._solved(self._lengths, self._noise)
+
+    def predict(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation at each of (m, d) points, in the units of the values."""
+        between = _matern(rows, self._rows, self._lengths)
+        solved = np.linalg.solve(self._factor, between.T)
+        variance = np.maximum(1.0 - np.square(solved).sum(axis=0), _JITTER)
+        mean = self._mean + self._scale * (between @ self._weights)
+        return mean, self._scale * np.sqrt(variance)
+
+    def with_guess(self, row: Floats, value: float) -> GaussianProcess:
+        """The same model with one more point, its parameters as they are."""
+        guessed = copy(self)
+        guessed._rows = np.concatenate([self._rows, row[None, :]])
+        guessed._values = np.append(self._values, (value - self._mean) / self._scale)
+        guessed._factor, guessed._weights, _ = guessed._solved(self._lengths, self._noise)
+        return guessed
+
+    def _fitted(self) -> tuple[Floats, float]:
+        """The lengths and the noise of highest likelihood, one parameter after the other."""
+        best, noise = np.full(self._rows.shape[1], 0.6), _NOISES[1]
+        likelihood = self._solved(best, noise)[2]
+        for _ in range(_ROUNDS):
+            for column in range(len(best)):
+                for length in _LENGTHS:
+                    tried = best.copy()
+                    tried[column] = length
+                    found = self._solved(tried, noise)[2]
+                    if found > likelihood:
+                        best, likelihood = tried, found
+            for other in _NOISES:
+                found = self._solved(best, other)[2]
+                if found > likelihood:
+                    noise, likelihood = other, found
+        return best, noise
+
+    def _solved(self, lengths: Floats, noise: float) -> tuple[Floats, Floats, float]:
+        """Cholesky factor, weights and log likelihood with these parameters."""
+        count = len(self._values)
+        covariance = _matern(self._rows, self._rows, lengths)
+        covariance[np.diag_indices(count)] += noise + _JITTER
+        factor: Floats = np.linalg.cholesky(covariance)
+        weights: Floats = np.linalg.solve(factor.T, np.linalg.solve(factor, self._values))
+        fit = -0.5 * float(self._values @ weights) - float(np.log(np.diag(factor)).sum())
+        return factor, weights, fit - 0.5 * count * math.log(2 * math.pi)
+
+
+def _matern(left: Floats, right: Floats, lengths: Floats) -> Floats:
+    """Covariance (5/2) of (n, d) with (m, d) points: 1 where they are equal."""
+    a, b = left / lengths, right / lengths
+    square = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T
+    far = np.sqrt(5 * np.maximum(square, 0.0))
+    return np.asarray((1 + far + far * far / 3) * np.exp(-far))

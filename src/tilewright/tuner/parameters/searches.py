@@ -1,0 +1,145 @@
+"""Which instances of a template are evaluated next: by a model of those before, or at random."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tilewright.core.templates import KernelTemplate, Point, TriedPoint
+from tilewright.tuner.candidates import Floats, Integers
+from tilewright.tuner.parameters.gaussian_process import GaussianProcess
+from tilewright.tuner.parameters.lattice import Lattice
+
+LEARNED = 240
+"""Measurements that the model learns from at most, the fastest and the last ones."""
+POOL = 1024
+"""Random points that are predicted beside the neighbours of the fastest ones."""
+NEAR = 2
+"""Steps to a neighbour of a fast point."""
+FAST = 4
+"""Points whose neighbours are always predicted."""
+_WRONG = 1.5
+"""Latency of an instance that is wrong, over the slowest one's: the model keeps away from it."""
+_BEYOND = 1.1
+"""Latency of an instance whose measuring was stopped, over the bound that it exceeds."""
+
+
+class RandomParameters:
+    """Points in random order: the baseline of every comparison."""
+
+    def next_points(
+        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+    ) -> list[Point]:
+        """The next `count` random points that were not tried."""
+        known = {found.point for found in tried}
+        free = [point for point in template.points() if point not in known]
+        order = np.random.default_rng(seed).permutation(len(free))[:count]
+        return [free[row] for row in order]
+
+
+class GuidedParameters:
+    """Descent over the lattice of a template's values, guided by a model of what was measured.
+
+    The first points are spread over the lattice. After that a Gaussian process on the logarithm of
+    latencies predicts the neighbours of the fastest points, and random others; those of the largest
+    expected improvement are next. Points of one batch lie apart: each is taken to be as slow as
+    predicted before the next is chosen.
+    """
+
+    def next_points(
+        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+    ) -> list[Point]:
+        """The `count` points that may improve most on the fastest one."""
+        lattice, rng = _lattice(template), np.random.default_rng(seed)
+        taken = lattice.rows_of([found.point for found in tried])
+        free = np.setdiff1d(np.arange(len(lattice)), taken)
+        if len(free) == 0:
+            return []
+        values = _values(tried)
+        spread = max(0, _spread(lattice) - len(tried)) if values is not None else count
+        chosen = _apart(lattice, taken, free, min(spread, count, len(free)), rng)
+        if len(chosen) < count and values is not None:
+            free = np.setdiff1d(free, chosen)
+            chosen += _promising(lattice, taken, values, free, count - len(chosen), rng)
+        return [lattice.points[row] for row in chosen]
+
+
+@lru_cache(maxsize=8)
+def _lattice(template: KernelTemplate) -> Lattice:
+    return Lattice(template)
+
+
+def _spread(lattice: Lattice) -> int:
+    """Points of the first design: a few more than there are parameters."""
+    return int(lattice.coordinates.shape[1]) + 3
+
+
+def _values(tried: Sequence[TriedPoint]) -> Floats | None:
+    """Logarithms of latencies, with guesses where there is none; None before any is known."""
+    known = [t.latency or t.bound for t in tried]
+    measured = [value for value in known if value]
+    if not measured:
+        return None
+    wrong = math.log(_WRONG * max(measured))
+    return np.array(
+        [
+            wrong if not value else math.log(value * (1.0 if t.latency else _BEYOND))
+            for t, value in zip(tried, known, strict=True)
+        ]
+    )
+
+
+def _apart(
+    lattice: Lattice, taken: Integers, free: Integers, count: int, rng: np.random.Generator
+) -> list[int]:
+    """Points far from those taken and from each other, out of a random pool."""
+    chosen: list[int] = []
+    pool = rng.permutation(free)[:POOL]
+    at = lattice.coordinates
+    near = [np.square(at[pool] - at[row]).sum(axis=1) for row in taken]
+    distance = np.min(near, axis=0) if near else np.square(at[pool] - 0.5).sum(axis=1) * -1.0
+    while len(chosen) < count and len(pool):
+        row = int(pool[int(np.argmax(distance))])
+        chosen.append(row)
+        to_row = np.square(at[pool] - at[row]).sum(axis=1)
+        distance = np.minimum(distance, to_row) if near or len(chosen) > 1 else to_row
+        keep = pool != row
+        pool, distance = pool[keep], distance[keep]
+    return chosen
+
+
+def _promising(
+    lattice: Lattice,
+    taken: Integers,
+    values: Floats,
+    free: Integers,
+    count: int,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Points of the largest expected improvement, each taken as predicted before the next."""
+    order = np.argsort(values, kind="stable")
+    recent = np.arange(len(values))[-LEARNED // 2 :]
+    kept = np.unique(np.concatenate([order[: LEARNED - len(recent)], recent]))
+    rows, known = lattice.coordinates[taken[kept]], values[kept]
+    near = [free[lattice.hops(int(taken[n]), free) <= NEAR] for n in order[:FAST]]
+    pool = np.unique(np.concatenate([*near, rng.permutation(free)[:POOL]]))
+    best, chosen = float(values.min()), list[int]()
+    model = GaussianProcess(rows, known)
+    while len(chosen) < count and len(pool):
+        mean, deviation = model.predict(lattice.coordinates[pool])
+        at = int(np.argmax(_improvement(best, mean, deviation)))
+        chosen.append(int(pool[at]))
+        model = model.with_guess(lattice.coordinates[pool[at]], float(mean[at]))
+        pool = np.delete(pool, at)
+    return chosen
+
+
+def _improvement(best: float, mean: Floats, deviation: Floats) -> Floats:
+    """Expected amount by which each point is below the best (Jones and others, 1998)."""
+    z = (best - mean) / deviation
+    density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+    below = 0.5 * (1 + np.array([math.erf(v / math.sqrt(2)) for v in z]))
+    return np.asarray((best - mean) * below + deviation * density)

@@ -1,0 +1,104 @@
+"""Templates: read from both notations, filled in to concrete text, refused in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.core.errors import InputError
+from tilewright.core.templates import CALLS, MACROS, KernelTemplate, parse_template
+
+C_TEXT = """\
+// Two parameters.
+TUNE(TM, 16, 32, 64)   // rows
+  TUNE(TN, 8, 16);
+TUNE_REQUIRE(TM * TN <= 512 && TM / 3 != 5)
+void kernel(void) { int x[TM][TN]; }
+"""
+PYTHON_TEXT = """\
+TM = tune(16, 32)
+def kernel(a):
+    SWITCH = tune(0, 1)  # a switch
+    tune_require(TM >= 32 or SWITCH == 1)
+"""
+
+
+def template(text: str = C_TEXT) -> KernelTemplate:
+    found = parse_template(text, CALLS if "tune(" in text else MACROS)
+    assert found is not None
+    return found
+
+
+def test_c_names_parameters_with_macros_on_lines_of_their_own() -> None:
+    found = template()
+    assert [(p.name, p.values) for p in found.parameters] == [
+        ("TM", (16, 32, 64)),
+        ("TN", (8, 16)),
+    ]
+    # TM = 16 is out: 16 / 3 is 5, rounded down as in C.
+    assert found.points() == ((32, 8), (32, 16), (64, 8))
+    assert found.first == {"TM": 32, "TN": 8}
+
+
+def test_an_instance_is_concrete_text_with_the_same_lines() -> None:
+    text = template().instance({"TM": 64, "TN": 8})
+    assert "TUNE" not in text.replace("requires", "")
+    lines = text.split("\n")
+    assert lines[1:4] == [
+        "#define TM 64",
+        "  #define TN 8",
+        "// requires TM * TN <= 512 && TM / 3 != 5",
+    ]
+    assert lines[4:] == C_TEXT.split("\n")[4:]
+    assert parse_template(text, MACROS) is None
+
+
+def test_python_assigns_what_a_call_would_give() -> None:
+    found = template(PYTHON_TEXT)
+    assert found.points() == ((16, 1), (32, 0), (32, 1))
+    text = found.instance({"TM": 32, "SWITCH": 0})
+    assert text.split("\n")[0] == "TM = 32"
+    assert text.split("\n")[2] == "    SWITCH = 0"
+    compile(text + "    return a\n", "kernel.py", "exec")
+
+
+def test_a_kernel_without_parameters_is_no_template() -> None:
+    assert parse_template("void kernel(void) {}", MACROS) is None
+    assert parse_template("#define TUNE(a, b)\n// TUNE(X) is not used\n", MACROS) is None
+    assert parse_template(C_TEXT, None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("TUNE(TM)", "gives parameter TM the values ''"),
+        ("TUNE(TM, 16, large)", "expected whole numbers"),
+        ("TUNE(TM, 16)\nTUNE(TM, 32)", "names parameter TM a second time"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE(TM < TK)", "names TK, which is no parameter"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE(TM ** 9 > 1)", "cannot be read"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE(print(TM))", "cannot be read"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE(" + "(" * 400 + ")" * 400 + ")", "cannot be read"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE(TM > 16)", "no combination"),
+        ("int x = TUNE(TM, 16);", "does not stand alone"),
+        ("TUNE_REQUIRE(1 < 2)\nTUNE_REQUIRE(2 < 1)", "no combination"),
+        (
+            "\n".join(f"TUNE(P{n}, {', '.join(map(str, range(10)))})" for n in range(9)),
+            "1,000,000,000 combinations",
+        ),
+    ],
+)
+def test_what_cannot_be_filled_in_is_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_template(text, MACROS)
+    message = str(refused.value)
+    assert said in message
+    assert "\n" not in message
+    assert len(message) < 1000
+
+
+def test_an_instance_needs_a_value_that_is_there_for_every_parameter() -> None:
+    with pytest.raises(InputError, match="parameter TN is None: give one of 8, 16"):
+        template().instance({"TM": 16})
+
+
+def test_a_division_by_zero_leaves_a_point_out() -> None:
+    assert template("TUNE(A, 0, 2)\nTUNE_REQUIRE(4 / A == 2)").points() == ((2,),)

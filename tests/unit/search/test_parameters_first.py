@@ -1,0 +1,175 @@
+"""Instances of templates in a search: planned from the history, tried before anything else."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    Failed,
+    History,
+    Measured,
+    Outcome,
+    Plan,
+    TargetBrief,
+    Trial,
+    Verdict,
+    Workload,
+)
+from tilewright.core.templates import MACROS, KernelTemplate, Point, TriedPoint, parse_template
+from tilewright.parts.languages import C
+from tilewright.proposers.parameters import ENOUGH, NAME, ParametersFirst
+
+TEXT = "TUNE(A, 1, 2, 4, 8, 16, 32)\nTUNE(B, 1, 2, 4, 8, 16)\nvoid kernel(void) {}\n"
+BRIEF = Brief(
+    Workload("toy:x", "toy", (), 1),
+    TargetBrief("toy", "", "", (), (), {}, {}, C),
+    (),
+    iteration=1,
+    iterations=9,
+)
+
+
+class InOrder:
+    """The points in their order, and what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[TriedPoint, ...]] = []
+
+    def next_points(
+        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+    ) -> list[Point]:
+        self.asked.append(tuple(tried))
+        known = {found.point for found in tried}
+        return [point for point in template.points() if point not in known][:count]
+
+
+class Structure:
+    """Another proposer, whose plans say so."""
+
+    name = "structure"
+    parallel = True
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        return [Plan(parent.candidate.id, "structure", "Change it.", self.name)]
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        return [Candidate(parent.candidate.source + "//", parent.candidate.id, plan, self.name)]
+
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        return source
+
+
+def template() -> KernelTemplate:
+    found = parse_template(TEXT, MACROS)
+    assert found is not None
+    return found
+
+
+def proposer(start: KernelTemplate | None, search: InOrder | None = None) -> ParametersFirst:
+    return ParametersFirst(Structure(), search or InOrder(), start, MACROS)
+
+
+def measured(latency: float) -> Measured:
+    return Measured(latency, "cycles", "simulated", 0.5, Verdict())
+
+
+def trial(index: int, candidate: Candidate, outcome: Outcome) -> Trial:
+    return Trial(index, index, candidate, outcome)
+
+
+def start() -> Trial:
+    text = template()
+    return trial(0, Candidate(text.instance(text.first)), measured(100.0))
+
+
+def instances(
+    of: ParametersFirst, parent: Trial, history: History, count: int = 3
+) -> list[Candidate]:
+    plans = of.plan(BRIEF, parent, history, count, seed=0)
+    return [made for p in plans for made in of.implement(BRIEF, parent, p, 1, 0)]
+
+
+def test_the_start_of_a_folder_gives_instances_with_their_values_in_the_plan() -> None:
+    made = instances(proposer(template()), start(), History([start()]))
+    assert [c.source for c in made] == [template().instance({"A": 1, "B": b}) for b in (2, 4, 8)]
+    plan = made[0].plan
+    assert plan is not None
+    assert plan.text == "Set A = 1, B = 2."
+    assert {k: plan.parameters[k] for k in "AB"} == {"A": 1, "B": 2}
+    assert plan.parameters["instance"] == start().candidate.id
+
+
+def test_outcomes_of_instances_are_what_the_search_is_told() -> None:
+    search = InOrder()
+    of = proposer(template(), search)
+    history = History([start()])
+    outcomes = [measured(120.0), Failed("measure", "slower_than_limit", "", bound=400.0)]
+    outcomes.append(Failed("check", "wrong_result", ""))
+    made = instances(of, start(), history)
+    history = history.extended(
+        [trial(n, c, o) for n, (c, o) in enumerate(zip(made, outcomes, strict=True), 1)]
+    )
+    instances(of, start(), history)
+    assert search.asked[-1] == (
+        TriedPoint((1, 1), 100.0),
+        TriedPoint((1, 2), 120.0),
+        TriedPoint((1, 4), None, 400.0),
+        TriedPoint((1, 8)),
+    )
+
+
+def test_only_the_fastest_instance_gives_others_and_the_first_are_measured_far_beyond() -> None:
+    of = proposer(template())
+    history = History([start()])
+    faster = trial(1, instances(of, start(), history)[0], measured(50.0))
+    history = history.extended([faster])
+    assert of.plan(BRIEF, start(), history, 3, 0) == []
+    plans = of.plan(BRIEF, faster, history, 3, 0)
+    assert [p.parent_id for p in plans] == [faster.candidate.id] * 3
+    assert plans[0].measured_beyond == 4.0
+
+
+def test_measuring_goes_less_far_from_rung_to_rung_and_ends_when_nothing_gets_faster() -> None:
+    of = proposer(template())
+    history = History([start()])
+    beyond = []
+    while (plans := of.plan(BRIEF, start(), history, 1, 0))[0].proposer == NAME:
+        beyond.append(plans[0].measured_beyond)
+        made = of.implement(BRIEF, start(), plans[0], 1, 0)[0]
+        history = history.extended([trial(len(history), made, measured(200.0))])
+    assert plans[0].proposer == "structure"
+    assert len(history) == 1 + ENOUGH
+    assert beyond == sorted(beyond, reverse=True)
+    assert {4.0, 2.0} <= set(beyond)
+
+
+def test_a_template_in_a_candidate_is_taken_up_when_its_first_instance_was_measured() -> None:
+    of = proposer(None)
+    assert of.plan(BRIEF, start(), History([start()]), 1, 0)[0].proposer == "structure"
+    text = template()
+    plan = Plan(start().candidate.id, "tile", "Tile it.", "model", {"template": TEXT})
+    brought = Candidate(text.instance(text.first) + "\n", start().candidate.id, plan, "model")
+    brought_trial = trial(1, brought, measured(80.0))
+    history = History([start(), brought_trial])
+    made = instances(of, brought_trial, history)
+    assert [c.proposer for c in made] == [NAME] * 3
+    assert made[0].plan is not None
+    assert made[0].plan.parameters["instance"] == brought.id
+    child = trial(2, made[0], measured(70.0))
+    assert instances(of, child, history.extended([child]))[0].proposer == NAME
+
+
+def test_it_can_be_sent_to_another_process_and_says_how_the_others_work() -> None:
+    of = ParametersFirst(Structure(), InOrder(), template(), MACROS)
+    copy = pickle.loads(pickle.dumps(of))
+    assert copy.parallel
+    assert not copy.waits
+    history = History([start()])
+    assert copy.plan(BRIEF, start(), history, 2, 0) == of.plan(BRIEF, start(), history, 2, 0)
