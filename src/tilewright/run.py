@@ -192,9 +192,9 @@ def evaluate_kernel(
 ) -> Evaluation:
     """Build, check and measure one kernel; takes outcomes from the project's cache if named.
 
-    It is given as its source, or as the path of its file; a template has its first values. A kernel that passes is then run on the
-    external `simulator`, if one is named, and the target's baselines are evaluated
-    `with_baselines`.
+    It is given as its source, or as the path of its file; a template has its first values. A kernel
+    that passes is then run on the external `simulator`, if one is named, and the target's baselines
+    are evaluated `with_baselines`.
     """
     opened = open_task(task, settings.recorded())
     language = opened.target.brief().language
