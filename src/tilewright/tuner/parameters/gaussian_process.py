@@ -76,7 +76,7 @@ class GaussianProcess:
         count = len(self._values)
         covariance = _matern(self._rows, self._rows, lengths)
         covariance[np.diag_indices(count)] += noise + _JITTER
-        factor: Floats = np.linalg.cholesky(covariance)
+        factor: Floats = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         weights: Floats = np.linalg.solve(factor.T, np.linalg.solve(factor, self._values))
         fit = -0.5 * float(self._values @ weights) - float(np.log(np.diag(factor)).sum())
         return factor, weights, fit - 0.5 * count * math.log(2 * math.pi)
