@@ -31,7 +31,7 @@ from tilewright.proposers.llm.setup import (
     prices_of,
     require_prices,
 )
-from tilewright.tools.proposal import Check
+from tilewright.tools.proposal import Compiler
 from tilewright.tools.turns import Turns
 
 
@@ -60,11 +60,11 @@ class Models:
         run: RunRecord,
         stack: ExitStack,
         on_call: Callable[[CallRecord], None],
-        check: Check,
+        builds: Compiler,
     ) -> tuple[LLMProposer, Ledger]:
         """The proposer, and the ledger of what it spends; `stack` ends their calls.
 
-        `check` builds a kernel, for models that work in several turns.
+        `builds` builds kernels, for models that work in several turns.
         """
         from tilewright.storage.project import open_calls, spool_folder
 
@@ -88,7 +88,7 @@ class Models:
             branches=_branches(storage, run.id),
             applicable=applicable,
             on_call=on_call,
-            turns=partial(Turns, most=settings.turns, check=check, versions=run.versions)
+            turns=partial(Turns, most=settings.turns, builds=builds, versions=run.versions)
             if settings.turns > 1
             else None,
         )

@@ -327,7 +327,7 @@ class Session:
             self._run,
             stack,
             lambda call: self._hear(Called(call)),
-            self._builds(stack).problem,
+            self._builds(stack),
         )
         closed = (lambda iteration: ()) if members else llm.branches.closed_before
         members.append(Member(llm, self._models.asked))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import run as runs
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
 from tilewright.core.records import Argument, Failed, TargetBrief, Trial
@@ -138,6 +139,10 @@ class Workbench:
     def check(self, source: str) -> Failed | None:
         """Why a kernel does not build, or None."""
         return self._builds.problem(source)
+
+    def code(self, source: str) -> CompiledCode | Failed | None:
+        """What the compiler makes of a kernel; None where the target does not show it."""
+        return self._builds.code(source)
 
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
         """The trial of a kernel, and whether the run knew it."""

@@ -20,6 +20,7 @@ Examples:
   tilewright tool check kernel.c --workload gemmini:gemm-256x256x256
   tilewright tool evaluate kernel.c --workload gemmini:gemm-256x256x256 --budget "16 evaluations"
   tilewright tool try a.c b.c c.c --workload gemmini:gemm-256x256x256 --budget "16 evaluations"
+  tilewright tool asm kernel.c --loop 2 --workload host-c:gemm-256x256x256
   tilewright tool rewrite parent --steps "hoist B" -o new.c --workload gemmini:gemm-256x256x256
 """
 
@@ -34,7 +35,7 @@ def tool(
         str,
         typer.Argument(
             metavar="NAME",
-            help="check, evaluate, try, profile, facts, tried, rewrites, rewrite or submit.",
+            help="check, evaluate, try, profile, asm, facts, tried, rewrites, rewrite or submit.",
         ),
     ],
     workload: Annotated[
@@ -62,6 +63,10 @@ def tool(
     steps: Annotated[
         str | None, typer.Option("--steps", metavar="STEPS", help="What `rewrite` is to do.")
     ] = None,
+    loop: Annotated[
+        str | None,
+        typer.Option("--loop", metavar="N", help="The loop that `asm` is to list."),
+    ] = None,
     note: Annotated[
         str | None,
         typer.Option("--note", metavar="TEXT", help="What was changed, kept with the trial."),
@@ -80,8 +85,8 @@ def tool(
     """Do one step of work on a kernel, as agents do.
 
     The tools are those that models and agents use (docs/agents.md). Evaluated kernels become trials
-    of a run in the project folder; the same workload and budget continue that run. `check`, `facts`
-    and `rewrites` of a file need no run.
+    of a run in the project folder; the same workload and budget continue that run. `check`, `asm`,
+    `facts` and `rewrites` of a file need no run.
     """
     from dataclasses import replace
 
@@ -103,7 +108,7 @@ def tool(
     )
     with workbench(workload, settings, project=project, parent=parent) as bench:
         given = [_kernel(kernel, bench.target.language) for kernel in kernels or ()]
-        arguments: dict[str, Any] = {"note": note, "steps": steps}
+        arguments: dict[str, Any] = {"note": note, "steps": steps, "loop": loop}
         if any(parameter.many for parameter in chosen.parameters):
             arguments["kernels"] = [{"kernel": kernel} for kernel in given]
         elif len(given) > 1:

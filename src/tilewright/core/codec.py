@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.core import records
+from tilewright.core import compiled_code, records
 
 _TYPES: dict[str, type] = {
     cls.__name__: cls
@@ -29,6 +29,8 @@ _TYPES: dict[str, type] = {
         records.Baseline,
         records.AttackResult,
         records.LeftAlone,
+        compiled_code.CodeLoop,
+        compiled_code.CompiledCode,
     )
 }
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import (
     Artifact,
     Brief,
@@ -434,6 +435,28 @@ class Containable(Protocol):
     """
 
     containable: Literal[True]
+
+
+@runtime_checkable
+class ShowsCode(Protocol):
+    """A task that can show what its compiler makes of a kernel."""
+
+    def code(self, source: str) -> CompiledCode | Failed:
+        """The machine code that would be measured, or why the kernel does not build.
+
+        `ToolchainMissingError` where what reads machine code is missing.
+        """
+        ...
+
+
+@runtime_checkable
+class ExplainsCode(Protocol):
+    """A task whose compiler says more of a kernel than its measurement does.
+
+    The notes of its code stand beside the measurement in prompts and reports.
+    """
+
+    explains_code: Literal[True]
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Builds kernels and runs nothing of them: what a compiler and a target's rules say, for free."""
+"""Builds kernels and runs nothing of them: what compiler and rules say, and the machine code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from tilewright.core.codec import from_json, to_json
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import Candidate, Failed
 from tilewright.evaluation.local import START_TIMEOUT_S, raised, readable
 from tilewright.evaluation.timeouts import StageTimeouts
@@ -27,7 +28,19 @@ class Builds:
 
     def problem(self, source: str) -> Failed | None:
         """Why a kernel does not build, or None; raises the target's own errors."""
-        return self._thread.submit(self._problem, source).result()
+        message = {"build": to_json(Candidate(source))}
+        found = self._thread.submit(self._asked, message, "problem").result()
+        assert found is None or isinstance(found, Failed)
+        return found
+
+    def code(self, source: str) -> CompiledCode | Failed | None:
+        """What the compiler makes of a kernel, or why it does not build.
+
+        None where the target does not show machine code; raises the target's own errors.
+        """
+        found = self._thread.submit(self._asked, {"code": source}, "code").result()
+        assert found is None or isinstance(found, CompiledCode | Failed)
+        return found
 
     def close(self) -> None:
         """Stop the worker. Idempotent."""
@@ -35,17 +48,15 @@ class Builds:
             self._thread.submit(self._stop)
         self._thread.shutdown()
 
-    def _problem(self, source: str) -> Failed | None:
+    def _asked(self, message: Mapping[str, object], name: str) -> object:
         if self._worker is None:
             self._worker = WorkerProcess()
             self._worker.send(self._open_message)
             failed = self._answer("ready", START_TIMEOUT_S)
             if isinstance(failed, Failed):
                 return failed
-        self._worker.send({"build": to_json(Candidate(source))})
-        answer = self._answer("problem", self._timeout_s)
-        assert answer is None or isinstance(answer, Failed)
-        return answer
+        self._worker.send(message)
+        return self._answer(name, self._timeout_s)
 
     def _answer(self, name: str, timeout_s: float) -> object:
         """What the worker says of `name`; a failure where it dies or hangs, which ends it."""

@@ -9,6 +9,7 @@ Messages to the worker::
     {"open": {"task": ..., "settings": {...}}}                      -> {"ready": context key}
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then {"outcome": Outcome}
     {"build": Candidate}                                            -> {"problem": Failed or null}
+    {"code": source}                             -> {"code": CompiledCode, Failed or null: cannot}
     {"preflight": {}}                                               -> {"preflight": [AttackResult]}
 
 Either may be answered by {"error": {"type": ..., "message": ...}}: an exception that is not about
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewright.core.codec import from_json, to_json
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.errors import TilewrightError, UndeclaredFailureError
 from tilewright.core.records import (
     AttackResult,
@@ -38,7 +40,7 @@ from tilewright.core.records import (
     Outcome,
     Stage,
 )
-from tilewright.core.roles import Containable, Task
+from tilewright.core.roles import Containable, ShowsCode, Task
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
 from tilewright.sandbox import contain_this_process
@@ -81,6 +83,8 @@ class _Server:
                 self._reply({"ready": self._open(**message["open"])})
             elif "preflight" in message:
                 self._reply({"preflight": to_json(self._examine())})
+            elif "code" in message:
+                self._reply({"code": to_json(self._code(message["code"]))})
             elif "build" in message:
                 self._reply({"problem": to_json(self._build(from_json(message["build"])))})
             else:
@@ -124,6 +128,12 @@ class _Server:
         assert self._task is not None, "a task must be opened first"
         builder = self._task.evaluator[0]
         return _carried_out(lambda: problem(builder, candidate, self._kinds), lambda: "build")
+
+    def _code(self, source: str) -> CompiledCode | Failed | None:
+        task = self._task
+        if not isinstance(task, ShowsCode):
+            return None
+        return _carried_out(lambda: task.code(source), lambda: "build")
 
     def _reply(self, message: Mapping[str, Any]) -> None:
         self._channel.send_json(message)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import (
     Argument,
     Artifact,
@@ -19,11 +20,13 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.calls import compared
+from tilewright.native.disassembly import compiled_code
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.toolchain import (
     Toolchain,
+    compile_explained,
     compile_kernel,
     compile_program,
     compiler_sandbox,
@@ -74,6 +77,7 @@ class NativeEvaluation:
         refuse_timing: why kernels can only be checked here, in a sentence; None where they can
             be timed.
         census: how to count what a kernel does, where there is a way.
+        shown_headers: stand for `headers` where machine code is shown, if they are others.
     """
 
     workload: Workload
@@ -90,6 +94,7 @@ class NativeEvaluation:
     shortcut: str = ""
     refuse_timing: str | None = None
     census: Census | None = None
+    shown_headers: Mapping[str, str] | None = None
 
     @cached_property
     def cases(self) -> Cases:
@@ -119,6 +124,22 @@ class NativeEvaluation:
                 self.settings.compile_timeout_s,
                 self.headers if headers is None else headers,
             )
+
+    def code(self, source: str) -> CompiledCode | Failed:
+        """A kernel's machine code as it is measured; `headers` may emulate what is shown."""
+        headers = self.headers if self.shown_headers is None else self.shown_headers
+        refused = self.check_source(source)
+        if refused is not None:
+            return refused
+        with on_building_cores(self.toolchain.threads):
+            built = compile_explained(
+                self.toolchain, source, self.settings.compile_timeout_s, headers
+            )
+            if isinstance(built, Failed):
+                return built
+            binary, reasons = built
+            file = self.toolchain.language.file
+            return compiled_code(binary, self.toolchain.threads, file, reasons)
 
     def started(self, binary: bytes, more: Sequence[Argument] = ()) -> KernelProcess:
         """A kernel's process, to be entered; `more` are parameters after the workload's.

@@ -35,7 +35,8 @@ class Image:
     """Code, constants and data, each whole pages, one after the other from `BASE` on.
 
     After them lie `zeros` bytes and, on pages of its own, a table of the addresses of `calls`.
-    `entry` is the address of the kernel, `sections_at` are those of the object file's sections.
+    `entry` is the address of the kernel, `sections_at` are those of the object file's sections,
+    `calls_at` names the library function that code at an address leads to.
     """
 
     code: bytes
@@ -45,6 +46,7 @@ class Image:
     calls: tuple[str, ...]
     entry: int
     sections_at: Mapping[int, int]
+    calls_at: Mapping[int, str]
 
     @property
     def contents(self) -> bytes:
@@ -134,6 +136,7 @@ class _Linker:
             calls=tuple(self._calls),
             entry=self._address(self._found.kernel),
             sections_at=self._at,
+            calls_at={self._jumps_at + _JUMP * at: name for name, at in self._calls.items()},
         )
 
     def _place(self, address: int, chosen: Callable[[Section], bool]) -> int:

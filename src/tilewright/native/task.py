@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 
-from tilewright.core.records import Measured, Workload, content_id
+from tilewright.core.compiled_code import CompiledCode
+from tilewright.core.records import Failed, Measured, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
 from tilewright.native.evaluator import NativeBuilder, NativeChecker, NativeEvaluation
 from tilewright.native.machine import spare_cores
@@ -25,11 +27,13 @@ Floor = Callable[[Workload], tuple[float, str]]
 
 
 class NativeTask:
-    """The `Task` role, open to attacks and with a floor.
+    """The `Task` role, open to attacks, with a floor and machine code that can be shown.
 
     `prepare` is asked for the evaluation when candidates are first evaluated: it may look for a
     compiler, or calibrate the machine.
     """
+
+    explains_code: Literal[True] = True
 
     def __init__(
         self,
@@ -99,6 +103,10 @@ class NativeTask:
     def floor(self, measured: Measured) -> tuple[float, str]:
         """Nanoseconds that no right kernel can beat, and the bound in words."""
         return self._floor(self.workload)
+
+    def code(self, source: str) -> CompiledCode | Failed:
+        """What the compiler makes of a kernel, or why it does not build."""
+        return self._shared.code(source)
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:

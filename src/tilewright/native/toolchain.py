@@ -19,6 +19,9 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, KernelLanguage, content_id
 from tilewright.native.image import linked
 from tilewright.native.object_file import MAX_BYTES, UnfitError
+from tilewright.native.vectorizer import FLAGS as MESSAGE_FLAGS
+from tilewright.native.vectorizer import MAX_BYTES as MAX_MESSAGE_BYTES
+from tilewright.native.vectorizer import MESSAGES_FILE, missed_reasons
 from tilewright.parts.languages import C
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 
@@ -52,6 +55,11 @@ class Toolchain:
     def openmp(self) -> bool:
         """Whether kernels may share loops among threads by OpenMP's pragmas."""
         return "-fopenmp" in self.flags
+
+    @property
+    def is_gcc(self) -> bool:
+        """Whether it is GCC, by its first line of `--version`."""
+        return "clang" not in self.id and ("gcc" in self.id.lower() or "GCC" in self.id)
 
     @property
     def build(self) -> str:
@@ -109,26 +117,58 @@ def compile_kernel(
     source line, or says what the kernel may not hold or call.
     """
     with open_folder("tilewright-build-") as name:
+        return _compiled(toolchain, source, timeout_s, headers or {}, Path(name))
+
+
+def compile_explained(
+    toolchain: Toolchain, source: str, timeout_s: float, headers: Mapping[str, str]
+) -> tuple[bytes, Mapping[int, str]] | Failed:
+    """A kernel's object file, and why loops were not vectorised, by their lines.
+
+    The code is that of `compile_kernel`. Only GCC gives reasons.
+    """
+    flags = MESSAGE_FLAGS if toolchain.is_gcc else ()
+    with open_folder("tilewright-build-") as name:
         folder = Path(name)
-        for file, text in {**(headers or {}), toolchain.language.file: source}.items():
-            (folder / file).write_text(text, encoding="utf-8")
-        command = [
-            toolchain.path, *toolchain.flags, f"-ffile-prefix-map={name}=.", "-I.",
-            toolchain.language.file, "-o", "kernel.o", *_OBJECT,
-        ]  # fmt: skip
-        finished = compiler_sandbox(toolchain).run(
-            command, folder, Limits(timeout_s), {"PATH": os.environ.get("PATH", "")}
-        )
-        if finished.status is None:
-            return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
-        log = finished.output.decode(errors="replace").replace(name, ".")
-        if finished.status != 0:
-            log = log or f"the compiler failed with status {finished.status}."
-            return _failure_of(log, toolchain.language)
+        built = _compiled(toolchain, source, timeout_s, headers, folder, flags)
+        if isinstance(built, Failed):
+            return built
         try:
-            binary = read_output(folder / "kernel.o", MAX_BYTES)
-        except OSError as error:
-            return Failed("build", "link_error", f"the compiler left nothing to link: {error}.")
+            messages = read_output(folder / MESSAGES_FILE, MAX_MESSAGE_BYTES)
+        except OSError:  # there are none, or more than anyone would read
+            return built, {}
+    return built, missed_reasons(messages.decode(errors="replace"), toolchain.language.file)
+
+
+def _compiled(
+    toolchain: Toolchain,
+    source: str,
+    timeout_s: float,
+    headers: Mapping[str, str],
+    folder: Path,
+    more: Sequence[str] = (),
+) -> bytes | Failed:
+    """The object file, compiled in this folder with `more` flags."""
+    name = str(folder)
+    for file, text in {**headers, toolchain.language.file: source}.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    command = [
+        toolchain.path, *toolchain.flags, f"-ffile-prefix-map={name}=.", "-I.",
+        toolchain.language.file, "-o", "kernel.o", *_OBJECT, *more,
+    ]  # fmt: skip
+    finished = compiler_sandbox(toolchain).run(
+        command, folder, Limits(timeout_s), {"PATH": os.environ.get("PATH", "")}
+    )
+    if finished.status is None:
+        return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
+    log = finished.output.decode(errors="replace").replace(name, ".")
+    if finished.status != 0:
+        log = log or f"the compiler failed with status {finished.status}."
+        return _failure_of(log, toolchain.language)
+    try:
+        binary = read_output(folder / "kernel.o", MAX_BYTES)
+    except OSError as error:
+        return Failed("build", "link_error", f"the compiler left nothing to link: {error}.")
     try:
         linked(binary, toolchain.threads)
     except UnfitError as refused:

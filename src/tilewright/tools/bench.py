@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import Protocol
 
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import Argument, Failed, TargetBrief, Trial
 from tilewright.tools.records import Fact
 
@@ -62,6 +63,14 @@ class Bench(Protocol):
 
     def check(self, source: str) -> Failed | None:
         """Build a kernel and run nothing of it: why it does not build, or None."""
+        ...
+
+    def code(self, source: str) -> CompiledCode | Failed | None:
+        """What the compiler makes of a kernel, or why it does not build.
+
+        None where the target does not show machine code. `ToolchainMissingError` where what reads
+        it is missing.
+        """
         ...
 
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:

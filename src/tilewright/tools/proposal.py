@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
     Argument,
@@ -23,8 +25,17 @@ from tilewright.tools.turn_replies import ToolCall
 MOST_EVALUATED = 4
 """Kernels of one reply that are evaluated."""
 
-Check = Callable[[str], Failed | None]
-"""Why a kernel does not build, or None."""
+
+class Compiler(Protocol):
+    """Builds kernels and runs nothing of them."""
+
+    def problem(self, source: str) -> Failed | None:
+        """Why a kernel does not build, or None."""
+        ...
+
+    def code(self, source: str) -> CompiledCode | Failed | None:
+        """What the compiler makes of a kernel, or why it does not build; None if it cannot tell."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,10 @@ class ProposalBench:
 
     left = None
 
-    def __init__(self, proposal: Proposal, check: Check, versions: Sequence[Fact]) -> None:
+    def __init__(self, proposal: Proposal, builds: Compiler, versions: Sequence[Fact]) -> None:
         self._proposal = proposal
-        self.check = check
+        self.check = builds.problem
+        self.code = builds.code
         self.versions = versions
         self.drafts = dict(proposal.drafts)
 

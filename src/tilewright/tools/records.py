@@ -95,6 +95,49 @@ class Profiled:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopCode:
+    """One loop of a kernel's machine code, as `core.compiled_code.CodeLoop` says.
+
+    `count` are the instructions of one iteration, `text` is the source line. `per_command` are the
+    instructions of an iteration for each of its accelerator commands, None where it has none.
+    """
+
+    loop: int
+    line: int | None
+    text: str
+    depth: int
+    innermost: bool
+    straight: bool
+    count: int
+    instructions: Mapping[str, int]
+    per_command: float | None
+    code_bytes: int
+    reads: int
+    spill_loads: int
+    spill_stores: int
+    extensions: int
+    vector_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A kernel's machine code by its loops, and the listing of one of them.
+
+    `listed` is that loop's number, None for none; `left_out` lines of its listing are not shown.
+    """
+
+    candidate: str
+    architecture: str
+    instructions: int
+    code_bytes: int
+    loops: tuple[LoopCode, ...]
+    notes: tuple[str, ...] = ()
+    listed: int | None = None
+    listing: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
     """One number or word about the machine, and where it comes from."""
 
@@ -178,8 +221,8 @@ class Refused:
 
 
 Answer: TypeAlias = (
-    Checked | Evaluated | Compared | Profiled | Facts | Tried | Rewrites | Rewritten | Submitted
-    | Refused
+    Checked | Evaluated | Compared | Profiled | Assembly | Facts | Tried | Rewrites | Rewritten
+    | Submitted | Refused
 )  # fmt: skip
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.tools.records import (
     Answer,
+    Assembly,
     Attempt,
     Checked,
     Compared,
     Difference,
     Evaluated,
     Facts,
+    LoopCode,
     Profiled,
     ProfiledLine,
     Refused,
@@ -40,6 +42,8 @@ def answer_text(answer: Answer) -> str:
             return _compared(answer)
         case Profiled():
             return _profiled(answer)
+        case Assembly():
+            return _assembly(answer)
         case Facts():
             return _facts(answer)
         case Tried():
@@ -125,6 +129,37 @@ def _by_line(lines: Sequence[ProfiledLine]) -> Iterable[str]:
     for line in lines:
         counts = ", ".join(f"{_words(n)} {_number(c)}" for n, c in line.counts.items())
         yield f"{line.line}: {counts} | {line.text}"
+
+
+def _assembly(answer: Assembly) -> str:
+    size = f"{answer.instructions:,} instructions, {answer.code_bytes:,} bytes"
+    listing = (f"loop {answer.listed}", answer.listing) if answer.listed is not None else ("", ())
+    rest = f"  ... {answer.left_out:,} more" if answer.left_out else ""
+    return _lines(
+        f"kernel {answer.candidate}: {answer.architecture}, {size}, {len(answer.loops)} loops",
+        *_block("loops, with the instructions of one iteration", map(_loop, answer.loops)),
+        *_block("notes", answer.notes),
+        *_block(*listing),
+        rest,
+    )
+
+
+def _loop(loop: LoopCode) -> str:
+    """Loops inside others are indented; what is zero is left out."""
+    place = f"line {loop.line}" if loop.line is not None else "no line"
+    classes = ", ".join(f"{count} {kind}" for kind, count in loop.instructions.items())
+    spills = f"{loop.spill_loads} loads and {loop.spill_stores} stores of spills"
+    parts = [
+        f"{'' if loop.straight else 'up to '}{loop.count} instructions ({classes})",
+        f"{loop.reads} of others than loads read memory" if loop.reads else "",
+        spills if loop.spill_loads or loop.spill_stores else "",
+        f"{loop.extensions} only extend" if loop.extensions else "",
+        f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "",
+        f"{loop.per_command:.3g} per accelerator command" if loop.per_command else "",
+        f"{loop.code_bytes} bytes",
+    ]
+    said = "; ".join(filter(None, parts))
+    return f"{'  ' * (loop.depth - 1)}{loop.loop}. {place}: {said} | {loop.text}"
 
 
 def _facts(answer: Facts) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.core.errors import InputError, UnknownNameError
-from tilewright.core.records import Trial, content_id
+from tilewright.core.errors import InputError, ToolchainMissingError, UnknownNameError
+from tilewright.core.records import Failed, Trial, content_id
 from tilewright.core.text import plain_text
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.replies import ReplyFailed
@@ -23,9 +23,11 @@ from tilewright.tools.arguments import (
     read_arguments,
     schema_of,
 )
+from tilewright.tools.assembly import assembly
 from tilewright.tools.bench import Bench
 from tilewright.tools.records import (
     Answer,
+    Assembly,
     Checked,
     Compared,
     Evaluated,
@@ -127,6 +129,23 @@ def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
     return found
 
 
+def _asm(bench: Bench, given: Mapping[str, Any]) -> Assembly:
+    source = _source(bench, given)
+    try:
+        code = bench.code(source)
+    except ToolchainMissingError as error:
+        raise InputError(str(error)) from error
+    if code is None:
+        raise InputError(
+            f"kernels of {bench.target.name} have no machine code that could be shown: ask for the "
+            "profile instead."
+        )
+    if isinstance(code, Failed):
+        place = f" at line {code.line}" if code.line else ""
+        raise InputError(f"the kernel does not build{place}: see what check says of it.")
+    return assembly(source, code, given.get("loop", ""))
+
+
 def _facts(bench: Bench, given: Mapping[str, Any]) -> Facts:
     target = bench.target
     described = f"the description of {target.name}"
@@ -182,6 +201,17 @@ TOOLS: Mapping[str, Tool] = {
             "Where the time of an evaluated kernel goes: causes, counters and source lines.",
             (OF_KERNEL,),
             _profile,
+        ),
+        Tool(
+            "asm",
+            "What the compiler makes of a kernel's loops: instructions per iteration, spills, and "
+            "the listing of one loop. Costs nothing.",
+            (
+                OF_KERNEL,
+                EDITS,
+                Parameter("loop", "The loop to list: its number, or 'line 12'; none unless given."),
+            ),
+            _asm,
         ),
         Tool("facts", "What is known of the machine, and from where.", (), _facts),
         Tool(

@@ -29,7 +29,7 @@ from tilewright.proposers.llm.replies import (
     read_headings,
     read_plan,
 )
-from tilewright.tools.proposal import MOST_EVALUATED, Check, Proposal, ProposalBench, Turn
+from tilewright.tools.proposal import MOST_EVALUATED, Compiler, Proposal, ProposalBench, Turn
 from tilewright.tools.records import Fact
 from tilewright.tools.text import answer_text
 from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate, tool_named
@@ -51,16 +51,16 @@ class Turns:
     Args:
         caller: makes the calls.
         most: turns of one proposal.
-        check: builds a kernel.
+        builds: builds kernels.
         versions: by what kernels are built and timed.
     """
 
     def __init__(
-        self, caller: Caller, most: int, check: Check, versions: Mapping[str, str]
+        self, caller: Caller, most: int, builds: Compiler, versions: Mapping[str, str]
     ) -> None:
         self._caller = caller
         self.most = most
-        self._check = check
+        self._builds = builds
         self._versions = tuple(Fact(n, v, "this machine") for n, v in versions.items())
         self._open: dict[str, Proposal] = {}  # those that wait for outcomes, by plan id
         self._iteration = 0
@@ -137,7 +137,7 @@ class Turns:
 
     def _candidates(self, proposal: Proposal, reply: Reply, request: Request) -> list[Candidate]:
         """The new kernels that a reply wants evaluated."""
-        bench = ProposalBench(proposal, self._check, self._versions)
+        bench = ProposalBench(proposal, self._builds, self._versions)
         sources: list[str] = []
         for one in proposal.waiting:
             try:
@@ -155,7 +155,7 @@ class Turns:
 
     def _submitted(self, proposal: Proposal) -> bool:
         """Whether the kernel that a reply settles on is one that is known and correct."""
-        bench = ProposalBench(proposal, self._check, self._versions)
+        bench = ProposalBench(proposal, self._builds, self._versions)
         for one in proposal.waiting:
             try:
                 for source in sources_to_evaluate(bench, one.tool, one.arguments):
@@ -168,7 +168,7 @@ class Turns:
 
     def _answered(self, proposal: Proposal) -> Proposal:
         """The calls that waited are answered."""
-        bench = ProposalBench(proposal, self._check, self._versions)
+        bench = ProposalBench(proposal, self._builds, self._versions)
         answers = []
         for number, one in enumerate(proposal.waiting, 1):
             text = answer_text(call(bench, one.tool, one.arguments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -40,6 +40,16 @@ def outcome_of(source: str) -> Outcome:
     return replace(PARENT.outcome, latency=latency, breakdown={"dma_wait": latency - 300.0})
 
 
+@dataclass
+class ToyCompiler:
+    """The `Compiler` role of a target that shows no machine code."""
+
+    problem: Callable[[str], Failed | None]
+
+    def code(self, source: str) -> None:
+        return None
+
+
 class Work:
     """One proposal, driven as a search would: candidates are evaluated, their author goes on."""
 
@@ -52,7 +62,7 @@ class Work:
         self.store = MemoryCalls()
         self.replies = replies
         made, self.transport = caller(self._reply, self.store)
-        self.turns = Turns(made, most, check, {"compiler": "13.2"})
+        self.turns = Turns(made, most, ToyCompiler(check), {"compiler": "13.2"})
         self.trials: list[Trial] = []
         self.rounds: list[list[Candidate]] = []
 

@@ -127,6 +127,7 @@ class AmxTarget(NativeTarget):
             harness_flags=("-DTILES",) if lacking is None else (),
             peak_per_s=None if lacking else self._peak(),
             refuse_timing=lacking,
+            shown_headers={HEADER: header("hardware")},
             census=Census({HEADER: header("counted")}, "tile_counts", (LOADED,), loads_in_words),
         )
 

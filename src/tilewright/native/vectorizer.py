@@ -1,0 +1,82 @@
+"""Why the compiler did not vectorise loops, as GCC's own messages say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MESSAGES_FILE = "vectorizer.txt"
+FLAGS = (f"-fdump-tree-vect-missed={MESSAGES_FILE}",)
+"""Of GCC; they change nothing in the code. `-fopt-info-vec-missed` would tell only what the last
+and narrowest of several attempts failed at."""
+MAX_BYTES = 16 << 20
+"""Of the messages that are read."""
+
+_MESSAGE = re.compile(r"^\S*?([\w.-]+):(\d+):(\d+): missed:\s+(.*)$", re.MULTILINE)
+_GIVEN_UP = "couldn't vectorize loop"
+_ENDS_ATTEMPT = ("bad ", _GIVEN_UP)
+_NAMED = "not vectorized: "
+_STATEMENT = re.compile(r"(?::| stmt:| between| \().*$")
+"""The compiler's own names of what a message is about."""
+_SAYS_LITTLE = ("relevant stmt not supported", "unsupported use in stmt", "no grouped stores")
+_REMARKS = (
+    "step unknown", "Unknown misalignment", "vector alignment may not be reachable",
+    "reduc op not supported", "not falling back", "no array mode", "Build SLP failed",
+)  # fmt: skip
+"""Messages that are no reason by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    line: int
+    column: int
+    text: str
+
+
+def missed_reasons(messages: str, file: str) -> dict[int, str]:
+    """By the line of each loop of `file` that was not vectorised: why, as far as it is said.
+
+    Of several attempts with vectors of other widths the first one's reason counts. `messages` are
+    those that `FLAGS` ask for.
+    """
+    reasons: dict[int, str] = {}
+    since: list[_Message] = []
+    for found in _MESSAGE.finditer(messages[:MAX_BYTES]):
+        if found[1] != file:
+            continue
+        message = _Message(int(found[2]), int(found[3]), found[4].strip())
+        if message.text != _GIVEN_UP:
+            since.append(message)
+            continue
+        reason = _reason(_first_attempt(since, message), message)
+        if reason:
+            reasons.setdefault(message.line, reason)
+        since = []
+    return reasons
+
+
+def _first_attempt(since: list[_Message], loop: _Message) -> list[_Message]:
+    """What was said of this loop before an attempt failed for the first time.
+
+    What stands before its first message is about loops that were vectorised.
+    """
+    place = loop.line, loop.column
+    begins = next((n for n, m in enumerate(since) if (m.line, m.column) == place), 0)
+    attempt = []
+    for message in since[begins:]:
+        if message.text.startswith(_ENDS_ATTEMPT):
+            break
+        attempt.append(message)
+    return attempt
+
+
+def _reason(attempt: list[_Message], loop: _Message) -> str:
+    telling = [m for m in attempt if not m.text.startswith(_REMARKS)]
+    if not telling:
+        return ""
+    last = telling[-1]
+    said = last.text.removeprefix(_NAMED)
+    if said.startswith(_SAYS_LITTLE) and len(telling) > 1:
+        said = telling[-2].text.removeprefix(_NAMED)
+    said = _STATEMENT.sub("", said).strip().rstrip(".")
+    return said + (f" (line {last.line})" if last.line != loop.line else "")

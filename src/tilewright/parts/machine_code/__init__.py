@@ -1,0 +1,1 @@
+"""Machine code as it can be read: instructions by class, loops found from jumps, source lines."""
