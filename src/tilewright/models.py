@@ -21,7 +21,7 @@ from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import is_model_name, parse_model
 from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
 from tilewright.proposers.llm.probe import require_address
-from tilewright.proposers.llm.prompts.render import Prompts
+from tilewright.proposers.llm.prompts.render import Notes, Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.recording import Recording
 from tilewright.proposers.llm.retry import Backoff
@@ -61,10 +61,12 @@ class Models:
         stack: ExitStack,
         on_call: Callable[[CallRecord], None],
         builds: Compiler,
+        notes: Notes | None = None,
     ) -> tuple[LLMProposer, Ledger]:
         """The proposer, and the ledger of what it spends; `stack` ends their calls.
 
-        `builds` builds kernels, for models that work in several turns.
+        `builds` builds kernels, for models that work in several turns;
+        `notes` are what their compiler says of a kernel, None where it is not asked.
         """
         from tilewright.storage.project import open_calls, spool_folder
 
@@ -87,6 +89,7 @@ class Models:
             shares=self._shares(storage, run, store, prices),
             branches=_branches(storage, run.id),
             applicable=applicable,
+            notes=notes,
             on_call=on_call,
             turns=partial(Turns, most=settings.turns, builds=builds, versions=run.versions)
             if settings.turns > 1

@@ -28,9 +28,11 @@ from tilewright.core.records import (
     Outcome,
     RunRecord,
 )
-from tilewright.core.roles import ExternallySimulated, ExternalRun, Storage
+from tilewright.core.roles import ExplainsCode, ExternallySimulated, ExternalRun, Storage
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.core.templates import concrete
+from tilewright.evaluation.building import Builds
+from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.models import Models
 from tilewright.search.events import OnEvent
@@ -178,6 +180,15 @@ def resume(
             opened, settings, storage, run, strategy, models, others, on_event, secret
         )
         return session.work(workers)
+
+
+def code_notes(evaluation: Evaluation, settings: Settings) -> tuple[str, ...]:
+    """What the compiler says of an evaluated kernel; empty where the target does not tell."""
+    opened = open_task(evaluation.workload, settings.recorded())
+    if not isinstance(opened.task, ExplainsCode) or not isinstance(evaluation.outcome, Measured):
+        return ()
+    with closing(Builds(opened.name, settings.evaluated_with(fresh_seed()))) as builds:
+        return CodeNotes(builds).of(evaluation.candidate.source)
 
 
 def evaluate_kernel(

@@ -21,10 +21,19 @@ from tilewright.core.records import (
     Schedule,
     Trial,
 )
-from tilewright.core.roles import Attackable, Executor, Proposer, SearchStrategy, Storage, Surveyor
+from tilewright.core.roles import (
+    Attackable,
+    Executor,
+    ExplainsCode,
+    Proposer,
+    SearchStrategy,
+    Storage,
+    Surveyor,
+)
 from tilewright.core.run_notes import Baselines, Label, Rechecked, ReusedSchedule, Survey
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
+from tilewright.evaluation.code_notes import CodeNotes, with_notes
 from tilewright.evaluation.screening import out_of_time, refutation
 from tilewright.executors import create_executor, evaluate_baselines, worker_count
 from tilewright.models import Models
@@ -54,6 +63,8 @@ from tilewright.verification import as_winner, fresh_seed, recheck, start_error
 
 RESERVED_STARTS = 2.0
 """Evaluations of the starting kernel for whose time a search ends before its budget."""
+EXPLAINING_S = 2.0
+"""Wall time in which the winner is built once more, where its compiler can be asked about it."""
 MOST_RESERVED = 0.4
 """That time as a share of the budget at most."""
 CLOCK_EVERY_S = 1.0
@@ -156,6 +167,8 @@ class Session:
             with ExitStack() as stack:
                 yield self._begin(workers, stack)
             self._confirm_best()
+            if self._reason:
+                self._explain_best()
         except KeyboardInterrupt:
             self._end("interrupted", "interrupted by the user")
             raise
@@ -199,7 +212,9 @@ class Session:
         """
         budget_s = self._settings.budget.wall_s
         if budget_s is not None and isinstance(self._opened.task, Attackable):
-            self._reserved_s = min(RESERVED_STARTS * start_s, MOST_RESERVED * budget_s)
+            explaining_s = EXPLAINING_S * isinstance(self._opened.task, ExplainsCode)
+            reserved_s = RESERVED_STARTS * start_s + explaining_s
+            self._reserved_s = min(reserved_s, MOST_RESERVED * budget_s)
 
     def _confirm_best(self) -> None:
         """Evaluate the winner again on fresh inputs; one that fails gives way to the next best.
@@ -236,6 +251,22 @@ class Session:
                 note = replace(note, first=best.outcome)
                 self._storage.amend_trial(self._run.id, best.index, again)
             self._storage.keep(self._run.id, note)
+
+    def _explain_best(self) -> None:
+        """Add to the winner's feedback what the compiler says of it, where the target tells that.
+
+        No other kernel of the run pays for it, but those that a model is asked about.
+        """
+        best = self._storage.history(self._run.id).best
+        if best is None or not isinstance(best.outcome, Measured):
+            return
+        if not isinstance(self._opened.task, ExplainsCode) or self._ends_within(0.0):
+            return
+        with ExitStack() as stack:
+            notes = CodeNotes(self._builds(stack)).of(best.candidate.source)
+        if notes and notes[-1] not in best.outcome.feedback:
+            explained = with_notes(best.outcome, notes)
+            self._storage.amend_trial(self._run.id, best.index, explained)
 
     def _refute(self, trial: Trial, why: Failed) -> None:
         """Record that a trial's speed was not borne out; what it was measured with is noted."""
@@ -322,12 +353,14 @@ class Session:
         members = [Member(proposer, (proposer.name,)) for proposer in self._others]
         if not models:
             return _only_or_mixed(members), lambda: None, lambda iteration: ()
+        builds = self._builds(stack)
         llm, ledger = self._models.create_proposer(
             self._storage,
             self._run,
             stack,
             lambda call: self._hear(Called(call)),
-            self._builds(stack),
+            builds,
+            CodeNotes(builds).of if isinstance(self._opened.task, ExplainsCode) else None,
         )
         closed = (lambda iteration: ()) if members else llm.branches.closed_before
         members.append(Member(llm, self._models.asked))

@@ -13,6 +13,8 @@ from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from tilewright.core.records import ExternalResult, Failed, Measured
@@ -77,22 +79,24 @@ def evaluate(
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError
     from tilewright.core.records import Failed
-    from tilewright.run import evaluate_kernel
+    from tilewright.run import code_notes, evaluate_kernel
 
     check_outputs(json=json)
+    settings = Settings(
+        input_seed=input_seed,
+        target=target,
+        target_settings=options.parse_target_settings(target_settings or ()),
+    )
     evaluation = evaluate_kernel(
         file,
         workload,
-        Settings(
-            input_seed=input_seed,
-            target=target,
-            target_settings=options.parse_target_settings(target_settings or ()),
-        ),
+        settings,
         simulator=simulator,
         simulator_timeout_s=simulator_timeout,
         with_baselines=baselines,
     )
-    write_json(json, evaluation_json(evaluation, input_seed))
+    notes = code_notes(evaluation, settings)
+    write_json(json, {**evaluation_json(evaluation, input_seed), "code_notes": list(notes)})
     if isinstance(evaluation.outcome, Failed):
         _print_failed(results(), evaluation, evaluation.outcome, file)
         if evaluation.outcome.stage == "build":
@@ -103,7 +107,7 @@ def evaluate(
                 f"{evaluation.target}."
             )
         raise typer.Exit(1)
-    _print_measured(results(), evaluation, evaluation.outcome)
+    _print_measured(results(), evaluation, evaluation.outcome, notes)
     if evaluation.external is not None:
         _print_external(results(), evaluation.external, evaluation.outcome.latency)
         if isinstance(evaluation.external, Failed):
@@ -209,7 +213,9 @@ def _print_external(console: Console, external: ExternalResult | Failed, latency
     console.print(Text(text, style="bold green"))
 
 
-def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured) -> None:
+def _print_measured(
+    console: Console, evaluation: Evaluation, outcome: Measured, notes: Sequence[str]
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -233,7 +239,7 @@ def _print_measured(console: Console, evaluation: Evaluation, outcome: Measured)
     console.print(table)
     if outcome.feedback:
         console.print()
-        console.print(Text(outcome.feedback), soft_wrap=True)
+        console.print(Text("\n".join((outcome.feedback, *notes))), soft_wrap=True)
     for warning in outcome.warnings:
         console.print()
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)

@@ -2,8 +2,9 @@
 
 A scripted kernel is lines of `word value`: `latency 120` measures 120 cycles (the default is 100);
 `fail STAGE KIND` fails in that stage; `sleep SECONDS`, `exit STATUS`, `signal NUMBER`, `raise TEXT`
-and `user-error TEXT` happen in the check stage, before anything is measured. Sources of a folder
-task are `kernel.script`, and its reference is not looked at.
+and `user-error TEXT` happen in the check stage, before anything is measured. `loop LINE` is a loop
+of the machine code that the task shows. Sources of a folder task are `kernel.script`, and its
+reference is not looked at.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tilewright.core.compiled_code import CodeLoop, CompiledCode
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import (
     Argument,
@@ -116,6 +118,19 @@ class ScriptedTask:
         self.start = "latency 100\n"
         self.baselines = {"naive": self.start, "library": "latency 80\n"}
         self.fingerprint = content_id(repr(sorted(settings.items())))
+
+    def code(self, source: str) -> CompiledCode | Failed:
+        """A loop for each line that asks for one."""
+        built = ScriptedEvaluator().build(Candidate(source))
+        if isinstance(built, Failed):
+            return built
+        lines = [int(value) for word, value in _script(built) if word == "loop"]
+        loops = tuple(
+            CodeLoop(n, line, 1, None, True, True, 4, {"arithmetic": 1})
+            for n, line in enumerate(lines, 1)
+        )
+        notes = tuple(f"compiled loop at line {line}: scalar" for line in lines)
+        return CompiledCode(NAME, 4 * len(loops), len(loops), loops, notes)
 
     @property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:

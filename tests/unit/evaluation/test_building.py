@@ -10,9 +10,11 @@ from threading import Thread
 
 import pytest
 
-from tilewright.core.errors import WorkloadError
+from tilewright.core.compiled_code import CompiledCode
+from tilewright.core.errors import InputError, ToolchainMissingError, WorkloadError
 from tilewright.core.records import Failed
 from tilewright.evaluation.building import Builds
+from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.testing import scripted
 
 
@@ -61,6 +63,35 @@ def test_a_lost_worker_costs_one_kernel(builds: Builds) -> None:
     assert lost is not None
     assert (lost.stage, lost.kind) == ("build", "crash")
     assert builds.problem("latency 50") is None
+
+
+def test_machine_code_comes_from_the_worker_as_a_record(builds: Builds) -> None:
+    code = builds.code("loop 3\nloop 7")
+    assert isinstance(code, CompiledCode)
+    assert [(loop.line, loop.count) for loop in code.loops] == [(3, 1), (7, 1)]
+    assert code.notes[1] == "compiled loop at line 7: scalar"
+    failed = builds.code("fail build compile_error")
+    assert isinstance(failed, Failed)
+    assert failed.kind == "compile_error"
+
+
+def test_notes_on_a_kernel_are_read_once(builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = CodeNotes(builds)
+    assert notes.of("loop 3") == ("compiled loop at line 3: scalar",)
+    assert notes.of("fail build compile_error") == ()
+    monkeypatch.delattr(Builds, "code")
+    assert notes.of("loop 3") == ("compiled loop at line 3: scalar",)
+
+
+@pytest.mark.parametrize("error", [ToolchainMissingError("no objdump."), InputError("too large.")])
+def test_notes_that_cannot_be_read_stop_nothing(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def missing(self: Builds, source: str) -> None:
+        raise error
+
+    monkeypatch.setattr(Builds, "code", missing)
+    assert CodeNotes(builds).of("loop 3") == ()
 
 
 def test_a_task_that_does_not_open_is_the_users_error(

@@ -416,3 +416,33 @@ def test_gemmini_prompts_hold_everything() -> None:
     assert target.rules.strip() in rendered
     assert task.start.strip() in rendered
     assert "- `A`: int8[512][512], input" in rendered
+
+
+NOTED = Prompts(notes=lambda source: [f"compiled loop at line {source.count(chr(10))}: scalar"])
+
+
+def test_what_the_compiler_says_stands_beside_the_measurement() -> None:
+    """Of the kernel that is to be made faster, in plans and in turns; its line is marked."""
+    line = START.count("\n")
+    asked = text(NOTED.plan(BRIEF, PARENT, HISTORY))
+    assert f"- compiled loop at line {line}: scalar" in asked
+    assert asked.count(f"// line {line}\n") == 1
+    assert f"- compiled loop at line {line}: scalar" in text(
+        NOTED.turns(BRIEF, PARENT, HISTORY, 0, 6, TOOLS)
+    )
+
+
+def test_the_compiler_is_not_asked_where_nothing_is_told() -> None:
+    def refuse(source: str) -> list[str]:
+        raise AssertionError("asked")
+
+    without = Prompts(without=["feedback"], notes=refuse)
+    assert "compiled loop" not in text(without.plan(BRIEF, PARENT, HISTORY))
+    assert Prompts(notes=refuse).implement(BRIEF, PARENT, PLAN)
+
+
+def test_notes_that_the_measurement_has_already_are_told_once() -> None:
+    assert isinstance(PARENT.outcome, Measured)
+    note = NOTED._notes(START)[0] if NOTED._notes else ""
+    told = replace(PARENT, outcome=replace(PARENT.outcome, feedback=f"Slow.\n{note}"))
+    assert text(NOTED.plan(BRIEF, told, HISTORY)).count(note) == 1

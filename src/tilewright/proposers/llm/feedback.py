@@ -44,8 +44,11 @@ _STAGES = {
 }
 
 
-def describe_latency(trial: Trial) -> str:
-    """Latency, utilisation, and what the target says of them; else its counts and causes."""
+def describe_latency(trial: Trial, notes: Sequence[str] = ()) -> str:
+    """Latency, utilisation, and what the target says of them; else its counts and causes.
+
+    `notes` follow, unless the measurement says the same.
+    """
     outcome = trial.outcome
     if isinstance(outcome, Failed):
         return "It has not been measured."
@@ -54,7 +57,8 @@ def describe_latency(trial: Trial) -> str:
         f"- utilisation: {outcome.utilization:.1%} of the peak",
     ]
     if outcome.feedback:
-        return "\n".join([*lines, *(f"- {line}" for line in outcome.feedback.splitlines())])
+        told = dict.fromkeys((*outcome.feedback.splitlines(), *notes))
+        return "\n".join([*lines, *(f"- {line}" for line in told)])
     lines += [f"- {_words(name)}: {value:,.0f}" for name, value in outcome.details.items()]
     causes = _causes(outcome)
     if causes:
@@ -62,6 +66,7 @@ def describe_latency(trial: Trial) -> str:
         lines.append(f"- most time goes to: {_words(name)} ({share:.0%})")
         shares = ", ".join(f"{_words(name)} {share:.0%}" for name, share in causes)
         lines.append(f"- shares of the latency, which may overlap: {shares}")
+    lines += [f"- {note}" for note in notes]
     return "\n".join(lines)
 
 

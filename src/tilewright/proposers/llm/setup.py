@@ -19,7 +19,7 @@ from tilewright.proposers.llm.dispatch import Transport
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import Model, parse_model
 from tilewright.proposers.llm.prices import Price, needs_table, price_of
-from tilewright.proposers.llm.prompts.render import Prompts
+from tilewright.proposers.llm.prompts.render import Notes, Prompts
 from tilewright.proposers.llm.proposer import Conversations, LLMProposer
 from tilewright.proposers.llm.providers.base import find_key, install_command
 from tilewright.proposers.llm.providers.bedrock import require_region
@@ -84,6 +84,7 @@ def create_llm_proposer(
     shares: AdaptiveShares | None = None,
     branches: Branches | None = None,
     applicable: MenuFilter | None = None,
+    notes: Notes | None = None,
     on_call: Callable[[CallRecord], None] = lambda call: None,
     turns: Callable[[Caller], Conversations] | None = None,
 ) -> tuple[LLMProposer, Ledger]:
@@ -99,7 +100,7 @@ def create_llm_proposer(
     )
     proposer = LLMProposer(
         names,
-        Prompts(without, edits, applicable),
+        Prompts(without, edits, applicable, notes),
         caller,
         edits=edits,
         shares=shares,

@@ -6,13 +6,13 @@ The stable part comes first, so that providers can cache it. Every component can
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core.records import Brief, Example, History, MenuOption, Plan, Trial
+from tilewright.core.records import Brief, Example, History, Measured, MenuOption, Plan, Trial
 from tilewright.core.roles import MenuFilter
 from tilewright.proposers.llm.feedback import (
     describe_ancestors,
@@ -27,6 +27,9 @@ from tilewright.proposers.llm.messages import Message
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+Notes = Callable[[str], Sequence[str]]
+"""What is said of a kernel beside its measurement, by its source: a line each."""
 
 VERSION = "v2"
 """Folder of the templates; changed templates get a new one, so that old runs stay explainable."""
@@ -45,6 +48,7 @@ class Prompts:
         without: components left out.
         edits: ask for search/replace edits instead of complete kernels.
         applicable: leaves out of a menu what cannot apply to a kernel; None offers all of it.
+        notes: further lines on a kernel beside its measurement; None for none.
     """
 
     def __init__(
@@ -52,7 +56,9 @@ class Prompts:
         without: Collection[str] = (),
         edits: bool = False,
         applicable: MenuFilter | None = None,
+        notes: Notes | None = None,
     ) -> None:
+        self._notes = notes
         self._applicable = applicable if "filter" not in without else None
         self._use = SimpleNamespace(**{name: name not in without for name in COMPONENTS})
         self._edits = edits
@@ -78,9 +84,11 @@ class Prompts:
         Lines that the measurement names are marked where the answer holds no code: else the marks
         would become part of a kernel.
         """
-        source, feedback = parent.candidate.source.rstrip(), describe_latency(parent)
+        source = parent.candidate.source.rstrip()
         if self.in_two_phases and self._use.feedback:
-            source = with_lines_marked(source, feedback, brief.target.language.comment)
+            source = with_lines_marked(
+                source, self._feedback(parent), brief.target.language.comment
+            )
         situation = self._situation(brief, parent, history, number)
         return self._messages(
             "plan", brief, **{**situation, "source": source, "marked": self.in_two_phases}
@@ -106,7 +114,7 @@ class Prompts:
         return {
             "source": parent.candidate.source.rstrip(),
             "marked": False,
-            "feedback": describe_latency(parent),
+            "feedback": self._feedback(parent),
             "goal": describe_goal(parent, brief.stop_within),
             "ancestors": describe_ancestors(parent, history),
             "tried": describe_tried(parent, history, brief.target.causes),
@@ -116,6 +124,14 @@ class Prompts:
             "iteration": brief.iteration,
             "iterations": brief.iterations,
         }
+
+    def _feedback(self, parent: Trial) -> str:
+        """The measurement in words, with the notes; empty where it is left out."""
+        if not self._use.feedback:
+            return ""
+        measured = isinstance(parent.outcome, Measured)
+        notes = self._notes(parent.candidate.source) if self._notes and measured else ()
+        return describe_latency(parent, notes)
 
     def implement(self, brief: Brief, parent: Trial, plan: Plan) -> tuple[Message, ...]:
         """Asks for a kernel that carries out `plan`."""
