@@ -36,7 +36,8 @@ def find_loops(code: Sequence[Instruction], entries: Iterable[int]) -> list[Loop
 
     Code that none of them reaches (called by an address in a register) counts as further functions.
     """
-    graph = _Graph(code)
+    entries = list(entries)
+    graph = _Graph(code, entries)
     bodies: dict[int, set[int]] = {}
     latches: dict[int, list[int]] = {}
     dominators: dict[int, Mapping[int, int]] = {}
@@ -52,13 +53,30 @@ def find_loops(code: Sequence[Instruction], entries: Iterable[int]) -> list[Loop
     return _nested(graph, bodies, latches, dominators)
 
 
+def reached(code: Sequence[Instruction], entries: Iterable[int]) -> list[Instruction]:
+    """The code of the functions at these addresses and of those that they call, as far as known."""
+    entries = list(entries)
+    graph = _Graph(code, entries)
+    at = {one.address: position for position, one in enumerate(code)}
+    seen = set[int]()
+    open_ = [graph.block_at(at[address]) for address in entries if address in at]
+    while open_:
+        block = open_.pop()
+        if block in seen:
+            continue
+        graph.reach(block, seen)
+        found = (code[p].target for b in seen for p in graph.blocks[b] if code[p].flow == "call")
+        open_ += {graph.block_at(at[t]) for t in found if t is not None and t in at} - seen
+    return [code[p] for b in sorted(seen) for p in graph.blocks[b]]
+
+
 class _Graph:
     """Blocks by number: ranges of positions, and which blocks may run after which."""
 
-    def __init__(self, code: Sequence[Instruction]) -> None:
+    def __init__(self, code: Sequence[Instruction], entries: Iterable[int] = ()) -> None:
         self.code = code
         at = {instruction.address: position for position, instruction in enumerate(code)}
-        firsts = {0} if code else set()
+        firsts = {at[entry] for entry in entries if entry in at} | ({0} if code else set())
         for position, one in enumerate(code):
             if one.flow != "next" and one.flow != "call":
                 firsts.add(position + 1)
@@ -93,14 +111,19 @@ class _Graph:
         roots = [self._block_of[p] for p in known if p in self._block_of]
         seen = set[int]()
         for root in roots:
-            self._reach(root, seen)
+            self.reach(root, seen)
         for number, block in enumerate(self.blocks):
             if number not in seen and not all(self.code[p].padding for p in block):
                 roots.append(number)
-                self._reach(number, seen)
+                self.reach(number, seen)
         return roots
 
-    def _reach(self, root: int, seen: set[int]) -> None:
+    def block_at(self, position: int) -> int:
+        """The block that begins at this position, which must be the target of a jump or call."""
+        return self._block_of[position]
+
+    def reach(self, root: int, seen: set[int]) -> None:
+        """Add the blocks that may run after this one begins, within its function."""
         open_ = [root]
         while open_:
             block = open_.pop()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from tilewright.core.codec import from_json, to_json
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import (
     Artifact,
     Candidate,
@@ -151,6 +152,13 @@ class KernelTask:
             failed: Failed = from_json(answer["failed"])
             return failed
         return [bytes.fromhex(data) for data in answer["final"]]
+
+    def code(self, source: str) -> CompiledCode | Failed:
+        """What the compiler makes of a kernel, or why it does not build."""
+        from tilewright.targets.gemmini.code import compiled_code
+
+        built = self.evaluator[0].build(Candidate(source))
+        return built if isinstance(built, Failed) else compiled_code(built.binary)
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
