@@ -38,13 +38,19 @@ from tilewright.tools.turns import Turns
 class Models:
     """The models a run asks, checked before anything is spent; without any, it does nothing."""
 
-    def __init__(self, settings: Settings, project: Path, replay: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        project: Path,
+        replay: Path | None = None,
+        strict_replay: bool = False,
+    ) -> None:
         self.names = tuple(name for name in settings.proposers if is_model_name(name))
         self.others = tuple(name for name in settings.proposers if name not in self.names)
         self.asked = self.names[:1] if "ensemble" in settings.without else self.names
         self._settings = settings
         self._project = project
-        self._replay = Recording(replay) if replay is not None else None
+        self._replay = Recording(replay, strict_replay) if replay is not None else None
         if self._replay is not None:
             self._replay.require(self.names)
         else:

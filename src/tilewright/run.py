@@ -95,14 +95,16 @@ def optimize(
     workers: int | None = None,
     on_event: OnEvent = lambda event: None,
     replay: Path | None = None,
+    strict_replay: bool = False,
 ) -> Summary:
     """Search for a faster kernel of a workload or folder; resumes an unfinished equal run.
 
-    With `replay`, models are not asked: their replies come from that recording. Ctrl-C ends the
+    With `replay`, models are not asked: their replies come from that recording, and with
+    `strict_replay` a prompt that differs from the recorded one is an `InputError`. Ctrl-C ends the
     run with status "interrupted" and the best so far. `WorkloadError` when the starting kernel
     fails, further `TilewrightError`s for unusable input, machine, models or database.
     """
-    with _session(task, settings, project, on_event, replay) as session:
+    with _session(task, settings, project, on_event, replay, strict_replay) as session:
         return session.work(workers)
 
 
@@ -120,7 +122,7 @@ def stepwise(
     Raises what `optimize` raises. Leaving it before the budget is spent interrupts the run.
     """
     with (
-        _session(task, settings, project, on_event, None) as session,
+        _session(task, settings, project, on_event) as session,
         session.stepwise(workers) as steps,
     ):
         yield steps
@@ -128,13 +130,18 @@ def stepwise(
 
 @contextmanager
 def _session(
-    task: str, settings: Settings, project: Path, on_event: OnEvent, replay: Path | None
+    task: str,
+    settings: Settings,
+    project: Path,
+    on_event: OnEvent,
+    replay: Path | None = None,
+    strict_replay: bool = False,
 ) -> Iterator[Session]:
     """The work on a new run, or on the unfinished one of the same task and settings."""
     opened = open_task(task, settings.recorded())
     versions = _versions(opened)
     strategy = load_strategy(settings)
-    models = Models(settings, project, replay)
+    models = Models(settings, project, replay, strict_replay)
     others = load_proposers(models.others, opened.target.brief())
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
@@ -150,6 +157,22 @@ def _session(
             storage.create_run(run)
         secret = _secret(project, run.id)
         yield Session(opened, settings, storage, run, strategy, models, others, on_event, secret)
+
+
+def finished_run(task: str, settings: Settings, *, project: Path) -> RunRecord | None:
+    """The newest finished run of the same task, settings and versions, if the project has one."""
+    opened = open_task(task, settings.recorded())
+    wanted = _new_run(opened, settings, _versions(opened))
+    with closing(open_project(project, create=True)) as storage:
+        return next(
+            (
+                run
+                for run in storage.runs()
+                if run.status == "finished"
+                and (run.identity, run.versions) == (wanted.identity, wanted.versions)
+            ),
+            None,
+        )
 
 
 def resume(

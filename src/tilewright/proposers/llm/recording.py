@@ -40,9 +40,12 @@ def write_recording(
 class Recording:
     """The `Transport` role: answers from a file and never reaches out."""
 
-    def __init__(self, file: Path) -> None:
-        """Read the file; `InputError` when it is not a recording."""
-        self._file = file
+    def __init__(self, file: Path, strict: bool = False) -> None:
+        """Read the file; `InputError` when it is not a recording.
+
+        Where it is `strict`, a prompt that differs from the recorded one is an `InputError` too.
+        """
+        self._file, self._strict = file, strict
         self._used: set[str] = set()
         self._differing: set[str] = set()
         try:
@@ -77,6 +80,12 @@ class Recording:
         """The recorded reply; the future raises `ModelError` when there is none."""
         future = Future[Reply]()
         reply = self._replies.get(request.key)
+        if reply is None and self._strict:
+            raise InputError(
+                f"the recording {self._file} holds no reply to this very {request.phase} prompt of "
+                f"{request.model}, and replies found by their place would make different arms the "
+                "same: record the run anew with these settings."
+            )
         if reply is None:
             reply = self._places.get(_place(request))
             self._differing.add(request.key)

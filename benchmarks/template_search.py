@@ -1,0 +1,125 @@
+"""How many instances of a template a guided search evaluates, against a random one.
+
+    python benchmarks/template_search.py TABLES [NAME ...] [--random 1000] [--seeds 5] [--jobs 2]
+
+Each template in `benchmarks/templates/` names its workload in its first line. `TABLES` is a folder
+in which every instance that was evaluated is kept, one JSON line each, so that a second run
+measures nothing again and one that was killed goes on. Evaluated are `--random` random points, and
+what the guided search asks for, six at a time as in `tilewright optimize`. Counted are evaluations,
+wrong instances included, until one is within 3 % of the best of the random points. For random
+points that is the expectation over all their orders: (n + 1) / (m + 1), m of n being good enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.core.config import Settings
+from tilewright.core.records import Candidate, EvaluationRequest, Measured, Outcome
+from tilewright.core.tasks import open_task
+from tilewright.core.templates import KernelTemplate, Point, TriedPoint, parse_template
+from tilewright.executors import create_executor
+from tilewright.tuner.parameters.searches import GuidedParameters, RandomParameters
+
+TEMPLATES = Path(__file__).parent / "templates"
+NEAR = 1.03
+MOST = 300
+"""Evaluations after which a guided search that found nothing good enough is given up."""
+BATCH = 6
+INPUT_SEED = 1
+
+
+class Table:
+    """Latencies of a template's instances by point: None where one is wrong."""
+
+    def __init__(self, source: Path, folder: Path, jobs: int) -> None:
+        text = source.read_text()
+        self.workload = text.split("\n")[0].partition("workload:")[2].strip()
+        opened = open_task(self.workload, Settings(input_seed=INPUT_SEED).recorded())
+        template = parse_template(text, opened.target.brief().language.templates)
+        assert template is not None, f"{source} is no template"
+        self.template: KernelTemplate = template
+        settings = Settings(input_seed=INPUT_SEED).evaluated_with(INPUT_SEED)
+        self._executor = create_executor(opened, settings, jobs, None)
+        self._file = folder / f"{source.stem}.jsonl"
+        self.latencies: dict[Point, float | None] = {}
+        if self._file.exists():
+            for line in self._file.read_text().splitlines():
+                point, latency = json.loads(line)
+                self.latencies[tuple(point)] = latency
+
+    def of(self, points: Sequence[Point]) -> list[float | None]:
+        """The points' latencies; those that are not known yet are evaluated and kept."""
+        unknown = [point for point in points if point not in self.latencies]
+        sources = [self.template.instance(self.template.assignment(p)) for p in unknown]
+
+        def keep(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+            latency = outcome.latency if isinstance(outcome, Measured) else None
+            self.latencies[unknown[position]] = latency
+            with self._file.open("a") as file:
+                file.write(json.dumps([unknown[position], latency]) + "\n")
+
+        self._executor.evaluate([EvaluationRequest(Candidate(s)) for s in sources], keep)
+        return [self.latencies[point] for point in points]
+
+    def close(self) -> None:
+        self._executor.close()
+
+
+def guided(table: Table, target: float, seed: int) -> int:
+    """Evaluations until an instance is at most `target`; `MOST` where none is."""
+    tried: list[TriedPoint] = []
+    while len(tried) < MOST:
+        asked = GuidedParameters().next_points(
+            table.template, tried, BATCH, 1000 * seed + len(tried)
+        )
+        for point, latency in zip(asked, table.of(asked), strict=True):
+            tried.append(TriedPoint(point, latency))
+            if latency is not None and latency <= target:
+                return len(tried)
+        if not asked:
+            break
+    return MOST
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tables", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--random", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    options.tables.mkdir(parents=True, exist_ok=True)
+    print(
+        f"{'template':16} {'points':>7} {'best':>10} {'good':>5} {'random':>7} {'guided':>7}  ratio"
+    )
+    ratios = []
+    for source in sorted(TEMPLATES.glob("*.c")):
+        if options.names and source.stem not in options.names:
+            continue
+        table = Table(source, options.tables, options.jobs)
+        points = RandomParameters().next_points(table.template, [], options.random, 0)
+        known = [latency for latency in table.of(points) if latency is not None]
+        target = NEAR * min(known)
+        good = sum(latency <= target for latency in known)
+        expected = (len(points) + 1) / (good + 1)
+        taken = [guided(table, target, seed) for seed in range(options.seeds)]
+        table.close()
+        ratio = statistics.mean(taken) / expected
+        ratios.append(ratio)
+        print(
+            f"{source.stem:16} {len(table.template.points()):7} {min(known):10,.0f} {good:5} "
+            f"{expected:7.1f} {statistics.mean(taken):7.1f}  {ratio:.2f}  "
+            f"(seeds: {', '.join(map(str, taken))}; {table.workload})",
+            flush=True,
+        )
+    print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`tilewright experiment`: what each part of a search is worth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli import model_options
+from tilewright.cli import search_options as options
+from tilewright.cli.options import Json, NoColor, UnusedProject
+from tilewright.cli.searching import INTERRUPTED
+
+if TYPE_CHECKING:
+    from tilewright.experiments.definition import Cell
+    from tilewright.experiments.running import CellResult
+
+EPILOG = """
+\b
+Examples:
+  tilewright experiment keyless-ablation -o ablation
+  tilewright experiment my-arms.toml --replay recording.jsonl
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("experiment", epilog=EPILOG)(experiment)
+
+
+def experiment(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|NAME",
+            help="A TOML file with workloads, arms, seeds and a budget, or the name of one that "
+            "comes with tilewright (keyless-ablation, keyless-smoke).",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Keeps the runs, the table, the curves and the page; unless given, a folder of "
+            "the file's name.",
+        ),
+    ] = None,
+    replay: model_options.Replay = None,
+    jobs: options.Jobs = None,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Compare settings of the search: workloads x arms x seeds, with equal budgets.
+
+    Every run is kept in the folder: if the command is interrupted or killed, the same command goes
+    on, and arms, workloads or seeds can be added to the file. With --replay, models are answered
+    from a recording, and a prompt that differs from the recorded one is an error.
+    """
+    from rich.table import Table
+
+    from tilewright.cli.console import notes, results
+    from tilewright.cli.output import check_outputs, write_json, write_text
+    from tilewright.experiments import output as texts
+    from tilewright.experiments.definition import read_experiment
+    from tilewright.experiments.running import InterruptedExperimentError, run_experiment
+    from tilewright.experiments.table import table
+
+    check_outputs(json=json)
+    opened = read_experiment(file)
+    folder = output or Path(Path(file).stem)
+    _make(folder)
+    console = notes()
+
+    def tell(cell: Cell, result: CellResult, number: int, count: int) -> None:
+        speedup = "no speedup" if result.speedup is None else f"{result.speedup:.2f}x"
+        console.print(
+            f"{number} of {count}: {cell.workload} {cell.arm} seed {cell.seed}: {speedup} after "
+            f"{result.evaluations} evaluations in {result.seconds:.0f} s",
+            markup=False,
+            soft_wrap=True,
+        )
+
+    try:
+        found = run_experiment(opened, folder, workers=jobs, replay=replay, on_cell=tell)
+    except InterruptedExperimentError:
+        console.print("interrupted: the same command goes on", markup=False)
+        raise typer.Exit(INTERRUPTED) from None
+    rows = table(found, opened.baseline)
+    write_text(folder / "table.csv", texts.table_csv(rows))
+    write_text(folder / "runs.csv", texts.cells_csv(found))
+    write_text(folder / "points.csv", texts.points_csv(found))
+    write_text(folder / "index.html", texts.page(opened, rows, found))
+    shown = Table(*texts.HEAD, box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(*texts.cells_of(row))
+    results().print(shown)
+    results().print(texts.caption(opened, found), markup=False, soft_wrap=True)
+    results().print(
+        f"index.html, table.csv, runs.csv and points.csv are in {folder}/", markup=False
+    )
+    write_json(json, {"rows": [asdict(row) for row in rows]})
+
+
+def _make(folder: Path) -> None:
+    """Have the folder; `OutputError` where it cannot be made."""
+    from tilewright.core.errors import OutputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}.") from error

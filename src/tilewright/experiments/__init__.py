@@ -1,0 +1,1 @@
+"""Experiments: workloads x arms x seeds through the ordinary search, and what they show."""

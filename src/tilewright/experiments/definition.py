@@ -1,0 +1,200 @@
+"""The file of an experiment: which workloads, arms and seeds, and the budget that all have."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.core.budget import Budget
+from tilewright.core.budget_text import parse_budget
+from tilewright.core.config import Settings
+from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.files import read_toml
+
+SHIPPED = Path(__file__).parent / "files"
+"""Experiments that come with the package, by the names of their files."""
+MOST_CELLS = 100_000
+_FIELDS = ("name", "about", "workloads", "seeds", "budget", "baseline", "input_seed", "options")
+_NOT_AN_OPTION = (
+    *("seed", "input_seed", "schedule_from"),
+    *("max_evaluations", "max_wall_s", "max_usd", "max_tokens", "max_calls"),
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of an experiment: an arm on a workload with a seed."""
+
+    workload: str
+    arm: str
+    seed: int
+    settings: Settings = dataclasses.field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A matrix of runs. `arms` holds what each arm sets, over `Settings` and what all set.
+
+    The first arm, or the one that the file names, is the `baseline` that others are compared with.
+    """
+
+    name: str
+    about: str
+    workloads: tuple[str, ...]
+    seeds: tuple[int, ...]
+    budget: Budget
+    baseline: str
+    arms: Mapping[str, Settings]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All runs; the arms of one workload and seed follow each other."""
+        return [
+            Cell(workload, arm, seed, dataclasses.replace(settings, seed=seed))
+            for seed in self.seeds
+            for workload in self.workloads
+            for arm, settings in self.arms.items()
+        ]
+
+
+def shipped_names() -> list[str]:
+    """Names of the experiments that come with the package."""
+    return sorted(file.stem for file in SHIPPED.glob("*.toml"))
+
+
+def read_experiment(name: str) -> Experiment:
+    """The experiment in a TOML file, or the shipped one of that name.
+
+    `ConfigurationError` says in one sentence what is wrong with it.
+    """
+    file = Path(name)
+    if not name.endswith(".toml"):
+        if name not in shipped_names():
+            hint = "Or give the path of a .toml file that describes one."
+            raise UnknownNameError("experiment", name, shipped_names(), hint)
+        file = SHIPPED / f"{name}.toml"
+    try:
+        table = read_toml(file)
+    except OSError as error:
+        raise ConfigurationError(
+            f"experiment file {file} cannot be read: {error.strerror}."
+        ) from error
+    try:
+        return _experiment(file, table)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"experiment file {file}: {error}") from None
+    except UnknownNameError as error:
+        raise ConfigurationError(f"experiment file {file}: {error}") from None
+
+
+def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
+    for field in table:
+        if field not in (*_FIELDS, "arms"):
+            raise UnknownNameError("field", field, (*_FIELDS, "arms"))
+    budget = parse_budget(_text(table, "budget"))
+    shared = _input_seed(table, budget)
+    common = _options("options", table.get("options", {}))
+    arms: dict[str, Settings] = {}
+    for name, options in _table(table, "arms").items():
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"arm {name[:80]!r}: give it a name of letters, digits and - _ . +."
+            )
+        chosen = {**common, **_options(f"arms.{name}", options), **shared}
+        arms[name] = Settings(
+            max_evaluations=budget.evaluations,
+            max_wall_s=budget.wall_s,
+            max_usd=budget.usd,
+            max_tokens=budget.tokens,
+            **chosen,
+        )
+    baseline = table.get("baseline", next(iter(arms)))
+    if baseline not in arms:
+        raise UnknownNameError("arm", str(baseline), arms)
+    found = Experiment(
+        name=str(table.get("name", file.stem)),
+        about=str(table.get("about", "")),
+        workloads=_names(table, "workloads"),
+        seeds=_seeds(table.get("seeds", 1)),
+        budget=budget,
+        baseline=baseline,
+        arms=arms,
+    )
+    cells = len(found.workloads) * len(found.seeds) * len(arms)
+    if cells > MOST_CELLS:
+        raise ConfigurationError(f"it asks for {cells:,} runs: give at most {MOST_CELLS:,}.")
+    return found
+
+
+def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    """The seed of the inputs, where all runs shall share outcomes of equal kernels."""
+    seed = table.get("input_seed")
+    if seed is None:
+        return {}
+    if budget.wall_s is not None:
+        raise ConfigurationError(
+            "with input_seed, arms take outcomes from each other's cache, which cannot be where "
+            "the budget counts seconds: leave input_seed out."
+        )
+    return {"input_seed": seed}
+
+
+def _options(name: str, options: object) -> dict[str, Any]:
+    """What an arm sets, by the names of `Settings`."""
+    if not isinstance(options, Mapping):
+        raise ConfigurationError(f"[{name}] is no table of options.")
+    known = [f.name for f in dataclasses.fields(Settings) if f.name not in _NOT_AN_OPTION]
+    defaults = Settings()
+    chosen: dict[str, Any] = {}
+    for option, value in options.items():
+        if option not in known:
+            raise UnknownNameError(f"option in [{name}]", option, known)
+        value = tuple(value) if isinstance(value, list) else value
+        default = getattr(defaults, option)
+        kind = str if default is None else type(default)
+        fits = isinstance(value, (int, float) if kind is float else kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            raise ConfigurationError(
+                f"option {option} in [{name}] is {value!r}: give a value like {default!r}."
+            )
+        chosen[option] = value
+    return chosen
+
+
+def _text(table: Mapping[str, Any], field: str) -> str:
+    value = table.get(field)
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f'it has no {field}: add a line like budget = "60 evaluations".')
+    return value
+
+
+def _table(table: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    value = table.get(field)
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigurationError(f"it has no {field}: add a table such as [arms.default].")
+    return value
+
+
+def _names(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    value = table.get(field)
+    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+        raise ConfigurationError(
+            f'it has no {field}: add a line like workloads = ["gemmini:gemm-256x256x256"].'
+        )
+    return tuple(dict.fromkeys(value))
+
+
+def _seeds(value: object) -> tuple[int, ...]:
+    """So many seeds from 0 on, or those of a list."""
+    seeds: Sequence[object] = range(value) if type(value) is int else value  # type: ignore[assignment]
+    whole = isinstance(seeds, list | range) and all(type(s) is int and s >= 0 for s in seeds)
+    if not whole or not 0 < len(seeds) <= MOST_CELLS:
+        raise ConfigurationError(
+            f"seeds is {value!r}: give how many, or a list of whole numbers from 0 on."
+        )
+    return tuple(dict.fromkeys(int(str(seed)) for seed in seeds))

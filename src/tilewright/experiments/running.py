@@ -1,0 +1,201 @@
+"""Runs the cells of an experiment, each by the ordinary engine, in a project folder.
+
+A cell is a run of a project, found again by its task and settings: what is finished is not
+repeated, and a run that was killed goes on. Beside the project, `points.jsonl` has a line for each
+evaluation: how much of the budget was spent when its outcome was known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from tilewright.core.records import Measured, RunRecord
+from tilewright.experiments.definition import Cell, Experiment
+from tilewright.models import model_calls
+from tilewright.run import finished_run, open_project, optimize
+from tilewright.search.events import Called, Evaluated, Event, RunStarted
+from tilewright.session import summary_of
+from tilewright.tuning.json_lines import append, read_lines
+
+POINTS = "points.jsonl"
+OnCell = Callable[[Cell, "CellResult", int, int], None]
+"""Called with each cell as it is finished, its number and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What was spent when a trial's outcome was known; `best` is the best latency so far."""
+
+    evaluations: int
+    calls: int
+    usd: float
+    seconds: float
+    best: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """A finished run of an experiment.
+
+    Latencies are in `unit`, and `quantity` says what kind of number they are; `best` was evaluated
+    again on fresh inputs. `status` is that of the run, `reason` why it ended. `cached` of the
+    `evaluations` were taken from the outcomes of other arms. `points` are in the order of time.
+    """
+
+    workload: str
+    arm: str
+    seed: int
+    run_id: str
+    status: str
+    reason: str
+    unit: str
+    quantity: str
+    start: float | None
+    best: float | None
+    evaluations: int
+    cached: int
+    calls: int
+    usd: float
+    seconds: float
+    points: tuple[Point, ...]
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the best kernel over the starting one; None where the start failed."""
+        return self.start / self.best if self.start and self.best else None
+
+
+class InterruptedExperimentError(Exception):
+    """Ctrl-C ended a run, and the experiment with it; the same command goes on."""
+
+
+def run_experiment(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    replay: Path | None = None,
+    on_cell: OnCell = lambda cell, result, number, count: None,
+) -> list[CellResult]:
+    """All cells of the experiment, each run once, kept in `folder`.
+
+    With `replay`, models are answered from that recording, and a prompt that differs from the
+    recorded one is an `InputError`. `InterruptedExperimentError` after Ctrl-C.
+    """
+    cells, results = experiment.cells, []
+    for number, cell in enumerate(cells, 1):
+        project = project_of(cell, experiment, folder)
+        found = finished_run(cell.workload, cell.settings, project=project)
+        if found is None:
+            listener = _Points(project)
+            summary = optimize(
+                cell.workload,
+                cell.settings,
+                project=project,
+                workers=workers,
+                on_event=listener,
+                replay=replay,
+                strict_replay=True,
+            )
+            if summary.status == "interrupted":
+                raise InterruptedExperimentError
+            run_id = summary.run_id
+        else:
+            run_id = found.id
+        result = result_of(cell, run_id, project)
+        results.append(result)
+        on_cell(cell, result, number, len(cells))
+    return results
+
+
+def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
+    """The project of a cell's run: the folder, or one of the arm's own.
+
+    Runs of a project take outcomes and replies of models from each other. Where the budget counts
+    what that saves, no arm may have it from another.
+    """
+    budget = experiment.budget
+    if (budget.wall_s, budget.usd, budget.tokens) == (None, None, None):
+        return folder
+    project = folder / "arms" / cell.arm
+    project.mkdir(parents=True, exist_ok=True)
+    return project
+
+
+def result_of(cell: Cell, run_id: str, folder: Path) -> CellResult:
+    """A cell's result, from what the project in `folder` keeps of its run."""
+    with closing(open_project(folder)) as storage:
+        run, summary = storage.run(run_id), summary_of(storage, run_id)
+        latencies = [trial.latency for trial in storage.history(run_id)]
+    calls = model_calls(run_id, project=folder)
+    return CellResult(
+        workload=cell.workload,
+        arm=cell.arm,
+        seed=cell.seed,
+        run_id=run_id,
+        status=run.status,
+        reason=run.stop_reason,
+        unit=summary.unit,
+        quantity=summary.quantity,
+        start=summary.baseline_latency,
+        best=summary.best_latency,
+        evaluations=summary.evaluations,
+        cached=summary.cached_evaluations,
+        calls=len(calls),
+        usd=sum(call.counted_usd for call in calls),
+        seconds=run.wall_s,
+        points=tuple(_curve(run, latencies, folder)),
+    )
+
+
+def _curve(run: RunRecord, latencies: list[float | None], folder: Path) -> Iterator[Point]:
+    """Best so far after each trial, in their order; spending is that of the last line so far."""
+    spent: dict[int, dict[str, Any]] = {
+        line["trial"]: line for line in read_lines(folder / POINTS) if line["run"] == run.id
+    }
+    best, calls, usd, seconds = None, 0, 0.0, 0.0
+    for index, latency in enumerate(latencies):
+        if latency is not None and (best is None or latency < best):
+            best = latency
+        if (line := spent.get(index)) is not None:
+            calls, usd = max(calls, line["calls"]), max(usd, line["usd"])
+            seconds = max(seconds, line["seconds"])
+        yield Point(index + 1, calls, usd, seconds, best)
+
+
+class _Points:
+    """Hears a run and writes what was spent with each evaluation."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._run_id = ""
+        self._seconds, self._began = 0.0, monotonic()
+        self._calls, self._usd = 0, 0.0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._run_id = event.run.id
+            self._seconds, self._began = event.run.wall_s, monotonic()
+            before = model_calls(event.run.id, project=self._folder)
+            self._calls, self._usd = len(before), sum(call.counted_usd for call in before)
+        elif isinstance(event, Called):
+            self._calls += 1
+            self._usd += event.call.counted_usd
+        elif isinstance(event, Evaluated):
+            trial = event.trial
+            line = {
+                "run": self._run_id,
+                "trial": trial.index,
+                "latency": trial.latency if isinstance(trial.outcome, Measured) else None,
+                "calls": self._calls,
+                "usd": self._usd,
+                "seconds": round(self._seconds + monotonic() - self._began, 3),
+                "load": round(os.getloadavg()[0], 2),
+            }
+            append(self._folder / POINTS, [line])

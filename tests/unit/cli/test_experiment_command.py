@@ -1,0 +1,158 @@
+"""`tilewright experiment` in the toy world: runs, goes on after Ctrl-C, refuses unusable files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from toy_cli import Cli, World
+
+from tilewright.experiments.definition import read_experiment, shipped_names
+from tilewright.experiments.output import HEAD
+from tilewright.run import open_project
+
+FILE = """
+workloads = ["toy:digits"]
+seeds = 2
+budget = "8 evaluations"
+input_seed = 3
+
+[options]
+iterations = 2
+plans = 3
+
+[arms.full]
+
+[arms.no-dropout]
+dropout = 0.0
+
+[arms.chain]
+beam = 1
+plans = 1
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "arms.toml"
+    path.write_text(FILE)
+    return path
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.open()))
+
+
+def test_every_arm_is_run_with_every_seed_and_shown(cli: Cli, world: World, file: Path) -> None:
+    found = cli("experiment", str(file), "--json", "rows.json")
+    assert found.code == 0, found.err
+    assert all(name.split()[0] in found.out for name in HEAD)
+    folder = file.parent / "arms"
+    runs = rows_of(folder / "runs.csv")
+    assert [(r["arm"], r["seed"]) for r in runs] == [
+        (arm, seed) for seed in "01" for arm in ("full", "no-dropout", "chain")
+    ]
+    assert all(int(r["evaluations"]) <= 8 for r in runs)
+    points = rows_of(folder / "points.csv")
+    assert len(points) == sum(int(r["evaluations"]) for r in runs)
+    page = (folder / "index.html").read_text()
+    assert "no-dropout" in page
+    assert "<svg" in page
+    rows = json.loads((file.parent / "rows.json").read_text())["rows"]
+    assert [row["arm"] for row in rows] == ["full", "no-dropout", "chain"]
+    assert rows[0]["ratio"] == pytest.approx(1.0)
+
+
+def test_after_ctrl_c_the_same_command_goes_on_and_repeats_no_evaluation(
+    cli: Cli, world: World, file: Path
+) -> None:
+    world.interrupt_after = 10
+    assert cli("experiment", str(file)).code == 130
+    world.interrupt_after = None
+    before = len(world.evaluated)
+    assert cli("experiment", str(file)).code == 0
+    with_storage = open_project(file.parent / "arms")
+    runs = with_storage.runs()
+    with_storage.close()
+    assert len(runs) == 6
+    assert {run.status for run in runs} == {"finished"}
+    trials = sum(int(r["evaluations"]) for r in rows_of(file.parent / "arms" / "runs.csv"))
+    assert len(world.evaluated) <= trials
+    assert len(world.evaluated) > before
+    again = len(world.evaluated)
+    assert cli("experiment", str(file)).code == 0
+    assert len(world.evaluated) == again
+
+
+def test_an_arm_that_is_added_leaves_the_others_as_they_are(
+    cli: Cli, world: World, file: Path
+) -> None:
+    cli("experiment", str(file))
+    file.write_text(FILE + '\n[arms.islands]\nstrategy = "islands"\n')
+    assert cli("experiment", str(file)).code == 0
+    with_storage = open_project(file.parent / "arms")
+    runs = with_storage.runs()
+    with_storage.close()
+    assert len(runs) == 8
+
+
+def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, file: Path) -> None:
+    text = FILE.replace("8 evaluations", "8 evaluations, 60 s").replace("input_seed = 3", "")
+    file.write_text(text.replace("seeds = 2", "seeds = 1"))
+    assert cli("experiment", str(file)).code == 0
+    folder = file.parent / "arms"
+    assert sorted(p.name for p in (folder / "arms").iterdir()) == ["chain", "full", "no-dropout"]
+    assert {r["cached"] for r in rows_of(folder / "runs.csv")} == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("seeds = 2", "seed = 2", "did you mean 'seeds'?"),
+        ("seeds = 2", "seeds = -1", "seeds is -1"),
+        ("seeds = 2", "seeds = 1000000", "seeds is 1000000"),
+        ('budget = "8 evaluations"', "", "it has no budget"),
+        ("8 evaluations", "soon", "cannot use the budget 'soon'"),
+        ("8 evaluations", "60 s", "leave input_seed out"),
+        ("beam = 1", "baem = 1", "did you mean 'beam'?"),
+        ("beam = 1", "seed = 1", "unknown option in [arms.chain] 'seed'"),
+        ("beam = 1", 'beam = "one"', "option beam in [arms.chain] is 'one'"),
+        ("beam = 1", "beam = true", "option beam in [arms.chain] is True"),
+        ("beam = 1", "beam = 0", "setting beam is 0"),
+        ('workloads = ["toy:digits"]', "workloads = []", "it has no workloads"),
+        ("[options]", 'baseline = "ful"\n[options]', "did you mean 'full'?"),
+        ("[arms.full]", '[arms."a b"]', "arm 'a b'"),
+        ("seeds = 2", "seeds = [", "not valid TOML"),
+    ],
+)
+def test_an_unusable_file_is_one_sentence(
+    cli: Cli, world: World, file: Path, old: str, new: str, said: str
+) -> None:
+    file.write_text(FILE.replace(old, new))
+    found = cli("experiment", str(file))
+    assert found.code == 2
+    assert said in found.err
+    assert len(found.err.strip().splitlines()) == 1
+    assert world.evaluated == []
+
+
+def test_a_name_that_is_no_file_is_told_what_there_is(cli: Cli, world: World, file: Path) -> None:
+    found = cli("experiment", "keyless-ablatoin")
+    assert found.code == 2
+    assert "did you mean 'keyless-ablation'?" in found.err
+    assert cli("experiment", "missing.toml").code == 2
+
+
+def test_the_experiments_that_come_along_can_be_read() -> None:
+    assert {"keyless-ablation", "keyless-smoke"} <= set(shipped_names())
+    for name in shipped_names():
+        assert read_experiment(name).cells
+    ablation = read_experiment("keyless-ablation")
+    assert len(ablation.workloads) == 4
+    assert len(ablation.seeds) == 3
+    assert {"no-dropout", "beam-1", "plans-2", "patience-2", "islands", "best-of-n"} <= set(
+        ablation.arms
+    )
