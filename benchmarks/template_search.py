@@ -67,6 +67,7 @@ class Table:
         return [self.latencies[point] for point in points]
 
     def close(self) -> None:
+        """Stop its workers."""
         self._executor.close()
 
 
