@@ -47,7 +47,7 @@ REFUSED = {
     "macros without end": (DOUBLED + beside("A9;"), "macros of the file expand to more than"),
 }
 BESIDE = {
-    "recursion": (beside("f(3);", "static void f(int n) { if (n) f(n - 1); }\n"), "calls itself"),
+    "recursion": (beside("f(3);", "static void f(int n) { f(n - 1); }\n"), "calls itself"),
     "mutual recursion": (
         beside("f(3);", "void g(int n);\nvoid f(int n) { g(n); }\nvoid g(int n) { f(n); }\n"),
         "calls itself",

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.tasks import open_task
+from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import executed
 from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.reading import understood
 from tilewright.targets.gemmini import create_fp32_target
 from tilewright.targets.gemmini.toolchain import RUNTIME
 
@@ -39,13 +42,50 @@ def test_the_computation_is_one_nest(machine: Machine, name: str) -> None:
     assert not any(isinstance(s, Opaque) for s in walk(naive.body))
 
 
-@pytest.mark.parametrize("name", SMALLER)
-def test_a_tuned_kernel_becomes_the_naive_nest_of_its_shape(machine: Machine, name: str) -> None:
-    workload, sizes = SMALLER[name]
+def issued(source: str, machine: Machine) -> list[tuple[object, ...]]:
+    """The commands of a run, whatever they are written like; local addresses have 32 bits."""
+    run = executed(source, machine)
+    low = [
+        [v & 0xFFFFFFFF if isinstance(v, int) and v < 1 << 32 else v for v in event[2:]]
+        for event in run.events
+    ]
+    names = (run.commands[event[0]] for event in run.events)
+    return [(name, *values) for name, values in zip(names, low, strict=True)]
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in FOREIGN.glob("*.c")))
+def test_all_of_a_kernel_is_understood_and_issues_what_it_did(machine: Machine, name: str) -> None:
+    source = (FOREIGN / f"{name}.c").read_text()
+    assert left_alone(source, machine) == []
+    assert issued(emit(understood(source, machine)), machine) == issued(source, machine)
+
+
+@pytest.mark.parametrize("name", ["hand_tuned", "exported", "winner", "conv_rows"])
+def test_so_is_a_tuned_kernel_of_its_own_size(machine: Machine, name: str) -> None:
+    source = smaller(name)
+    kernel = understood(source, machine)
+    assert not any(isinstance(s, Opaque) for s in walk(kernel.body))
+    assert sum(1 for _ in walk(kernel.body)) < 100
+    assert issued(emit(kernel), machine) == issued(source, machine)
+
+
+def test_sums_that_begin_in_the_first_of_two_loops_keep_that_test(machine: Machine) -> None:
+    kernel = understood(smaller("winner"), machine)
+    assert " + kk > 0 ? ACCUMULATE : 0)" in emit(kernel) or "> 0 ? ACCUMULATE : 0)" in emit(kernel)
+
+
+def smaller(name: str) -> str:
+    """A kernel of tests/fixtures/foreign, of sizes that are quickly followed."""
     source = (TUNED / f"{name}.c").read_text()
-    for size, value in sizes.items():
+    for size, value in SMALLER[name][1].items():
         source, found = re.subn(rf"#define {size} \d+", f"#define {size} {value}", source)
         assert found == 1
+    return source
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_a_tuned_kernel_becomes_the_naive_nest_of_its_shape(machine: Machine, name: str) -> None:
+    workload, source = SMALLER[name][0], smaller(name)
     if name.startswith("fp32"):
         machine = Machine.of(create_fp32_target().brief())
     nests = [raised(s, machine) for s in (source, open_task(workload, {}).task.start)]

@@ -41,12 +41,19 @@ _TYPE = "|".join(
 _TYPEDEF = re.compile(rf"\s*typedef\s+((?:(?:{_TYPE}|u?int\w*_t|size_t)\s+)+)(\w+)\s*;\s*")
 
 
+_ADVICE = (
+    r"(?:__)?(?:unused|used|always_inline|noinline|flatten|hot|cold|pure|const|nothrow)(?:__)?"
+)
+_ADVISED = re.compile(rf"\b__attribute(?:__)?\s*\(\s*\(\s*{_ADVICE}(?:\s*,\s*{_ADVICE})*\s*\)\s*\)")
+"""Attributes that change nothing about what code does; the parser knows them in few places."""
+
+
 class _Undecided(Exception):
     """A condition that depends on the compiler or a header."""
 
 
 def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -> str:
-    """The source with its own macros expanded and decided conditionals taken.
+    """The source with its own macros expanded, decided conditionals taken and advice left out.
 
     `known` are names that headers define, `defined` their macros that are expanded as well, as
     they stand after `#define`. Directives that define, and branches not taken, become
@@ -55,7 +62,7 @@ def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -
     macros = Macros()
     for definition in defined:
         macros.directive("define", definition)
-    return "\n".join(_lines(source.split("\n"), macros, known))
+    return _ADVISED.sub("", "\n".join(_lines(source.split("\n"), macros, known)))
 
 
 def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list[str]:

@@ -13,8 +13,8 @@ from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
 from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, walk
-from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
 
 def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
     """What of a kernel is not modelled, in textual order; all of it where it has no commands."""
-    kernel = lift(source, machine)
+    kernel = understood(source, machine)
     found = [
         LeftAlone(stmt.line, stmt.text.strip().partition("\n")[0], stmt.reason)
         for stmt in walk(kernel.body)

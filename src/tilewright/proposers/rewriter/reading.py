@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.ir import Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.schedule import scheduled
 from tilewright.proposers.rewriter.rewrites.flattened import unflattened
 from tilewright.proposers.rewriter.rewrites.separate import separated
 
@@ -15,4 +19,13 @@ def read(source: str, machine: Machine) -> Kernel:
 
     `InputError` if it has none or does not parse.
     """
-    return separated(unflattened(simplify(lift(source, machine))), machine)
+    return separated(unflattened(simplify(understood(source, machine))), machine)
+
+
+def understood(source: str, machine: Machine) -> Kernel:
+    """The kernel as its C says, or as the commands that it issues where the C is not understood."""
+    kernel = lift(source, machine)
+    if any(isinstance(s, Opaque) for s in walk(kernel.body)):
+        with suppress(NotRaised):
+            return scheduled(source, machine)
+    return kernel

@@ -25,6 +25,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised
 from tilewright.proposers.rewriter.raising.flow import Computation, Kind
 from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
+from tilewright.proposers.rewriter.raising.operands import as_float, setting, strides, written
 
 _At: TypeAlias = Callable[..., Dram]
 """An address of a point, from its place in the point, further dimensions and an offset."""
@@ -86,7 +87,7 @@ class _Isa:
         name = self.loads[load]
         configured = self.machine.attribute(name, "configured_by") or ""
         roles: dict[str, Operand] = {
-            "dram_stride": Expr(stride), "scale": _float(scale),
+            "dram_stride": Expr(stride), "scale": as_float(scale),
             "block_stride": Expr(self.height),
             "id": Expr(int(self.machine.attribute(name, "id") or 0)),
         }  # fmt: skip
@@ -96,24 +97,13 @@ class _Isa:
 
     def store_setting(self, stride: int, rest: Sequence[object]) -> Command:
         configured = self.machine.attribute(self.store, "configured_by") or ""
-        return Command(configured, (Expr(stride), *(_operand(v) for v in rest)))
+        return Command(configured, (Expr(stride), *(written(v) for v in rest)))
 
     def array_setting(self, given: Sequence[int]) -> Command:
-        """As it was given, with the names of the dataflow and the activation."""
-        configured = self.machine.attribute(self.product, "configured_by") or ""
-        effect = self.machine.effects[configured]
-        named = [effect.attributes.get(k) for k in ("sums_in_memory", "sums_in_array")]
-        first = next((n for n in named if n and self.machine.constants.get(n) == given[0]), None)
-        rest = tuple(_operand(v) for v in given[1:])
-        return Command(configured, (Text(first) if first else Expr(given[0]), *rest))
-
-
-def _float(value: float) -> Text:
-    return Text(f"{value!r}f")
-
-
-def _operand(value: object) -> Operand:
-    return _float(value) if isinstance(value, float) else Expr(int(str(value)))
+        """As it was given, with the name of the dataflow."""
+        return setting(
+            self.machine, self.machine.attribute(self.product, "configured_by") or "", given
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +298,7 @@ class _Writer:
         for array_step, place in zip(step, places, strict=True):
             array = next(a for a in self.arrays if a.name == place.array)
             size = _bytes(array)
-            for axis, digit in enumerate(_digits(array_step, size, _strides(array))):
+            for axis, digit in enumerate(_digits(array_step, size, strides(array))):
                 most = array.shape[axis] // digit if axis and digit else count
                 if 1 < most < count and count % most == 0:
                     far = tuple(s * most for s in step)
@@ -346,7 +336,7 @@ class _Writer:
         if not 0 < number <= len(self.arrays):
             raise NotRaised("an address outside the arrays")
         array = self.arrays[number - 1]
-        size, sizes = _bytes(array), _strides(array)
+        size, sizes = _bytes(array), strides(array)
         index = [Expr(v) for v in _digits(offset, size, sizes)]
         highest = [e.const for e in index]
         for dim in dims:
@@ -392,14 +382,6 @@ def _bytes(array: Array) -> int:
     if size is None:
         raise NotRaised(f"array {array.name} of {array.element}, a type that is not known")
     return size
-
-
-def _strides(array: Array) -> list[int]:
-    """Elements between neighbours along each axis."""
-    sizes = [1]
-    for extent in reversed(array.shape[1:]):
-        sizes.insert(0, sizes[0] * extent)
-    return sizes
 
 
 def _digits(offset: int, size: int, sizes: Sequence[int]) -> list[int]:

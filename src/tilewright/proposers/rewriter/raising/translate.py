@@ -696,6 +696,8 @@ class Translator:
             raise Untranslated(node, f"{operator} on {text_of(node)!r}")
         if operator in ("<<", ">>"):
             kind = promoted(a)
+            if not (right.isdecimal() and int(right) < 8 * kind.bytes):
+                right = f"places({right}, {8 * kind.bytes})"
             return self._kept(f"({left} {operator} {right})", kind), kind
         kind = common(a, b)
         left, right = self.converted(left, a, kind, node), self.converted(right, b, kind, node)
@@ -820,8 +822,14 @@ def _rest(left: int, right: int) -> int:
     return left - right * _divided(left, right)
 
 
+def _places(count: int, bits: int) -> int:
+    if not 0 <= count < bits:
+        raise ValueError(f"a shift by {count} places")
+    return count
+
+
 RUNTIME: Mapping[str, object] = {
-    "signed": _signed, "divided": _divided, "rest": _rest, "int": int, "bool": bool,
+    "signed": _signed, "places": _places, "divided": _divided, "rest": _rest, "int": int, "bool": bool,
     "float": float, "next": next,
 }  # fmt: skip
 """What the translated text calls, beside the memory and the list of commands."""

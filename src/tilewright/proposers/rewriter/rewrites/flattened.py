@@ -49,7 +49,7 @@ def _divisor(loop: Loop) -> int | None:
         if isinstance(operand, Dram | Expr)
         for expr in expressions(operand)
         for atom in expr.atoms()
-        if isinstance(atom, Quotient | Remainder) and loop.var in atom.of.names()
+        if isinstance(atom, Quotient | Remainder) and atom.of.coefficient(loop.var)
     ]
     by = min((atom.by for atom in divided), default=0)
     even = loop.step < by < count and by % loop.step == first % by == count % by == 0

@@ -1,0 +1,220 @@
+"""The schedule of a kernel as loops, found in the commands that it issues.
+
+It does not matter how the kernel's C decides what to issue (flags, remembered addresses, queues of
+slots, tests of any kind), as long as that does not depend on data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.c_types import SIZES
+from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds, quotient, remainder, var
+from tilewright.proposers.rewriter.ir import (
+    Array,
+    Body,
+    Command,
+    Dram,
+    Kernel,
+    Local,
+    Loop,
+    Operand,
+    Stmt,
+    Text,
+    walk,
+)
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised, Run, executed
+from tilewright.proposers.rewriter.raising.operands import setting, strides
+from tilewright.proposers.rewriter.raising.repeats import Repeat, Single, Term, loops_of
+from tilewright.proposers.rewriter.rewrites.first_times import joined
+
+MOST_COMMANDS = 500_000
+"""Commands of a run in which loops are looked for."""
+MOST_STATEMENTS = 240
+"""Commands and loops of a schedule; one that repeats less is no loops."""
+_NAMES = ("i", "j", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
+
+
+@lru_cache(maxsize=16)
+def scheduled(source: str, machine: Machine) -> Kernel:
+    """A kernel's body as loops of exactly the commands that it issues, in their order.
+
+    `NotRaised` says why the commands make no loops.
+    """
+    kernel, run = lift(source, machine), executed(source, machine)
+    if len(run.events) > MOST_COMMANDS:
+        raise NotRaised(f"it issues more than {MOST_COMMANDS:,} commands")
+    arrays = tuple(a for a in kernel.arrays if not a.local)
+    terms = loops_of(_products(_singles(run, machine), run, machine))
+    if len(terms) > MOST_STATEMENTS:
+        raise NotRaised(f"its commands repeat in more than {MOST_STATEMENTS} ways")
+    body = _Writer(machine, run, arrays).body(terms)
+    found = simplify(joined(simplify(replace(kernel, arrays=arrays, body=body, names={})), machine))
+    if sum(1 for _ in walk(found.body)) > MOST_STATEMENTS:
+        raise NotRaised(f"its commands repeat in more than {MOST_STATEMENTS} ways")
+    return found
+
+
+def _singles(run: Run, machine: Machine) -> Iterator[Single]:
+    """The commands with addresses as numbers; memory, flags and other operands are the shape."""
+    kinds = [_kinds(name, machine) for name in run.commands]
+    high = _high(machine)
+    absent = _absent(machine)
+    shapes: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for event in run.events:
+        fixed: list[object] = [event[0]]
+        numbers = []
+        for kind, value in zip(kinds[event[0]], event[2:], strict=False):
+            if kind == "dram" and value:
+                array, offset = divmod(value, SPACING)
+                fixed.append(array)
+                numbers.append(offset)
+            elif kind == "local" and value & 0xFFFFFFFF != absent:
+                fixed.append(value & high)
+                numbers.append(value & 0xFFFFFFFF & ~high)
+            else:
+                fixed.append(value)
+        shape = tuple(fixed)
+        yield Single(shapes.setdefault(shape, shape), tuple(numbers))
+
+
+def _products(singles: Iterator[Single], run: Run, machine: Machine) -> Iterator[Single]:
+    """The same with each command that latches an operand and the next one as one element."""
+    latches = {n for n, c in enumerate(run.commands) if machine.attribute(c, "latches")}
+    shapes: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for single in singles:
+        following = next(singles, None) if single.shape[0] in latches else None
+        if following is None:
+            yield single
+            continue
+        shape = (single.shape, following.shape)
+        yield Single(shapes.setdefault(shape, shape), single.numbers + following.numbers)
+
+
+def _kinds(name: str, machine: Machine) -> list[str]:
+    """Which operands are addresses in an array or in a local memory."""
+    roles = machine.effects[name].operands
+    return [r.partition("_")[0] if r.endswith(("_read", "_write")) else "" for r in roles]
+
+
+def _high(machine: Machine) -> int:
+    """The bits of a local address that are no row."""
+    names = [*machine.spaces, *(f for f, m in machine.flags.items() if m != "absent")]
+    bits = 0
+    for name in names:
+        bits |= machine.constants[name]
+    return bits
+
+
+def _absent(machine: Machine) -> int:
+    flag = machine.flag("absent")
+    return machine.constants[flag] if flag is not None else -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    machine: Machine
+    run: Run
+    arrays: Sequence[Array]
+
+    def body(self, terms: Sequence[Term]) -> Body:
+        taken = {a.name for a in self.arrays} | {*self.machine.effects, *self.machine.constants}
+        names = [n for n in _NAMES if n not in taken]
+        return self._body(terms, [[Expr(n) for n in t.numbers] for t in terms], names, {})
+
+    def _body(
+        self,
+        terms: Sequence[Term],
+        numbers: Sequence[list[Expr]],
+        names: Sequence[str],
+        env: Mapping[str, Bounds],
+    ) -> Body:
+        found: list[Stmt] = []
+        for term, own in zip(terms, numbers, strict=True):
+            if isinstance(term, Repeat):
+                if not names:
+                    raise NotRaised("its loops nest too deeply")
+                name, *rest = names
+                inside = {**env, name: (0, term.count - 1)}
+                grown = [e + var(name) * s for e, s in zip(own, term.steps, strict=True)]
+                parts = []
+                for part in term.part:
+                    parts.append(grown[: len(part.numbers)])
+                    grown = grown[len(part.numbers) :]
+                body = self._body(term.part, parts, rest, inside)
+                found.append(Loop(name, Expr(), Expr(term.count), 1, body))
+                continue
+            given = iter(own)
+            for shape in term.shape if isinstance(term.shape[0], tuple) else (term.shape,):
+                assert isinstance(shape, tuple)
+                found.append(self._command(shape, given, env))
+        return tuple(found)
+
+    def _command(
+        self, shape: Sequence[object], given: Iterator[Expr], env: Mapping[str, Bounds]
+    ) -> Command:
+        name = self.run.commands[int(str(shape[0]))]
+        if self.machine.unit(name) == "config":
+            return setting(self.machine, name, shape[1:])
+        operands: list[Operand] = []
+        for kind, fixed in zip(_kinds(name, self.machine), shape[1:], strict=False):
+            value = int(str(fixed))
+            if kind == "dram" and value:
+                operands.append(self._place(value, next(given), env))
+            elif kind == "local":
+                is_absent = value & 0xFFFFFFFF == _absent(self.machine)
+                operands.append(self._local(value, Expr() if is_absent else next(given)))
+            else:
+                operands.append(Expr(value))
+        return Command(name, tuple(operands))
+
+    def _local(self, high: int, row: Expr) -> Operand:
+        found = self.machine.local(row + (high & 0xFFFFFFFF))
+        if not isinstance(found, Local | Text):
+            raise NotRaised("an address of a row that does not exist")
+        return found
+
+    def _place(self, number: int, offset: Expr, env: Mapping[str, Bounds]) -> Dram:
+        """An element of an argument, from the bytes before it."""
+        if number > len(self.arrays):
+            raise NotRaised("an address outside the arrays")
+        array = self.arrays[number - 1]
+        size = SIZES.get(array.element, 0)
+        if not size or any(v % size for v in (offset.const, *(c for _, c in offset.terms))):
+            raise NotRaised(f"addresses between the elements of {array.name}")
+        elements = _divided(offset, size)
+        if bounds(elements, env)[0] < 0:
+            raise NotRaised(f"an address before the array {array.name}")
+        index = [_quotient(elements, step, env) for step in strides(array)]
+        around = [_remainder(e, n) for e, n in zip(index[1:], array.shape[1:], strict=True)]
+        return Dram(array.name, (*index[:1], *around))
+
+
+def _quotient(of: Expr, by: int, env: Mapping[str, Bounds]) -> Expr:
+    """`of / by`, without the terms that are too small to matter."""
+    for least in sorted({abs(c) for _, c in of.terms}):
+        large = tuple(t for t in of.terms if abs(t[1]) > least)
+        small = tuple(t for t in of.terms if abs(t[1]) <= least)
+        unit = math.gcd(by, *(c for _, c in large))
+        low, high = bounds(Expr(of.const % unit, small), env)
+        if low >= 0 and high < unit:
+            of = Expr(of.const - of.const % unit, large)
+    unit = math.gcd(by, of.const, *(c for _, c in of.terms))
+    return quotient(_divided(of, unit), by // unit)
+
+
+def _remainder(of: Expr, by: int) -> Expr:
+    """`of % by`, with what both are multiples of taken out."""
+    unit = math.gcd(by, of.const, *(c for _, c in of.terms))
+    return remainder(_divided(of, unit), by // unit) * unit
+
+
+def _divided(of: Expr, by: int) -> Expr:
+    """A sum of multiples of a number, divided by it."""
+    return Expr(of.const // by, tuple((a, c // by) for a, c in of.terms))
