@@ -829,8 +829,8 @@ def _places(count: int, bits: int) -> int:
 
 
 RUNTIME: Mapping[str, object] = {
-    "signed": _signed, "places": _places, "divided": _divided, "rest": _rest, "int": int, "bool": bool,
-    "float": float, "next": next,
+    "signed": _signed, "places": _places, "divided": _divided, "rest": _rest, "int": int,
+    "bool": bool, "float": float, "next": next,
 }  # fmt: skip
 """What the translated text calls, beside the memory and the list of commands."""
 
