@@ -43,6 +43,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import Containable, ShowsCode, Task
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
+from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import contain_this_process
 from tilewright.sandbox.child import Channel
 
@@ -55,6 +56,7 @@ def main(arguments: list[str]) -> None:
     descriptor, parent = (int(a) for a in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the executor's to handle
     die_with_parent(parent)
+    keep_freed_memory()
     channel = Channel(descriptor)
     server = _Server(channel)
     for message in channel.each_json():

@@ -73,6 +73,8 @@ class Followed(NDArrayOperatorsMixin):
         """Never zero: what is computed at all may be off by a number below the normal range."""
         if self._deviation is None:
             return np.full(self.exact.shape, self.format.smallest, self.exact.dtype)
+        if self._deviation.size and self._deviation.min() >= self.format.smallest:
+            return self._deviation  # as after most operations: no array is made for it
         found: Array = np.maximum(self._deviation, self.format.smallest)
         return found
 
@@ -158,9 +160,9 @@ class Followed(NDArrayOperatorsMixin):
         flat, axes = self._joined(axis)
         exact = flat.exact.sum(-1)
         step = self.format.unit_roundoff
-        square = (step * exact) ** 2 + step**2 * (flat.exact**2).sum(-1)
+        square = (step * exact) ** 2 + step**2 * _squares(flat.exact)
         if flat._deviation is not None:
-            square = square + (flat._deviation**2).sum(-1)
+            square = square + _squares(flat._deviation)
         results = [w.total(r, -1) for w, r in zip(self.ways, flat.results, strict=True)]
         deviation = np.sqrt(square) + self.format.smallest
         found = Followed(exact, deviation, results, self.ways, self.format)
@@ -310,6 +312,11 @@ def stored(values: Followed, dtype: str) -> Followed:
     return Followed(values.exact, deviation, results, values.ways, values.format)
 
 
+def _squares(values: Array) -> Array:
+    """Sums of squares along the last axis."""
+    return np.asarray(np.einsum("...i,...i->...", values, values))
+
+
 def _zero(value: Any) -> Any:
     """The deviation of a constant; numbers that are no values of elements stay."""
     if isinstance(value, float):
@@ -329,18 +336,24 @@ def _elements(function: np.ufunc, operands: Sequence[Followed]) -> Followed:
     inexact = [i for i, operand in enumerate(operands) if operand._deviation is not None]
     if function in _EXACT and not inexact:
         return Followed(exact, None, results, ways, of)
-    square = 0.0 if function in _EXACT else (of.unit_roundoff * exact) ** 2
+    # Sums of squares are formed in place: these arrays are large, and each new one costs as much
+    # as the arithmetic on it.
+    rounds = function not in _EXACT
+    square = np.asarray(of.unit_roundoff * exact) if rounds else np.zeros_like(exact)
+    square *= square
     for i in inexact:
         carried = _carried(function, values, exact, i, operands[i].deviation)
-        # However far an infinite operand may be off, it is infinite: 1 / (1 + exp(1000)).
-        carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
-        square = square + carried**2
+        if not np.isfinite(carried.max(initial=0.0)):
+            # However far an infinite operand may be off, it is infinite: 1 / (1 + exp(1000)).
+            carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
+        square += np.square(carried)
     if function in (np.multiply, np.square) and len(inexact) == len(operands):
         # All there is where a value is zero:
-        square = square + (operands[0].deviation * operands[-1].deviation) ** 2
+        square += np.square(operands[0].deviation * operands[-1].deviation)
+    np.sqrt(square, out=square)
     # A result below the normal range may be taken for zero by an exponential, as libraries do.
-    deviation = np.sqrt(square) + (of.smallest_normal if function is np.exp else of.smallest)
-    return Followed(exact, np.broadcast_to(deviation, exact.shape), results, ways, of)
+    square += of.smallest_normal if function is np.exp else of.smallest
+    return Followed(exact, square, results, ways, of)
 
 
 def _carried(

@@ -13,7 +13,7 @@ from tilewright.timing.plan import CacheState, TimingPlan
 
 CHECKED = 0.25
 """The least share of the timed calls, those of warming up included, whose outputs are checked."""
-NOTICEABLE = 0.2
+NOTICEABLE = 1 / 3
 """A kernel that skips the work in such a share of its timed calls must be caught."""
 MISSED = 0.01
 """How likely it may be that it is not."""
@@ -30,14 +30,15 @@ def share_checked(pairs: int) -> float:
     """The probability with which each of a candidate's calls in so many pairs is checked.
 
     A median of which half of the calls are skipped is no time of the kernel; with fewer than a
-    fifth it is at least the 37th of a hundred honest times, inside the spread that is told with it.
+    third it is at least the lower quartile of the honest times, inside the spread that is told
+    with it.
     Calls are drawn one by one, so that no call tells a kernel anything about the next. One that
     skips s of n calls is then missed with the probability (1 - p) ** s, and
 
         p = 1 - MISSED ** (1 / s) with s = NOTICEABLE * n
 
-    holds that at `MISSED` where it matters: p is 0.90 for 10 pairs, 0.68 for 20 and 0.44 for 40;
-    who skips six of 10 is missed once in a million. From 81 pairs on, p = `CHECKED` is enough.
+    holds that at `MISSED` where it matters: p is 0.68 for 10 pairs, 0.48 for 20 and 0.28 for 40;
+    who skips six of 10 is missed once in a thousand. From 49 pairs on, p = `CHECKED` is enough.
     """
     return max(CHECKED, 1 - math.pow(MISSED, 1 / math.ceil(NOTICEABLE * pairs)))
 

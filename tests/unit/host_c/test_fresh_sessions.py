@@ -210,7 +210,7 @@ class Skips(Steady):
 
 
 @pytest.mark.parametrize("limit_s", [None, 1.0])
-@pytest.mark.parametrize(("seconds", "skipped"), [(0.5, 2), (0.5, 6), (0.001, 6)])
+@pytest.mark.parametrize(("seconds", "skipped"), [(0.5, 4), (0.5, 6), (0.001, 6)])
 def test_a_kernel_that_skips_calls_of_few_pairs_is_caught(
     seconds: float, skipped: int, limit_s: float | None
 ) -> None:

@@ -99,9 +99,9 @@ def test_pairs_are_interleaved_in_both_orders_and_some_are_checked() -> None:
     assert {share for _, share in calls} == {share_checked(PLAN.pairs)}, "warming up is no tell"
 
 
-@pytest.mark.parametrize("pairs", [10, 11, 20, 40, 80, 81, 200])
-def test_a_kernel_that_skips_a_fifth_of_its_calls_is_caught(pairs: int) -> None:
-    missed = (1 - share_checked(pairs)) ** math.ceil(pairs / 5)
+@pytest.mark.parametrize("pairs", [10, 11, 20, 40, 48, 49, 200])
+def test_a_kernel_that_skips_a_third_of_its_calls_is_caught(pairs: int) -> None:
+    missed = (1 - share_checked(pairs)) ** math.ceil(pairs / 3)
     assert missed <= 0.01 + 1e-12
     assert 0.25 <= share_checked(pairs) < 1
     assert share_checked(pairs) == 0.25 or missed > 0.009, "no more is compared than it takes"

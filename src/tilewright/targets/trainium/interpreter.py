@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewright.core.codec import from_json
 from tilewright.core.records import Argument
+from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import call_contained
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import load_machine
@@ -29,6 +30,7 @@ MOST_BYTES = 3 << 30
 
 def main() -> None:
     """Answer requests until there are no more."""
+    keep_freed_memory()
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (line := incoming.readline()) != b"":
         head = json.loads(line)
