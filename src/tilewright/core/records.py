@@ -196,6 +196,16 @@ class FolderTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineFact:
+    """One number or word about a machine, where it comes from, and what it means."""
+
+    name: str
+    value: str
+    source: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TargetBrief:
     """Everything a proposer may know about a target; it never receives the evaluator.
 
@@ -204,6 +214,7 @@ class TargetBrief:
     the target's own, by name with their values, the default first; `failures` are the kinds of
     failure that only this target knows, with what they mean. `causes` are the entries of a
     breakdown of which every cycle counts for exactly one; empty where all of them may overlap.
+    `facts` are told only to those who ask for them.
     """
 
     name: str
@@ -220,6 +231,7 @@ class TargetBrief:
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     causes: tuple[str, ...] = ()
+    facts: tuple[MachineFact, ...] = ()
 
     @property
     def failure_kinds(self) -> frozenset[str]:
@@ -431,7 +443,9 @@ class Measured:
     `samples` are the raw measurements in `unit` behind a measured latency, by series, in the order
     taken; empty where nothing was measured. `bound` is the latency that no kernel of the workload
     beats, as the target's model says; None where there is none. `by_line` holds cycles by cause,
-    and other counts, of each source line (its number as text), where the target can tell.
+    and other counts, of each source line (its number as text), where the target can tell. `phases`
+    are cycles by cause before the machine first works, in parts of as much work each, and after the
+    last work; empty where that is not known.
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")
@@ -455,6 +469,7 @@ class Measured:
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     bound: float | None = None
     by_line: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    phases: tuple[Mapping[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tilewright.tools.records import (
     Evaluated,
     Profiled,
     ProfiledLine,
+    ProfiledPhase,
     Tried,
 )
 
@@ -80,8 +81,11 @@ def difference(trial: Trial, other: Trial) -> Difference | None:
     return Difference(other.candidate.id, latency, latency / theirs.latency, causes)
 
 
-def profiled(trial: Trial) -> Profiled | None:
-    """Where the time of a kernel goes; None for one that was not measured."""
+def profiled(trial: Trial, exclusive: Sequence[str] = ()) -> Profiled | None:
+    """Where the time of a kernel goes; None for one that was not measured.
+
+    Every unit of time has one of the causes that are `exclusive` on this target.
+    """
     outcome = trial.outcome
     if not isinstance(outcome, Measured):
         return None
@@ -100,6 +104,22 @@ def profiled(trial: Trial) -> Profiled | None:
             for line, counts in sorted(most, key=lambda item: item[0])
         ),
         outcome.feedback,
+        tuple(cause for cause in exclusive if cause in outcome.breakdown),
+        _phases(outcome),
+        len(counted) - len(most),
+    )
+
+
+def _phases(outcome: Measured) -> tuple[ProfiledPhase, ...]:
+    """The phases with a name each; causes largest first."""
+    if len(outcome.phases) < 3:
+        return ()
+    middle = len(outcome.phases) - 2
+    parts = [f"work, part {number} of {middle}" for number in range(1, middle + 1)]
+    names = ("before the first work", *parts, "after the last work")
+    return tuple(
+        ProfiledPhase(when, dict(sorted(causes.items(), key=lambda item: -item[1])))
+        for when, causes in zip(names, outcome.phases, strict=True)
     )
 
 

@@ -77,11 +77,21 @@ class ProfiledLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfiledPhase:
+    """What a part of a kernel's time goes to, by cause."""
+
+    when: str
+    causes: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Profiled:
     """Where a measured kernel's time goes: `causes` in `unit` and `counters`, all absolute.
 
-    Causes may overlap. `lines` are those that the target could tell apart, `notes` what it says in
-    words.
+    Each unit of time has exactly one of the causes that are `exclusive`, which add up to the
+    latency; all others overlap with these. `phases` split the exclusive ones. `lines` are those
+    that the target could tell apart, with every cause and counter; of more than are told,
+    `lines_left_out` with the least. `notes` is what the target says in words.
     """
 
     candidate: str
@@ -92,6 +102,9 @@ class Profiled:
     counters: Mapping[str, float]
     lines: tuple[ProfiledLine, ...]
     notes: str
+    exclusive: tuple[str, ...] = ()
+    phases: tuple[ProfiledPhase, ...] = ()
+    lines_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +152,12 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number or word about the machine, and where it comes from."""
+    """One number or word about the machine, where it comes from, and what it means."""
 
     name: str
     value: str
     source: str
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tilewright.tools.records import (
     LoopCode,
     Profiled,
     ProfiledLine,
+    ProfiledPhase,
     Refused,
     Rewrites,
     Rewritten,
@@ -118,11 +119,32 @@ def _profiled(answer: Profiled) -> str:
     time = f"{_number(answer.latency)} {answer.quantity} {answer.unit}"
     return _lines(
         f"kernel {answer.candidate}: {time}",
-        *_block(f"causes in {answer.unit}, which may overlap", _pairs(answer.causes)),
+        *_causes(answer),
         *_block("counters", _pairs(answer.counters)),
+        *_block(f"phases, {answer.unit} by cause", _by_phase(answer.phases)),
         *_block("by source line", _by_line(answer.lines)),
+        f"  and {answer.lines_left_out} lines with less" if answer.lines_left_out else "",
         *_block("notes", answer.notes.splitlines()),
     )
+
+
+def _causes(answer: Profiled) -> list[str]:
+    """Those that add up to the latency, then those that overlap with them."""
+    if not answer.exclusive:
+        return _block(f"causes in {answer.unit}, which may overlap", _pairs(answer.causes))
+    spent = {name: time for name, time in answer.causes.items() if time}
+    alone = {name: time for name, time in spent.items() if name in answer.exclusive}
+    others = {name: time for name, time in spent.items() if name not in answer.exclusive}
+    return [
+        *_block(f"causes in {answer.unit}, which add up to the latency", _pairs(alone)),
+        *_block(f"causes in {answer.unit} that overlap with these", _pairs(others)),
+    ]
+
+
+def _by_phase(phases: Sequence[ProfiledPhase]) -> Iterable[str]:
+    for phase in phases:
+        causes = ", ".join(f"{_words(n)} {_number(c)}" for n, c in phase.causes.items())
+        yield f"{phase.when}: {_number(sum(phase.causes.values()))} ({causes or 'nothing'})"
 
 
 def _by_line(lines: Sequence[ProfiledLine]) -> Iterable[str]:
@@ -163,7 +185,10 @@ def _loop(loop: LoopCode) -> str:
 
 
 def _facts(answer: Facts) -> str:
-    facts = [f"{fact.name}: {fact.value} ({fact.source})" for fact in answer.facts]
+    facts = [
+        f"{fact.name}: {fact.value}{', ' if fact.meaning else ''}{fact.meaning} ({fact.source})"
+        for fact in answer.facts
+    ]
     return _lines(
         f"target {answer.target}",
         *facts,

@@ -123,7 +123,7 @@ def _submit(bench: Bench, given: Mapping[str, Any]) -> Submitted:
 
 def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
     trial = _known(bench, given)
-    found = comparing.profiled(trial)
+    found = comparing.profiled(trial, bench.target.causes)
     if found is None:
         raise InputError(f"kernel {trial.candidate.id} was not measured: give one that is correct.")
     return found
@@ -151,7 +151,8 @@ def _facts(bench: Bench, given: Mapping[str, Any]) -> Facts:
     described = f"the description of {target.name}"
     numbers = {**target.limits, **target.constants}
     facts = [Fact(name, str(value), described) for name, value in numbers.items()]
-    return Facts(target.name, (*facts, *bench.versions), target.costs, target.rules)
+    machine = (Fact(f.name, f.value, f.source, f.meaning) for f in target.facts)
+    return Facts(target.name, (*facts, *bench.versions, *machine), target.costs, target.rules)
 
 
 def _tried(bench: Bench, given: Mapping[str, Any]) -> Tried:

@@ -9,7 +9,7 @@ import pytest
 from tilewright.targets.gemmini import create_target, feedback
 from tilewright.targets.gemmini.feedback import bounds, cycles_by_line, describe, least_latency
 from tilewright.targets.gemmini.parameters import SimConfig
-from tilewright.targets.gemmini.phases import described_phases
+from tilewright.targets.gemmini.phases import described_phases, few_phases
 from tilewright.targets.gemmini.sim import BREAKDOWN, EXCLUSIVE, BankLoss, Hotspot, SimResult
 
 CONFIG = create_target().instance.config
@@ -134,6 +134,17 @@ def test_phases_tell_when_cycles_are_lost() -> None:
         "product 30 (cpu 30)."
     )
     assert described_phases(phases[:2], 16) == []
+
+
+def test_a_measurement_keeps_few_phases_that_add_up() -> None:
+    start, end = {"array_busy": 0, "cpu": 70}, {"array_busy": 0, "cpu": 9}
+    parts = [{"array_busy": 16, "cpu": number} for number in range(64)]
+    kept = few_phases([start, *parts, end])
+    assert len(kept) == 10
+    assert (kept[0], kept[-1]) == ({"cpu": 70.0}, {"cpu": 9.0})
+    assert kept[1] == {"array_busy": 128.0, "cpu": 28.0}
+    assert sum(sum(phase.values()) for phase in kept) == 70 + 9 + 64 * 16 + sum(range(64))
+    assert few_phases([start, end]) == ()
 
 
 def test_banks_are_named_with_who_shares_them_and_where_first() -> None:

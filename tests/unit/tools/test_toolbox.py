@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bench_world import BROKEN, FASTER, START, WRONG, ToyBench
+from bench_world import BROKEN, FASTER, START, TARGET, WRONG, ToyBench
 
-from tilewright.core.records import Candidate, Trial
+from tilewright.core.records import Candidate, MachineFact, Measured, Trial
 from tilewright.tools.arguments import LONGEST_KERNEL, LONGEST_NOTE, MOST_KERNELS
 from tilewright.tools.records import (
     Answer,
@@ -123,6 +123,44 @@ def test_profile_has_every_cause_counter_and_line(bench: ToyBench) -> None:
     assert found.counters == {"instructions": 12.0}
     assert [(line.line, line.text) for line in found.lines] == [(2, "copy();"), (3, "fence();")]
     assert found.notes == "The copy waits."
+
+
+def test_profile_tells_phases_and_which_causes_overlap(bench: ToyBench) -> None:
+    bench.target = replace(TARGET, causes=("copy", "idle"))
+    outcome = bench.trials[0].outcome
+    assert isinstance(outcome, Measured)
+    phases = ({"copy": 5.0}, {"copy": 600.0, "fence": 700.0}, {"copy": 90.0}, {"fence": 2.0})
+    bench.trials[0] = replace(bench.trials[0], outcome=replace(outcome, phases=phases))
+    found = told(bench, "profile", kernel="start")
+    assert isinstance(found, Profiled)
+    assert found.exclusive == ("copy",)
+    assert [phase.when for phase in found.phases] == [
+        "before the first work",
+        "work, part 1 of 2",
+        "work, part 2 of 2",
+        "after the last work",
+    ]
+    text = answer_text(found)
+    assert "causes in cycles, which add up to the latency:\n  copy: 700" in text
+    assert "causes in cycles that overlap with these:\n  fence: 200" in text
+    assert "work, part 1 of 2: 1,300 (fence 700, copy 600)" in text
+
+
+def test_lines_that_a_profile_leaves_out_are_counted(bench: ToyBench) -> None:
+    outcome = bench.trials[0].outcome
+    assert isinstance(outcome, Measured)
+    by_line = {str(n): {"copy": float(n)} for n in range(1, 71)}
+    bench.trials[0] = replace(bench.trials[0], outcome=replace(outcome, by_line=by_line))
+    found = told(bench, "profile", kernel="start")
+    assert isinstance(found, Profiled)
+    assert (len(found.lines), found.lines_left_out) == (60, 10)
+    assert "and 10 lines with less" in answer_text(found)
+
+
+def test_facts_about_the_machine_are_told_with_their_meaning(bench: ToyBench) -> None:
+    fact = MachineFact("l2.latency", "11", "fitted", "cycles to the first word")
+    bench.target = replace(TARGET, facts=(fact,))
+    assert "l2.latency: 11, cycles to the first word (fitted)" in answer_text(told(bench, "facts"))
 
 
 def test_a_kernel_that_was_not_measured_has_no_profile(bench: ToyBench) -> None:

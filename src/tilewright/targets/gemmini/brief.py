@@ -11,6 +11,7 @@ from tilewright.parts.brief_files import load_commands, load_examples, load_menu
 from tilewright.parts.languages import C
 from tilewright.targets.gemmini.feedback import LOSSES
 from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.machine_facts import machine_facts
 from tilewright.targets.gemmini.settings import ORDERINGS
 from tilewright.targets.gemmini.toolchain import compiler_family
 
@@ -46,6 +47,7 @@ def load_brief(instance: Instance) -> TargetBrief:
         examples=load_examples(FOLDER / "examples", known),
         costs=render(FOLDER / "costs.md", known).strip(),
         plan_hints=render(FOLDER / "plan_hints.md", known).strip(),
+        facts=machine_facts(instance),
     )
 
 

@@ -19,6 +19,7 @@ from tilewright.parts.cases import Cases
 from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
+from tilewright.targets.gemmini.phases import few_phases
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
     Simulator,
@@ -171,6 +172,7 @@ class GemminiRunner:
             artifact_digest=artifact.digest,
             feedback=told.feedback,
             by_line=told.by_line,
+            phases=few_phases(result.phases),
             bound=told.bound,
             warnings=order_warnings(artifact, result),
         )

@@ -7,6 +7,7 @@ from statistics import median
 
 _MOST_PARTS = 2
 _MOST_CAUSES = 3
+_KEPT_PARTS = 8
 _PER_PRODUCTS = 1000
 
 
@@ -37,6 +38,27 @@ def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]
     told.append(f"in the steady state {per_products:,.0f} per {_PER_PRODUCTS:,} products")
     told.append(_told("after the last product", end))
     return [f"Lost by phase: {'; '.join(told)}."]
+
+
+def few_phases(phases: Sequence[Mapping[str, int]]) -> tuple[Mapping[str, float], ...]:
+    """The start, at most `_KEPT_PARTS` parts of the middle and the end, of a run with products.
+
+    Parts stand for equally many of the simulator's; the last one may be shorter. Zeros are left
+    out.
+    """
+    if len(phases) < 3:
+        return ()
+    start, *parts, end = phases
+    each = -(-len(parts) // _KEPT_PARTS)
+    merged = [_sum(parts[first : first + each]) for first in range(0, len(parts), each)]
+    return tuple(
+        {name: float(cycles) for name, cycles in phase.items() if cycles}
+        for phase in (start, *merged, end)
+    )
+
+
+def _sum(phases: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+    return {name: sum(phase[name] for phase in phases) for name in phases[0]}
 
 
 def largest_first(counts: Mapping[str, float]) -> list[tuple[str, float]]:

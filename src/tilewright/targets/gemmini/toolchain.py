@@ -34,7 +34,7 @@ HOW_TO_GET = (
     "or run: pip install 'tilewright[toolchain]'"
 )
 
-_COMPILE = (
+COMPILE_FLAGS = (
     "-O2", "-g1", "-std=gnu99", "-mabi=lp64d", "-mcmodel=medany", "-ffreestanding", "-fno-common",
     "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration",
 )  # fmt: skip
@@ -85,7 +85,7 @@ def find_gcc() -> Toolchain | None:
     return Toolchain(
         id=first_line.strip() or GCC,
         command=(path,),
-        compile_flags=(*_COMPILE, "-march=rv64imafd", "-fno-tree-loop-distribute-patterns"),
+        compile_flags=(*COMPILE_FLAGS, "-march=rv64imafd", "-fno-tree-loop-distribute-patterns"),
         link_flags=(
             "-nostdlib", "-static", "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments",
             "-Wl,--build-id=none", f"-Wl,-T,{RUNTIME / 'link.ld'}",
@@ -106,7 +106,7 @@ def find_zig() -> Toolchain | None:
         id=f"zig cc {version} ({clang})",
         command=(*command, "cc", "-target", "riscv64-freestanding-none"),
         compile_flags=(
-            *_COMPILE, "-mcpu=generic_rv64+m+a+f+d-c", "-mno-relax",
+            *COMPILE_FLAGS, "-mcpu=generic_rv64+m+a+f+d-c", "-mno-relax",
             "-fno-sanitize=undefined", "-fno-stack-protector",
         ),
         link_flags=(

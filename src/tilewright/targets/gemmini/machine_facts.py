@@ -1,0 +1,75 @@
+"""Every parameter of an instance with its meaning and source, and measured costs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from tilewright.core.records import MachineFact
+from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.parameters import (
+    CONFIGURATIONS,
+    ELEMENT_TYPES,
+    load_config,
+)
+from tilewright.targets.gemmini.possible import dotted
+from tilewright.targets.gemmini.toolchain import COMPILE_FLAGS, compiler_family
+
+STANDARD = CONFIGURATIONS["gemmini-int8-16x16"]
+"""The file whose comments say what every parameter means, and where its value is from."""
+COSTS = STANDARD.with_name("costs.toml")
+SOURCES: Mapping[str, str] = {
+    "rtl": "public RTL",
+    "fit": "fitted to RTL simulation",
+    "estimate": "an estimate",
+}
+_SECTION = re.compile(r"^\[simulator\.(\w+)\]$")
+_PARAMETER = re.compile(r"^(\w+)\s*=\s*[^#]+?(?:\s*#\s*(.*))?$")
+_MARK = re.compile(r"\s*\[(rtl|fit|estimate)\]\s*$")
+
+
+def machine_facts(instance: Instance) -> tuple[MachineFact, ...]:
+    """Parameters in the order of target.toml, costs in that of costs.toml, the compiler's flags."""
+    return (
+        *_parameters(instance),
+        *_costs(instance),
+        MachineFact("compiler_flags", " ".join(COMPILE_FLAGS), "how kernels are compiled"),
+    )
+
+
+def _parameters(instance: Instance) -> Iterator[MachineFact]:
+    standard, described = load_config(STANDARD), _described()
+    for name, value in instance.config.parameters.items():
+        meaning, mark = described.get(name, ("", ""))
+        source = SOURCES.get(mark, f"the description of {instance.name}")
+        if value != standard[name]:
+            source = f"the configuration of {instance.name}"
+        shown = ELEMENT_TYPES[value] if name.endswith("element_type") else str(value)
+        yield MachineFact(dotted(name).removeprefix("simulator."), shown, source, meaning)
+
+
+def _costs(instance: Instance) -> Iterator[MachineFact]:
+    """Those that were measured with the compiler of this machine, of this instance alone."""
+    table = tomllib.loads(COSTS.read_text(encoding="utf-8"))[compiler_family()]
+    source = f"simulated, with {table['version'].partition(' (')[0]}"
+    for name, value in table.get(instance.name, {}).items():
+        yield MachineFact(f"costs.{name}", f"{value:g}", source)
+
+
+@cache
+def _described() -> Mapping[str, tuple[str, str]]:
+    """Meaning and mark of every parameter, by its name, from the comments of the standard file."""
+    found: dict[str, tuple[str, str]] = {}
+    section = ""
+    for line in STANDARD.read_text(encoding="utf-8").splitlines():
+        begun, parameter = _SECTION.match(line.strip()), _PARAMETER.match(line.strip())
+        if begun:
+            section = begun[1]
+        elif parameter and section:
+            comment = parameter[2] or ""
+            mark = _MARK.search(comment)
+            text = _MARK.sub("", comment).strip()
+            found[f"{section}_{parameter[1]}"] = text, mark[1] if mark else ""
+    return found
