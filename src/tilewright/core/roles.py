@@ -12,6 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import (
+    Argument,
     Artifact,
     Brief,
     CallRecord,
@@ -376,6 +377,11 @@ class CheckCase(Protocol):
     @property
     def distribution(self) -> str:
         """Of the values of the inputs."""
+        ...
+
+    @property
+    def arguments(self) -> Sequence[Argument]:
+        """Of this comparison; a target may compare at smaller sizes than it measures."""
         ...
 
     @property

@@ -28,6 +28,11 @@ class OpenCase:
         return self._case.check.distribution
 
     @property
+    def arguments(self) -> Sequence[Argument]:
+        """Of this comparison."""
+        return self._case.workload.arguments
+
+    @property
     def given(self) -> Mapping[str, bytes]:
         """Every argument as the kernel finds it."""
         return {name: array.tobytes() for name, array in self._case.initial.items()}

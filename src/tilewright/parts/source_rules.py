@@ -49,13 +49,15 @@ def check_source(
     headers: Sequence[str],
     instead_of_assembler: str,
     pragmas: Sequence[str] = (),
+    own_names: re.Pattern[str] | None = None,
 ) -> Failed | None:
     """A `compile_error` that names the line of the first forbidden construct, or None.
 
     `language` is C, or one that has its preprocessor. Only `headers` may be included; beside
     unrolling, `pragmas` are those allowed, as they are written ("omp ..." for any that begin so).
     `instead_of_assembler` tells the author what to do
-    ("use the command macros").
+    ("use the command macros"). `own_names` are further names of the language's that begin with two
+    underscores.
     """
     if len(source.encode()) > MAX_SOURCE_BYTES:
         return _refused(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB", language, None)
@@ -71,7 +73,7 @@ def check_source(
     code = _TOKENS.sub(_without_comments, text).split("\n")
     bare = _TOKENS.sub(_without_texts, text).split("\n")
     for (number, _), code_line, bare_line in zip(lines, code, bare, strict=True):
-        reason = _forbidden(code_line, headers, instead_of_assembler, pragmas)
+        reason = _forbidden(code_line, headers, instead_of_assembler, pragmas, own_names)
         reason = reason or _ambiguous(bare_line) or _made_text(code_line, bare_line)
         if reason:
             return _refused(reason, language, number)
@@ -142,13 +144,18 @@ def _made_text(code: str, bare: str) -> str | None:
 
 
 def _forbidden(
-    line: str, headers: Sequence[str], instead_of_assembler: str, pragmas: Sequence[str]
+    line: str,
+    headers: Sequence[str],
+    instead_of_assembler: str,
+    pragmas: Sequence[str],
+    own_names: re.Pattern[str] | None,
 ) -> str | None:
     assembler = _ASSEMBLER.search(line)
     if assembler:
         return f"{assembler.group(1)} is not allowed in a kernel: {instead_of_assembler}"
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
-        if not _COMPILERS_OWN.fullmatch(name):
+        is_own = own_names is not None and own_names.fullmatch(name)
+        if not is_own and not _COMPILERS_OWN.fullmatch(name):
             return (
                 f"{name} is not allowed in a kernel: of the names that begin with two underscores, "
                 "only the compiler's own are"

@@ -65,6 +65,7 @@ class Case:
 
     def __init__(self, world: World, seed: int) -> None:
         self._world = world
+        self.arguments = world.workload.arguments
         rng = np.random.default_rng(seed)
         self.given: dict[str, bytes] = {}
         for argument in world.workload.arguments:

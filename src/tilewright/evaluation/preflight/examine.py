@@ -42,10 +42,10 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
     """
     if not isinstance(task, Attackable):
         return []
-    views = [View(case, task.workload.arguments) for case in task.check_cases()]
+    views = [View(case, case.arguments) for case in task.check_cases()]
     _require_sound_reference(task.workload, views)
     drawn = [view.case.distribution for view in views]
-    found = [_try_outputs(attack, views) for attack in attacks(task.workload.arguments, drawn)]
+    found = [_try_outputs(attack, views) for attack in attacks(views[0].arguments, drawn)]
     omitted = task.omissions() if isinstance(task, LeavesOut) else {}
     found += [
         AttackResult(f"inputs: {name}", "are not drawn", "does not apply", f"left out: {reason}")

@@ -1,0 +1,192 @@
+"""Builds the program that runs a kernel on the CPU: its object file, linked with the runtime.
+
+What the object file may call that it does not define is known; a kernel that calls anything else is
+refused before it is linked.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Failed, content_id
+from tilewright.native.allowed_calls import refused_call
+from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
+from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
+
+EMULATOR = Path(__file__).with_name("emulator")
+HOW_TO_GET = "install GCC's C++ compiler, version 12 or later (Debian: apt install g++)"
+_COMMON = ("-std=c++17", "-g", "-fno-pie", "-w", "-I.")
+_KERNEL = (
+    "-O1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-stack-protector",
+    "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fsanitize=alignment",
+    "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern",
+)  # fmt: skip
+"""Misaligned vectors end a kernel as on a GPU; what was never set holds no plausible value."""
+_SANITIZER = ("-fsanitize=address", "-fsanitize-sections=tw_shared")
+_HEADERS = {
+    "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
+    "cuda_pipeline_primitives.h": "device.h", "device_launch_parameters.h": "device.h",
+    "cooperative_groups/reduce.h": "cooperative_groups.h",
+}  # fmt: skip
+"""Of the toolkit, by what stands for them."""
+_OWN_CALLS = re.compile(
+    r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__asan_\w+|__(?:start|stop)_tw_shared|"
+    r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle"
+)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
+_ERROR = re.compile(r"^(?:\./)?kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", re.MULTILINE)
+_MOST_BYTES, _MOST_LOG = 16 << 20, 4000
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCompiler:
+    """A C++ compiler of this machine; `id` names its version."""
+
+    path: str
+    id: str
+    sandbox: Sandbox
+
+    @property
+    def build(self) -> str:
+        """A content hash of all that decides how a kernel runs on the CPU."""
+        texts = [path.read_text(encoding="utf-8") for path in sorted(EMULATOR.iterdir())]
+        return content_id(*_COMMON, *_KERNEL, *_SANITIZER, *texts)[:8]
+
+    def compile(self, source: str, call: str, timeout_s: float) -> bytes | Failed:
+        """The program of a kernel that nvcc accepts; `not_checked` where this compiler does not."""
+        try:
+            text = for_the_cpu(source)
+        except NotReadError as error:
+            return not_checked(str(error), error.line)
+        includes = "\n".join(_INCLUDE.findall(text))
+        text = _INCLUDE.sub("", text)
+        whole = (
+            f'#include "device.h"\n{includes}\nnamespace {{\n#line 1 "kernel.cu"\n{text}\n}}\n'
+            f'#line 1 "call.cu"\n{call}'
+        )
+        with open_folder("tilewright-cpu-") as name:
+            folder = Path(name)
+            _write_headers(folder)
+            (folder / "program.cpp").write_text(whole, encoding="utf-8")
+            flags = (*_COMMON, *_KERNEL, *_SANITIZER, f"-ffile-prefix-map={name}=.")
+            log = self._run(folder, [*flags, "-c", "program.cpp", "-o", "kernel.o"], timeout_s)
+            if log is not None:
+                return _failed(log.replace(name, "."))
+            refused = refused_symbol(read_output(folder / "kernel.o", _MOST_BYTES))
+            if refused is not None:
+                return refused
+            (folder / "runtime.o").write_bytes(self._runtime())
+            log = self._run(
+                folder, ["kernel.o", "runtime.o", "-fsanitize=address", "-no-pie", "-o", "program"],
+                timeout_s,
+            )  # fmt: skip
+            if log is not None:
+                return not_checked(f"it does not link for the CPU: {log[:_MOST_LOG]}")
+            return read_output(folder / "program", _MOST_BYTES)
+
+    def _runtime(self) -> bytes:
+        return _runtime(self)
+
+    def _run(self, folder: Path, words: list[str], timeout_s: float) -> str | None:
+        """What the compiler said against its input, or None."""
+        environment = {"PATH": os.environ.get("PATH", "")}
+        finished = self.sandbox.run([self.path, *words], folder, Limits(timeout_s), environment)
+        if finished.status is None:
+            return f"the compiler was stopped after {timeout_s:g} s"
+        return finished.output.decode(errors="replace") if finished.status else None
+
+
+def not_checked(reason: str, line: int | None = None) -> Failed:
+    """A kernel that may be right, which this machine cannot find out."""
+    place = f"kernel.cu:{line}: " if line else ""
+    log = f"{place}not checked: {reason}; only a GPU can tell whether it is right."
+    return Failed("check", "not_checked", log, line)
+
+
+@cache
+def find_cpu_compiler() -> CpuCompiler:
+    """The compiler that CXX names, else g++.
+
+    Raises `ToolchainMissingError` where there is none with an address sanitizer.
+    """
+    name = os.environ.get("CXX") or "g++"
+    path = shutil.which(name)
+    if path is None:
+        raise ToolchainMissingError(
+            f"kernels of target cuda are checked on the CPU by a program that {name} builds, and "
+            f"there is no {name} on PATH: {HOW_TO_GET}."
+        )
+    environment = {"PATH": os.environ.get("PATH", "")}
+    try:
+        sandbox = find_sandbox((), [path, "--version"], environment)
+        printed = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30,
+            stdin=subprocess.DEVNULL,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainMissingError(f"{path} cannot be started ({error}): {HOW_TO_GET}.") from error
+    compiler = CpuCompiler(path, printed.partition("\n")[0].strip() or path, sandbox)
+    _runtime(compiler)
+    return compiler
+
+
+@cache
+def _runtime(compiler: CpuCompiler) -> bytes:
+    """The object file of this package's own part, the same for every kernel."""
+    with open_folder("tilewright-cpu-") as name:
+        folder = Path(name)
+        _write_headers(folder)
+        (folder / "runtime.cpp").write_bytes((EMULATOR / "runtime.cpp").read_bytes())
+        words = [*_COMMON, "-O2", "-DSANITIZED", "-c", "runtime.cpp", "-o", "runtime.o"]
+        log = compiler._run(folder, words, 60.0)
+        if log is not None:
+            raise ToolchainMissingError(
+                f"{compiler.id} cannot build what runs kernels on the CPU "
+                f"({(log.splitlines() or ['no message'])[-1]}): {HOW_TO_GET}."
+            )
+        return read_output(folder / "runtime.o", _MOST_BYTES)
+
+
+def _write_headers(folder: Path) -> None:
+    for path in EMULATOR.glob("*.h"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    for name, stands_for in _HEADERS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f'#include "{stands_for}"\n')
+
+
+def refused_symbol(data: bytes) -> Failed | None:
+    """Why an object file may not be linked: what it calls is none of a kernel's affairs."""
+    try:
+        table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+        symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
+        names = [s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF" and s.name]
+    except (ELFError, UnicodeDecodeError, ValueError):
+        return Failed("check", "forbidden_call", "the kernel's object file cannot be read.")
+    for name in names:
+        if _OWN_CALLS.fullmatch(name) is None and refused_call(name, 1) is not None:
+            log = (
+                f"the kernel calls {name}, which it does not define: beside its own functions it "
+                "may call those of CUDA and of math.h."
+            )
+            return Failed("check", "forbidden_call", log)
+    return None
+
+
+def _failed(log: str) -> Failed:
+    error = _ERROR.search(log)
+    if error is None:
+        return not_checked(f"it does not compile for the CPU: {log[:_MOST_LOG]}")
+    return not_checked(f"it does not compile for the CPU ({error[2]})", int(error[1]))

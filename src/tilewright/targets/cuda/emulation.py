@@ -1,0 +1,159 @@
+"""Runs a kernel on the CPU in a contained process, and reads what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.core.records import Argument, Failed
+from tilewright.parts.debug_lines import source_line
+from tilewright.parts.inputs import Array, bytes_of
+from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
+from tilewright.targets.cuda.faults import failed_by
+
+ORDERS = ("forward", "reversed", "shuffled")
+"""In which the threads of a block, and the blocks of a launch, run."""
+_ADDRESSES = 1 << 46
+"""Bytes of address space: the address sanitizer maps all of it, and uses little."""
+_MEMORY = 3 << 30
+_MOST_REPORT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One call of a kernel: every argument as it finds it, and the order of its threads."""
+
+    initial: Mapping[str, Array]
+    order: str
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch, as the launcher made it."""
+
+    name: str
+    line: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Outputs of every run that came to its end by name, launches of the first, what ended them.
+
+    `failed` is None where all runs came to their end.
+    """
+
+    outputs: tuple[Mapping[str, bytes], ...]
+    launches: tuple[Launch, ...]
+    failed: Failed | None
+
+
+def run_on_cpu(
+    program: bytes,
+    sandbox: Sandbox,
+    arguments: Sequence[Argument],
+    sizes: Sequence[int],
+    runs: Sequence[Run],
+    timeout_s: float,
+) -> Ran:
+    """All runs in one process, one after the other."""
+    with open_folder("tilewright-cuda-") as name:
+        folder = Path(name)
+        (folder / "program").write_bytes(program)
+        (folder / "program").chmod(0o755)
+        offsets = _write_inputs(folder / "inputs.bin", arguments, runs)
+        written = bytes_of(a for a in arguments if a.is_written)
+        lines = [str(len(arguments))]
+        lines += [f"{bytes_of([a])} {int(a.is_written)}" for a in arguments]
+        lines += [" ".join(map(str, (len(sizes), *sizes))), str(len(runs))]
+        lines += [
+            f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1}"
+            for offset, run in zip(offsets, runs, strict=True)
+        ]
+        (folder / "job.txt").write_text("\n".join(lines) + "\n")
+        bounds = Limits(
+            timeout_s,
+            memory_bytes=_ADDRESSES,
+            total_memory_bytes=_MEMORY,
+            file_bytes=max(1 << 24, 2 * written * len(runs)),
+            total_file_bytes=4 << 30,
+        )
+        finished = sandbox.run(["./program"], folder, bounds)
+        report = _report(folder / "report.txt")
+        outputs = _outputs(folder / "outputs.bin", arguments, written * len(runs))
+    ended = any(row == ["done"] for row in report) and finished.status == 0
+    failed = None
+    if finished.status is None:
+        log = (
+            f"the kernel was stopped after {timeout_s:g} s on the CPU; one that waits for other "
+            "blocks never ends there."
+        )
+        failed = Failed("check", "timeout", log)
+    elif not ended:
+        said = finished.output.decode(errors="replace")[-500:]
+        failed = failed_by(
+            report, arguments, lambda pc: source_line(program, pc, "kernel.cu"), said
+        )
+    return Ran(tuple(outputs), _launches(report), failed)
+
+
+def _write_inputs(path: Path, arguments: Sequence[Argument], runs: Sequence[Run]) -> list[int]:
+    """Where the arrays of each run begin; runs on the same arrays share them."""
+    at: dict[int, int] = {}
+    offsets = []
+    with path.open("wb") as file:
+        for run in runs:
+            if id(run.initial) not in at:
+                at[id(run.initial)] = file.tell()
+                for argument in arguments:
+                    file.write(run.initial[argument.name].tobytes())
+            offsets.append(at[id(run.initial)])
+    return offsets
+
+
+def _report(path: Path) -> list[list[str]]:
+    """Rows of words; empty where there is none that can be read."""
+    try:
+        text = read_output(path, _MOST_REPORT).decode(errors="replace")
+    except OSError:
+        return []
+    return [line.split("\t") for line in text.split("\n") if line]
+
+
+def _outputs(path: Path, arguments: Sequence[Argument], most: int) -> list[dict[str, bytes]]:
+    """Outputs of the runs that came to their end, in order."""
+    try:
+        data = read_output(path, most)
+    except OSError:
+        return []
+    found, at = list[dict[str, bytes]](), 0
+    written = [(a.name, bytes_of([a])) for a in arguments if a.is_written]
+    while at + sum(size for _, size in written) <= len(data) and written:
+        outputs = {}
+        for name, size in written:
+            outputs[name] = data[at : at + size]
+            at += size
+        found.append(outputs)
+    return found
+
+
+def _launches(report: Sequence[Sequence[str]]) -> tuple[Launch, ...]:
+    """Of the first run."""
+    found = []
+    for row in report:
+        if row[0] == "run" and row[1] != "0":
+            break
+        if row[0] == "launch" and len(row) == 10:
+            numbers = [int(word) for word in row[2:]]
+            grid, block = tuple(numbers[1:4]), tuple(numbers[4:7])
+            found.append(Launch(row[1], numbers[0], grid, block, numbers[7]))  # type: ignore[arg-type]
+    return tuple(found)

@@ -1,0 +1,50 @@
+/* Cooperative groups of one block: the block, tiles of a warp, and what they reduce. Grids and clusters are not here. */
+#pragma once
+#include "device.h"
+
+namespace cooperative_groups {
+
+class thread_block {
+ public:
+  static void sync(int line = __builtin_LINE()) { tw_barrier(line); }
+  static unsigned thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+  static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
+  static unsigned num_threads() { return size(); }
+  static dim3 group_index() { return blockIdx; }
+  static dim3 thread_index() { return threadIdx; }
+  static dim3 group_dim() { return blockDim; }
+  static dim3 dim_threads() { return blockDim; }
+};
+inline thread_block this_thread_block() { return {}; }
+inline void sync(const thread_block &, int line = __builtin_LINE()) { tw_barrier(line); }
+
+template <unsigned Size, class Parent = thread_block> class thread_block_tile {
+  static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile is a part of one warp");
+
+ public:
+  static unsigned mask() { return (Size == 32 ? ~0u : (1u << Size % 32) - 1) << (tw_lane() & ~(Size - 1)); }
+  static unsigned thread_rank() { return tw_lane() & (Size - 1); }
+  static constexpr unsigned size() { return Size; }
+  static constexpr unsigned num_threads() { return Size; }
+  static unsigned meta_group_rank() { return thread_block::thread_rank() / Size; }
+  static unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+  static void sync(int line = __builtin_LINE()) { __syncwarp(mask(), line); }
+  template <class T> static T shfl(T value, int source, int line = __builtin_LINE()) { return __shfl_sync(mask(), value, source, Size, line); }
+  template <class T> static T shfl_up(T value, unsigned delta, int line = __builtin_LINE()) { return __shfl_up_sync(mask(), value, delta, Size, line); }
+  template <class T> static T shfl_down(T value, unsigned delta, int line = __builtin_LINE()) { return __shfl_down_sync(mask(), value, delta, Size, line); }
+  template <class T> static T shfl_xor(T value, unsigned lanes, int line = __builtin_LINE()) { return __shfl_xor_sync(mask(), value, lanes, Size, line); }
+  static unsigned ballot(int predicate, int line = __builtin_LINE()) { return __ballot_sync(mask(), predicate, line) >> (tw_lane() & ~(Size - 1)); }
+  static int any(int predicate, int line = __builtin_LINE()) { return __any_sync(mask(), predicate, line); }
+  static int all(int predicate, int line = __builtin_LINE()) { return __all_sync(mask(), predicate, line); }
+};
+template <unsigned Size, class Parent> inline thread_block_tile<Size, Parent> tiled_partition(const Parent &) { return {}; }
+
+template <class T> struct plus { T operator()(T a, T b) const { return a + b; } };
+template <class T> struct less { T operator()(T a, T b) const { return b < a ? b : a; } };
+template <class T> struct greater { T operator()(T a, T b) const { return a < b ? b : a; } };
+template <unsigned Size, class Parent, class T, class Operation>
+inline T reduce(const thread_block_tile<Size, Parent> &tile, T value, Operation operation, int line = __builtin_LINE()) {
+  for (unsigned step = Size / 2; step; step /= 2) value = operation(value, tile.shfl_xor(value, step, line));
+  return value;
+}
+}  // namespace cooperative_groups

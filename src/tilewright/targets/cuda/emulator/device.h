@@ -1,0 +1,347 @@
+/* CUDA C++ for a C++ compiler of the CPU: what a kernel finds instead of the CUDA toolkit's headers.
+
+   Only what a thread does is here; when it goes on after a barrier is the runtime's affair (runtime.cpp). What is
+   not declared here (inline PTX, tensor memory, clusters, textures) does not compile, and is then not checked. */
+#pragma once
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "runtime.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __shared__ static __attribute__((section("tw_shared")))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __CUDA_ALIGN__(bytes) __attribute__((aligned(bytes)))
+#define CUDART_INF_F __builtin_huge_valf()
+#define CUDART_INF __builtin_huge_val()
+#define CUDART_NAN_F __builtin_nanf("")
+#define CUDART_PI_F 3.141592654f
+#define assert(condition) ((void)0)
+
+static const int warpSize = 32;
+
+namespace tw {
+template <class T> struct same { using type = T; };
+template <class T> using same_t = typename same<T>::type;
+
+template <class To, class From> inline To bits(From value) {
+  static_assert(sizeof(To) == sizeof(From), "bits of another size");
+  To to;
+  __builtin_memcpy(&to, &value, sizeof to);
+  return to;
+}
+template <class T> inline uint64_t widened(T value) {
+  static_assert(sizeof(T) <= 8, "threads of a warp exchange 8 bytes at most");
+  uint64_t wide = 0;
+  __builtin_memcpy(&wide, &value, sizeof value);
+  return wide;
+}
+template <class T> inline T narrowed(uint64_t wide) {
+  T value;
+  __builtin_memcpy(&value, &wide, sizeof value);
+  return value;
+}
+struct configured {  /* <<<grid, block, shared, stream>>> */
+  dim3 grid, block;
+  size_t shared;
+  configured(dim3 grid, dim3 block, size_t shared = 0, const void * = nullptr) : grid(grid), block(block), shared(shared) {}
+};
+template <class Body>
+inline void launch(const char *name, const void *function, int line, configured with, Body body) {
+  tw_launch(name, function, line, &with.grid, &with.block, with.shared, [](void *at) { (*(Body *)at)(); }, &body);
+}
+}  // namespace tw
+
+/* ---- vector types ---- */
+
+#define TW_VECTOR3(T, name)                                                                            \
+  struct name##3 { T x, y, z; };
+#define TW_VECTORS(T, name)                                                                            \
+  struct name##1 { T x; };                                                                             \
+  struct __attribute__((aligned(sizeof(T) * 2))) name##2 { T x, y; };                                  \
+  struct __attribute__((aligned(sizeof(T) * 4 < 16 ? sizeof(T) * 4 : 16))) name##4 { T x, y, z, w; };  \
+  inline name##1 make_##name##1(T x) { return {x}; }                                                   \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                           \
+  inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                                   \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+TW_VECTOR3(float, float)
+TW_VECTOR3(double, double)
+TW_VECTOR3(int, int)
+TW_VECTOR3(short, short)
+TW_VECTOR3(unsigned short, ushort)
+TW_VECTOR3(signed char, char)
+TW_VECTOR3(unsigned char, uchar)
+TW_VECTOR3(long long, longlong)
+TW_VECTOR3(unsigned long long, ulonglong)
+#undef TW_VECTOR3
+TW_VECTORS(unsigned, uint)
+TW_VECTORS(float, float)
+TW_VECTORS(double, double)
+TW_VECTORS(int, int)
+TW_VECTORS(short, short)
+TW_VECTORS(unsigned short, ushort)
+TW_VECTORS(signed char, char)
+TW_VECTORS(unsigned char, uchar)
+TW_VECTORS(long long, longlong)
+TW_VECTORS(unsigned long long, ulonglong)
+#undef TW_VECTORS
+
+/* ---- barriers and warps ---- */
+
+inline void __syncthreads(int line = __builtin_LINE()) { tw_barrier(line); }
+inline int __syncthreads_count(int predicate, int line = __builtin_LINE()) { return tw_barrier_sum(line, predicate != 0); }
+inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) { return tw_barrier_sum(line, predicate != 0) != 0; }
+inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) { return tw_barrier_sum(line, !predicate) == 0; }
+inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) { tw_warp(TW_MEET, mask, 0, 0, line); }
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+inline void __threadfence_system() {}
+inline unsigned __activemask() { return tw_active(); }
+inline void __trap(int line = __builtin_LINE()) { tw_trap(line); }
+inline void __nanosleep(unsigned) {}
+inline long long clock64() { return 0; }
+inline int clock() { return 0; }
+template <class... Values> inline int printf(const char *, Values...) { return 0; }
+
+template <class T> inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, int line = __builtin_LINE()) {
+  unsigned lane = tw_lane(), first = lane & ~(width - 1);
+  return tw::narrowed<T>(tw_warp(TW_SHUFFLE, mask, tw::widened(value), first | (source & (width - 1)), line));
+}
+template <class T> inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, int line = __builtin_LINE()) {
+  unsigned lane = tw_lane(), first = lane & ~(width - 1);
+  return tw::narrowed<T>(tw_warp(TW_SHUFFLE, mask, tw::widened(value), lane >= first + delta ? lane - delta : lane, line));
+}
+template <class T> inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, int line = __builtin_LINE()) {
+  unsigned lane = tw_lane(), last = lane | (width - 1);
+  return tw::narrowed<T>(tw_warp(TW_SHUFFLE, mask, tw::widened(value), lane + delta <= last ? lane + delta : lane, line));
+}
+template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, int line = __builtin_LINE()) {
+  unsigned lane = tw_lane(), last = lane | (width - 1), source = lane ^ lanes;
+  return tw::narrowed<T>(tw_warp(TW_SHUFFLE, mask, tw::widened(value), source <= last ? source : lane, line));
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
+  return (unsigned)tw_warp(TW_BALLOT, mask, predicate != 0, 0, line);
+}
+inline int __any_sync(unsigned mask, int predicate, int line = __builtin_LINE()) { return __ballot_sync(mask, predicate, line) != 0; }
+inline int __all_sync(unsigned mask, int predicate, int line = __builtin_LINE()) { return __ballot_sync(mask, !predicate, line) == 0; }
+template <class T> inline unsigned __match_any_sync(unsigned mask, T value, int line = __builtin_LINE()) {
+  return (unsigned)tw_warp(TW_MATCH, mask, tw::widened(value), 0, line);
+}
+#define TW_REDUCE(name, operation)                                                                      \
+  template <class T> inline T name(unsigned mask, T value, int line = __builtin_LINE()) {               \
+    static_assert(sizeof(T) == 4 && std::is_integral<T>::value, "of whole numbers of 32 bits");         \
+    return (T)(uint32_t)tw_warp(operation, mask, (uint32_t)value, 0, line);                             \
+  }
+TW_REDUCE(__reduce_add_sync, TW_ADD)
+TW_REDUCE(__reduce_and_sync, TW_AND)
+TW_REDUCE(__reduce_or_sync, TW_OR)
+TW_REDUCE(__reduce_xor_sync, TW_XOR)
+TW_REDUCE(__reduce_min_sync, std::is_signed<T>::value ? TW_MIN : TW_UMIN)
+TW_REDUCE(__reduce_max_sync, std::is_signed<T>::value ? TW_MAX : TW_UMAX)
+#undef TW_REDUCE
+
+/* ---- atomics: threads of the CPU change places only where they wait ---- */
+
+#define TW_ATOMIC(name, result)                                                                         \
+  template <class T> inline T name(T *at, tw::same_t<T> value) {                                        \
+    T old = *at;                                                                                        \
+    *at = (result);                                                                                     \
+    return old;                                                                                         \
+  }                                                                                                     \
+  template <class T> inline T name##_block(T *at, tw::same_t<T> value) { return name(at, value); }      \
+  template <class T> inline T name##_system(T *at, tw::same_t<T> value) { return name(at, value); }
+TW_ATOMIC(atomicAdd, T(old + value))
+TW_ATOMIC(atomicSub, T(old - value))
+TW_ATOMIC(atomicExch, value)
+TW_ATOMIC(atomicMin, value < old ? value : old)
+TW_ATOMIC(atomicMax, old < value ? value : old)
+TW_ATOMIC(atomicAnd, old & value)
+TW_ATOMIC(atomicOr, old | value)
+TW_ATOMIC(atomicXor, old ^ value)
+TW_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
+TW_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
+#undef TW_ATOMIC
+template <class T> inline T atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value) {
+  T old = *at;
+  if (old == compare) *at = value;
+  return old;
+}
+
+/* ---- loads and stores with a hint, and others that are plain here ---- */
+
+template <class T> inline T __ldg(const T *at) { return *at; }
+template <class T> inline T __ldca(const T *at) { return *at; }
+template <class T> inline T __ldcg(const T *at) { return *at; }
+template <class T> inline T __ldcs(const T *at) { return *at; }
+template <class T> inline T __ldcv(const T *at) { return *at; }
+template <class T> inline T __ldlu(const T *at) { return *at; }
+template <class T> inline void __stcg(T *at, tw::same_t<T> value) { *at = value; }
+template <class T> inline void __stcs(T *at, tw::same_t<T> value) { *at = value; }
+template <class T> inline void __stwb(T *at, tw::same_t<T> value) { *at = value; }
+template <class T> inline void __stwt(T *at, tw::same_t<T> value) { *at = value; }
+inline void __pipeline_commit() {}
+inline void __pipeline_wait_prior(size_t) {}
+inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0) {
+  __builtin_memcpy(to, from, bytes - zeros);
+  __builtin_memset((char *)to + bytes - zeros, 0, zeros);
+}
+inline void __builtin_assume_(bool) {}
+#define __builtin_assume(condition) __builtin_assume_(condition)
+
+/* ---- arithmetic ---- */
+
+#define TW_LEAST(T)                                                      \
+  inline constexpr T min(T a, T b) { return b < a ? b : a; }             \
+  inline constexpr T max(T a, T b) { return a < b ? b : a; }
+TW_LEAST(int)
+TW_LEAST(unsigned)
+TW_LEAST(long)
+TW_LEAST(unsigned long)
+TW_LEAST(long long)
+TW_LEAST(unsigned long long)
+#undef TW_LEAST
+inline unsigned min(int a, unsigned b) { return min((unsigned)a, b); }
+inline unsigned min(unsigned a, int b) { return min(a, (unsigned)b); }
+inline unsigned max(int a, unsigned b) { return max((unsigned)a, b); }
+inline unsigned max(unsigned a, int b) { return max(a, (unsigned)b); }
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+
+inline float rsqrtf(float x) { return (float)(1.0 / std::sqrt((double)x)); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline float fdividef(float a, float b) { return a / b; }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __expf(float x) { return std::exp(x); }
+inline float __exp10f(float x) { return std::pow(10.0f, x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __log2f(float x) { return std::log2(x); }
+inline float __log10f(float x) { return std::log10(x); }
+inline float __powf(float x, float y) { return std::pow(x, y); }
+inline float __sinf(float x) { return std::sin(x); }
+inline float __cosf(float x) { return std::cos(x); }
+inline float __tanf(float x) { return std::tan(x); }
+inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __frcp_rn(float a) { return 1.0f / a; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
+inline float __frsqrt_rn(float a) { return rsqrtf(a); }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
+
+inline int __float_as_int(float x) { return tw::bits<int>(x); }
+inline unsigned __float_as_uint(float x) { return tw::bits<unsigned>(x); }
+inline float __int_as_float(int x) { return tw::bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return tw::bits<float>(x); }
+inline long long __double_as_longlong(double x) { return tw::bits<long long>(x); }
+inline double __longlong_as_double(long long x) { return tw::bits<double>(x); }
+inline int __float2int_rn(float x) { return (int)std::nearbyint(x); }
+inline int __float2int_rz(float x) { return (int)x; }
+inline int __float2int_rd(float x) { return (int)std::floor(x); }
+inline int __float2int_ru(float x) { return (int)std::ceil(x); }
+inline unsigned __float2uint_rn(float x) { return (unsigned)std::nearbyint(x); }
+inline float __int2float_rn(int x) { return (float)x; }
+inline float __uint2float_rn(unsigned x) { return (float)x; }
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline unsigned __brev(unsigned x) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; i++) reversed |= (x >> i & 1) << (31 - i);
+  return reversed;
+}
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  uint64_t both = (uint64_t)y << 32 | x;
+  unsigned chosen = 0;
+  for (int i = 0; i < 4; i++) chosen |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return chosen;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
+inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; i++) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
+  return c;
+}
+inline int __sad(int a, int b, unsigned c) { return c + (a > b ? a - b : b - a); }
+
+/* ---- the launcher's side ---- */
+
+enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
+enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming };
+struct CUstream_st;
+struct CUevent_st;
+typedef CUstream_st *cudaStream_t;
+typedef CUevent_st *cudaEvent_t;
+template <class T> inline cudaError_t cudaMalloc(T **at, size_t bytes) {
+  *at = (T *)tw_allocate(bytes);
+  return *at ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+template <class T> inline cudaError_t cudaMallocAsync(T **at, size_t bytes, cudaStream_t) { return cudaMalloc(at, bytes); }
+inline cudaError_t cudaFree(void *memory) { return tw_release(memory), cudaSuccess; }
+inline cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return cudaFree(memory); }
+inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
+  return tw_copy(to, from, bytes), cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t = 0) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+inline cudaError_t cudaMemset(void *to, int value, size_t bytes) { return tw_fill(to, value, bytes), cudaSuccess; }
+inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t = 0) { return cudaMemset(to, value, bytes); }
+template <class T> inline cudaError_t cudaMemcpyToSymbol(T &to, const void *from, size_t bytes, size_t offset = 0,
+                                                         cudaMemcpyKind = cudaMemcpyHostToDevice) {
+  return tw_copy((char *)&to + offset, from, bytes), cudaSuccess;
+}
+template <class T> inline cudaError_t cudaGetSymbolAddress(void **at, T &symbol) { return *at = (void *)&symbol, cudaSuccess; }
+template <class F> inline cudaError_t cudaFuncSetAttribute(F *function, cudaFuncAttribute attribute, int value) {
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) tw_allow_shared((const void *)function, value);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+inline const char *cudaGetErrorString(cudaError_t) { return ""; }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return *stream = nullptr, cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return *stream = nullptr, cudaSuccess; }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
+inline cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = nullptr, cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = nullptr, cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0) { return cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }

@@ -1,0 +1,39 @@
+/* What a kernel that is compiled for the CPU may ask of the runtime (runtime.cpp), and nothing else.
+
+   One block runs at a time, each of its threads on a stack of its own; a thread runs until it has to wait.
+   `line` is the place in the kernel's source, for messages. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+struct uint3 { unsigned x, y, z; };
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+};
+
+extern "C" {
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+/* What the threads of a warp do together; `value` and `source` are given by each of them. */
+enum tw_operation {
+  TW_MEET, TW_SHUFFLE, TW_BALLOT, TW_MATCH, TW_ADD, TW_MIN, TW_MAX, TW_UMIN, TW_UMAX, TW_AND, TW_OR, TW_XOR
+};
+void tw_barrier(int line);
+int tw_barrier_sum(int line, int value);  /* of all threads' values, after a barrier */
+uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t value, unsigned source, int line);
+unsigned tw_lane(void);
+unsigned tw_active(void);  /* threads of the warp that have not ended */
+void tw_trap(int line);
+
+void *tw_dynamic_shared(void);
+void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
+               size_t shared, void (*body)(void *), void *closure);
+void tw_allow_shared(const void *function, size_t bytes);
+void *tw_allocate(size_t bytes);
+void tw_release(void *memory);
+void tw_copy(void *to, const void *from, size_t bytes);
+void tw_fill(void *to, int value, size_t bytes);
+}

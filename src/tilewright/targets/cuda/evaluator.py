@@ -1,0 +1,237 @@
+"""Builder, Checker and Runner of a CUDA task on a machine without a GPU.
+
+Compiled for an architecture by nvcc; run on the CPU, at reduced sizes, and compared; not timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tilewright.core.errors import NotTimedError
+from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
+from tilewright.core.roles import NOTHING_CHECKED
+from tilewright.native.settings import EvaluationSettings
+from tilewright.parts.cases import Case, Cases
+from tilewright.parts.problem import Problem
+from tilewright.sandbox import Sandbox, find_sandbox
+from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler, not_checked
+from tilewright.targets.cuda.emulation import ORDERS, Launch, Ran, Run, run_on_cpu
+from tilewright.targets.cuda.launcher import call
+from tilewright.targets.cuda.nvcc import Compiled, Nvcc, find_nvcc
+from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.targets.cuda.resources import in_words, refused_launch
+from tilewright.targets.cuda.source import only_a_gpu, refused
+
+MOST_OPERATIONS = 1 << 28
+"""Multiply-adds of one comparison on the CPU: a dozen of them take about a minute."""
+NO_GPU = (
+    "no NVIDIA GPU can be used here, so it is not timed and nothing is ranked: `tilewright check` "
+    "and `tilewright evaluate` compile and check kernels on any machine, searching needs a GPU "
+    "(docs/targets/cuda.md)"
+)
+
+
+@dataclass(frozen=True)
+class CudaEvaluation:
+    """What the three roles share.
+
+    `workload` is what a GPU would time; `compared` is what is run here, at `sizes` that a
+    launcher is given after the arrays.
+    """
+
+    workload: Workload
+    compared: Workload
+    sizes: Mapping[str, int]
+    problem: Problem
+    settings: EvaluationSettings
+    architecture: Architecture
+    launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
+    _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
+    _programs: dict[str, bytes | Failed] = field(default_factory=dict)
+
+    @cached_property
+    def cases(self) -> Cases:
+        """Private inputs of what is compared."""
+        return Cases(self.compared, self.problem, self.settings.input_seed)
+
+    @cached_property
+    def nvcc(self) -> Nvcc:
+        """Raises `ToolchainMissingError`."""
+        return find_nvcc()
+
+    @cached_property
+    def cpu_compiler(self) -> CpuCompiler:
+        """Raises `ToolchainMissingError`."""
+        return find_cpu_compiler()
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """What kernels run in."""
+        return find_sandbox()
+
+    def compiled(self, source: str) -> Compiled | Failed:
+        """A kernel's machine code; the last one is kept."""
+        if source not in self._compiled:
+            self._compiled.clear()
+            self._compiled[source] = self.nvcc.compile(
+                source, self._call, self.architecture.name, self._compile_s
+            )
+        return self._compiled[source]
+
+    def program(self, source: str) -> bytes | Failed:
+        """What runs a kernel on the CPU; the last one is kept."""
+        if source not in self._programs:
+            self._programs.clear()
+            self._programs[source] = self.cpu_compiler.compile(source, self._call, self._compile_s)
+        return self._programs[source]
+
+    def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
+        """What came of runs on the CPU."""
+        return run_on_cpu(
+            program,
+            self.sandbox,
+            self.compared.arguments,
+            tuple(self.sizes.values()),
+            runs,
+            self.settings.simulation_timeout_s,
+        )
+
+    @property
+    def _call(self) -> str:
+        return call(self.compared.arguments, tuple(self.sizes))
+
+    @property
+    def _compile_s(self) -> float:
+        return self.settings.compile_timeout_s * 3  # nvcc starts a dozen programs
+
+
+class CudaBuilder:
+    """Compiles for the GPU after refusing what reaches beyond the source."""
+
+    def __init__(self, evaluation: CudaEvaluation) -> None:
+        self._evaluation = evaluation
+
+    @property
+    def sandbox(self) -> str:
+        """What the compilers run in."""
+        return self._evaluation.nvcc.sandbox.name
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """Machine code, or the compiler's complaint with its line."""
+        evaluation = self._evaluation
+        problem = refused(candidate.source)
+        if problem is not None:
+            return problem
+        compiled = evaluation.compiled(candidate.source)
+        if isinstance(compiled, Failed):
+            return compiled
+        if not compiled.functions:
+            log = "the kernel launches nothing: it defines no __global__ function."
+            return Failed("build", "compile_error", log)
+        return Artifact(candidate.id, compiled.cubin, evaluation.nvcc.id, candidate.source)
+
+
+class CudaChecker:
+    """Runs kernels on the CPU and compares: the first case with threads in every order."""
+
+    def __init__(self, evaluation: CudaEvaluation) -> None:
+        self._evaluation = evaluation
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case, in every order."""
+        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Every case, in turn in each order."""
+        evaluation = self._evaluation
+        return self._checked(
+            artifact, evaluation.cases.compared(evaluation.settings.checks), passed
+        )
+
+    def _checked(
+        self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
+    ) -> Verdict | Failed:
+        evaluation, source = self._evaluation, artifact.source
+        reason = only_a_gpu(source)
+        if reason is not None:
+            return not_checked(*reason)
+        if evaluation.compared.operations > MOST_OPERATIONS:
+            return not_checked(
+                f"one call takes {evaluation.compared.operations:.2g} multiply-adds, and "
+                f"{MOST_OPERATIONS:.2g} at most are run on the CPU: give smaller shapes"
+            )
+        program = evaluation.program(source)
+        if isinstance(program, Failed):
+            return program
+        seeds = {check.seed for check in passed.checks}
+        cases = [evaluation.cases[n] for n in numbers]
+        cases = [case for case in cases if case.check.seed not in seeds]
+        runs = [(case, order) for case, order in _turns(cases)]
+        ran = evaluation.ran(program, [Run(c.initial, order, c.seed) for c, order in runs])
+        evaluation.launches[source] = ran.launches
+        checks = _compared(runs, ran)
+        if isinstance(checks, Failed):
+            return checks
+        if ran.failed is not None:
+            return ran.failed
+        compiled = evaluation.compiled(source)
+        if isinstance(compiled, Compiled):
+            excess = refused_launch(compiled.functions, ran.launches, evaluation.architecture)
+            if excess is not None:
+                return excess
+        return Verdict((*passed.checks, *checks))
+
+
+def _turns(cases: Sequence[Case]) -> list[tuple[Case, str]]:
+    """Which case is run in which order."""
+    first = [(case, order) for case in cases[:1] for order in ORDERS]
+    return first + [(case, ORDERS[i % len(ORDERS)]) for i, case in enumerate(cases[1:], 1)]
+
+
+def _compared(runs: Sequence[tuple[Case, str]], ran: Ran) -> list[Check] | Failed:
+    """The checks of the runs that came to their end, or how the first wrong one differs."""
+    checks = list[Check]()
+    for i, ((case, order), outputs) in enumerate(zip(runs, ran.outputs, strict=False)):
+        mismatch = case.mismatch(outputs)
+        if mismatch is None:
+            if not checks or checks[-1].seed != case.check.seed:
+                checks.append(case.passed(outputs))
+            continue
+        others = [ran.outputs[j] for j, (other, _) in enumerate(runs[: len(ran.outputs)])
+                  if other is case and j != i]  # fmt: skip
+        if any(case.mismatch(other) is None for other in others):
+            log = (
+                f"the result depends on the order in which threads run: a barrier or an atomic "
+                f"operation is missing. With threads {order}, {mismatch}."
+            )
+            return Failed("check", "race", log)
+        return Failed("check", "wrong_result", f"{mismatch}.")
+    return checks
+
+
+class CudaRunner:
+    """Times nothing: there is no GPU."""
+
+    def __init__(self, evaluation: CudaEvaluation) -> None:
+        self._evaluation = evaluation
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """Raises `NotTimedError`, which says what is known of the kernel."""
+        evaluation = self._evaluation
+        compiled = evaluation.compiled(artifact.source)
+        if isinstance(compiled, Failed):
+            return replace(compiled, stage="measure")
+        launches = evaluation.launches.get(artifact.source, ())
+        words = in_words(compiled.functions, launches, evaluation.architecture)
+        raise NotTimedError(
+            f"the kernel is right on the CPU in {len(verdict.checks)} comparisons with threads in "
+            f"three orders{self._at()}; for {evaluation.architecture.name} {words}; but {NO_GPU}."
+        )
+
+    def _at(self) -> str:
+        sizes = ", ".join(f"{name} = {size}" for name, size in self._evaluation.sizes.items())
+        return f" ({sizes})" if sizes else ""

@@ -1,0 +1,122 @@
+"""What ended a kernel on the CPU, in words: the rule, the line, the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.core.records import Argument, Failed
+from tilewright.parts.languages import CUDA
+
+KINDS = {
+    "not_checked": "only a GPU can run the kernel (inline PTX, libraries); it may be right",
+    "barrier": "threads wait at a barrier, or for their warp, that others never reach",
+    "launch_failure": "a launch that a GPU refuses: too many threads, blocks or bytes",
+    "misaligned": "a vector access to an address that is no multiple of its size",
+    "host_access": "host code touches memory of the device",
+    "race": "the result depends on the order in which threads run",
+}
+"""Kinds of failure that this target has of its own."""
+
+_AT_A_LINE: dict[str, tuple[str, str]] = {
+    "divergent_barrier": (
+        "barrier",
+        "threads of one block wait at different barriers, at lines {0} and {1}",
+    ),
+    "divergent_warp": (
+        "barrier",
+        "threads of one warp meet in different operations, at lines {0} and {1}",
+    ),
+    "deadlock_barrier": (
+        "barrier",
+        "{1} threads wait at this barrier for ever: others of the block wait elsewhere",
+    ),
+    "deadlock_warp": (
+        "barrier",
+        "threads wait for their warp for ever: others that the mask names never come",
+    ),
+    "not_in_mask": ("barrier", "a thread takes part that its own mask does not name"),
+    "launch_threads": (
+        "launch_failure",
+        "a block of {1} threads: from 1 to 1024 are possible, 64 in z",
+    ),
+    "launch_grid": (
+        "launch_failure",
+        "a grid of {1} blocks: at least one, and at most 65535 in y and z, are possible",
+    ),
+    "launch_shared": (
+        "launch_failure",
+        "{1} bytes of dynamic shared memory: more than 49152 are to be asked for by "
+        "cudaFuncSetAttribute, and no GPU has more than 232448",
+    ),
+    "nested_launch": ("not_checked", "not checked: a launch from within a kernel"),
+    "trap": ("crash", "the kernel ended itself by __trap"),
+}
+"""Rules by the runtime's names for them, with the kind of failure; the line comes first."""
+_OF_THE_HOST: dict[str, tuple[str, str]] = {
+    "bad_free": ("illegal_address", "host code frees what it did not allocate"),
+    "copy_out_of_bounds": ("illegal_address", "host code copies beyond an array"),
+    "input_modified": ("input_modified", "host code writes to an input"),
+}
+_FAULTS = {
+    "misaligned": ("misaligned", "an access to an address that is no multiple of its size"),
+    "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
+    "host_access": ("host_access", "host code touches an array of the device"),
+    "input_modified": ("input_modified", "the kernel writes to an input"),
+}
+
+
+def failed_by(
+    report: Sequence[Sequence[str]],
+    arguments: Sequence[Argument],
+    line_of: Callable[[int], int | None],
+    printed: str,
+) -> Failed:
+    """The failure that a report tells of; a crash where it tells of none."""
+    for row in report:
+        try:
+            if row[0] == "failed":
+                return _broken_rule(row)
+            if row[0] == "fault":
+                return _fault(row, arguments, line_of)
+        except (IndexError, KeyError, ValueError):
+            break
+    return Failed(
+        "check", "crash", f"the kernel's process on the CPU ended early. {printed}".strip()
+    )
+
+
+def _broken_rule(row: Sequence[str]) -> Failed:
+    kind, words = _AT_A_LINE.get(row[1]) or _OF_THE_HOST[row[1]]
+    first, second = int(row[2]), int(row[3])
+    line = first if row[1] in _AT_A_LINE and first > 0 else None
+    log = CUDA.located(f"{words.format(first, second)}{_where(row[4:])}.", line)
+    return Failed("check", kind, log, line)
+
+
+def _fault(
+    row: Sequence[str], arguments: Sequence[Argument], line_of: Callable[[int], int | None]
+) -> Failed:
+    _, name, *numbers = row
+    pc, index, offset, size, written = map(int, numbers[:5])
+    line = line_of(pc)
+    touched = arguments[index].name if 0 <= index < len(arguments) else "an allocated array"
+    if name in _FAULTS:
+        kind, words = _FAULTS[name]
+        if index >= 0:
+            words += f" ({touched})"
+    else:
+        kind, words = "illegal_address", "a write to" if written else "a read of"
+        if index < 0:
+            words += " memory outside every array, or beside a shared or local one"
+        elif offset < 0:
+            words += f" {touched}, {-offset} bytes before its beginning"
+        else:
+            words += f" {touched}, {offset - size} bytes after its end"
+    return Failed("check", kind, CUDA.located(f"{words}{_where(numbers[5:])}.", line), line)
+
+
+def _where(numbers: Sequence[str]) -> str:
+    if len(numbers) != 6:
+        return ""
+    block, thread = ", ".join(numbers[:3]), ", ".join(numbers[3:])
+    return f" (block {block}; thread {thread})"

@@ -1,0 +1,42 @@
+"""Kernels that are wrong for any task, and must fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tilewright.core.records import Argument
+from tilewright.targets.cuda.launcher import parameters
+
+_HEAD = """\
+template <class T, class V> __global__ void fill(T *to, const V *from, long count, long given) {
+  long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = from ? (T)from[i % given] : (T)0;
+}
+"""
+
+
+def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
+    """CUDA sources by what they do. They take any sizes after the arrays, and use none."""
+    given = [a for a in arguments if a.is_given]
+    written = [a for a in arguments if a.is_written]
+    bodies = {
+        "launches a kernel that does nothing": "  nothing<<<1, 1>>>();\n",
+        "writes zeros": "".join(_filled(a, None) for a in written),
+    }
+    if given:
+        bodies[f"copies {given[0].name}"] = "".join(_filled(a, given[0]) for a in written)
+    head = (
+        f"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void nothing() {{}}\n{_HEAD}"
+    )
+    entry = f"template <class... Sizes> void kernel({parameters(arguments, {})}, Sizes...)"
+    return {name: f"{head}{entry} {{\n{body}}}\n" for name, body in bodies.items()}
+
+
+def _filled(argument: Argument, source: Argument | None) -> str:
+    count = math.prod(argument.shape)
+    from_, given = (
+        (source.name, math.prod(source.shape)) if source else ("(const char *)nullptr", 1)
+    )
+    blocks = -(-count // 256)
+    return f"  fill<<<{blocks}, 256>>>({argument.name}, {from_}, {count}, {given});\n"

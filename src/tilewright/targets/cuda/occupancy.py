@@ -1,0 +1,75 @@
+"""How many warps of a kernel a multiprocessor holds at once, by the documented limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilewright.core.files import read_toml
+
+_FILE = Path(__file__).with_name("architectures.toml")
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One multiprocessor; see architectures.toml for the units and their sources."""
+
+    name: str
+    gpus: str
+    warps: int
+    blocks: int
+    registers: int
+    register_unit: int
+    shared_kib: int
+    block_shared_kib: int
+    block_shared_reserved: int
+    shared_unit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Resident `blocks` and `warps` of one multiprocessor, and what limits them.
+
+    `share` is warps over those that it could hold, 0..1. No block fits where `blocks` is 0.
+    """
+
+    blocks: int
+    warps: int
+    share: float
+    limit: str
+
+
+@cache
+def architectures() -> dict[str, Architecture]:
+    """All that are described, by the name nvcc has for them."""
+    return {name: Architecture(name, **fields) for name, fields in read_toml(_FILE).items()}
+
+
+def occupancy(
+    architecture: Architecture, threads: int, registers: int, shared_bytes: int
+) -> Occupancy:
+    """Of blocks of `threads`, each with so many registers, and so much shared memory per block."""
+    warps = -(-threads // _WARP)
+    per_warp = _rounded(registers * _WARP, architecture.register_unit)
+    used = shared_bytes + architecture.block_shared_reserved
+    room = {
+        "blocks": architecture.blocks,
+        "warps": architecture.warps // warps,
+        "registers": architecture.registers // per_warp // warps
+        if per_warp
+        else architecture.blocks,
+        "shared memory": (architecture.shared_kib << 10) // _rounded(used, architecture.shared_unit)
+        if used
+        else architecture.blocks,
+    }
+    if shared_bytes > architecture.block_shared_kib << 10:
+        room["shared memory"] = 0
+    limit = min(room, key=lambda name: room[name])
+    blocks = room[limit]
+    return Occupancy(blocks, blocks * warps, blocks * warps / architecture.warps, limit)
+
+
+def _rounded(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

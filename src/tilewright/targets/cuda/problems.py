@@ -1,0 +1,132 @@
+"""The oracles: each workload's definition as a formula, from which honest errors follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.parts.inputs import Array
+from tilewright.parts.problem import FormulaProblem, sampled_product, sampled_rows
+from tilewright.targets.cuda.shapes import Shape, outputs_of
+
+
+class ProductProblem(FormulaProblem):
+    """A matrix product; of `matmul3d` all matrices are the rows of one."""
+
+    fingerprint = "cuda product reference 1"
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.reduction
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Both matrices."""
+        left, right = inputs.values()
+        return {"left": left.reshape(-1, left.shape[-1]), "right": right}
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """The product."""
+        return {"C": operands["left"] @ operands["right"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of one and columns of the other."""
+        left, right = sampled_product(operands["left"], operands["right"], rng)
+        return {"left": left, "right": right}
+
+
+class ConvolutionProblem(FormulaProblem):
+    """A convolution as the product of filters and patches."""
+
+    fingerprint = "cuda convolution reference 1"
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.reduction
+        self._shape = shape
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Filters as rows, one column for each output's patch, and what each filter adds."""
+        values, images, filters = self._shape.values, inputs["X"], inputs["F"]
+        axes = tuple(range(2, images.ndim))
+        padding, stride = values.get("P", 0), values.get("T", 1)
+        images = np.pad(images, [(0, 0), (0, 0), *((padding, padding) for _ in axes)])
+        windows = np.lib.stride_tricks.sliding_window_view(images, filters.shape[2:], axis=axes)
+        windows = windows[(slice(None), slice(None), *(slice(None, None, stride) for _ in axes))]
+        count = len(axes)
+        order = (1, *range(2 + count, 2 + 2 * count), 0, *range(2, 2 + count))
+        patches = windows.transpose(order).reshape(self.reduction, -1)
+        found = {"left": filters.reshape(len(filters), -1), "right": patches}
+        return {**found, "bias": inputs["bias"][:, None]} if "bias" in inputs else found
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """All outputs in their order; of a sample, in the order of the operands."""
+        found = operands["left"] @ operands["right"]
+        if "bias" in operands:
+            found = found + operands["bias"]
+        images, filters = self._shape.values["N"], self._shape.values["K"]
+        extents = math.prod(outputs_of(self._shape.values))
+        if found.shape == (filters, images * extents):
+            found = found.reshape(filters, images, extents).swapaxes(0, 1)
+        return {"Y": found}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some of the outputs, of every filter."""
+        right = operands["right"]
+        count = min(right.shape[1], max(8, (1 << 19) // operands["left"].size))
+        chosen = np.sort(rng.choice(right.shape[1], count, replace=False))
+        return {**operands, "right": right[:, chosen]}
+
+
+class RowProblem(FormulaProblem):
+    """What follows from each row alone."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.reduction
+        self.fingerprint = f"cuda {shape.kind} reference 1"
+        self._kind = shape.kind
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """`Y`."""
+        rows = operands["X"]
+        if self._kind == "rowsum":
+            return {"Y": rows.sum(-1)}
+        powers = np.exp(rows - rows.max(-1, keepdims=True))
+        return {"Y": powers / powers.sum(-1, keepdims=True)}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows."""
+        return {"X": sampled_rows(operands["X"], rng)}
+
+
+class ElementProblem(FormulaProblem):
+    """What follows from single elements and their neighbours."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.reduction = shape.reduction
+        self.fingerprint = f"cuda {shape.kind} reference 1"
+        self._kind = shape.kind
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """`Y`."""
+        X = operands["X"]
+        if self._kind == "chain":
+            scaled = X * operands["scale"] + operands["bias"]
+            return {"Y": scaled / (1.0 + np.exp(-scaled)) * operands["G"]}
+        around = (X[:-2, 1:-1] + X[2:, 1:-1]) + (X[1:-1, :-2] + X[1:-1, 2:])
+        return {"Y": 0.5 * X[1:-1, 1:-1] + 0.125 * around}
+
+
+def create_problem(shape: Shape) -> FormulaProblem:
+    """The oracle of a shape."""
+    if shape.kind.startswith("conv"):
+        return ConvolutionProblem(shape)
+    if shape.kind in ("gemm", "matmul3d"):
+        return ProductProblem(shape)
+    return RowProblem(shape) if shape.kind in ("softmax", "rowsum") else ElementProblem(shape)

@@ -1,0 +1,98 @@
+"""What a kernel's text may hold, and what of it only a GPU can run."""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.core.records import Failed
+from tilewright.parts.languages import CUDA
+from tilewright.parts.source_rules import check_source
+
+HEADERS = (
+    "cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h",
+    "cooperative_groups/reduce.h", "mma.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h",
+    "device_launch_parameters.h", "math.h", "cmath", "stdint.h", "cstdint", "float.h", "cfloat",
+    "limits.h", "climits", "type_traits",
+)  # fmt: skip
+"""What a kernel may include."""
+_OWN_NAMES = re.compile(
+    r"__(?!glibc|attr|asm|redirect|extern|nonnull|warn|err|fortify|va_|file|func|line|date|time)"
+    r"[a-z]\w*",
+    re.ASCII,
+)
+"""Names of CUDA begin with two underscores; those of the C library's macros stay refused."""
+_SKIPPED = re.compile(
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
+)
+_ASSEMBLER = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)", re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_PREDEFINED = re.compile(r"\b(?:__[A-Z]\w*__|__cplusplus|__COUNTER__)\b")
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
+ONLY_A_GPU = (
+    (re.compile(r"\bcublas|\bcudnn|\bcutlass|\bcute\s*::"), "it calls a library of the GPU's"),
+    (re.compile(r"\bthis_grid\s*\(|\bcudaLaunchCooperativeKernel\b"),
+     "its blocks wait for one another"),
+    (re.compile(r"\bthis_cluster\s*\(|\bcluster_group\b"), "it uses clusters of blocks"),
+    (re.compile(r"\bcuda\s*::\s*(?:barrier|pipeline|memcpy_async)|\bCUtensorMap\b"),
+     "it uses asynchronous copies of the hardware"),
+    (re.compile(r"\btex2D\b|\btex1Dfetch\b|\bcudaTextureObject_t\b"), "it reads textures"),
+    (re.compile(r"\bcudaGraph\w+"), "it records a graph of launches"),
+)  # fmt: skip
+"""What the check on the CPU cannot run, in words."""
+
+
+def without_text(source: str) -> str:
+    """The source with comments, strings and characters blank, each line where it was."""
+    return _SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
+
+
+def refused(source: str) -> Failed | None:
+    """What the rules say against a source, or None; inline PTX is no reason."""
+    code = without_text(source)
+    own = set(_DEFINED.findall(code))
+    for condition in _CONDITION.finditer(code):
+        foreign = [n for n in _NAME.findall(condition[1]) if n not in own and n != "defined"]
+        if foreign:
+            return _line_of(code, condition.start(), f"#if may only ask for names that the kernel "
+                            f"defines, not {foreign[0]}: the text that is checked must be the text "
+                            "that runs on a GPU")  # fmt: skip
+    predefined = _PREDEFINED.search(code)
+    if predefined is not None:
+        return _line_of(code, predefined.start(), f"{predefined[0]} is not allowed: a kernel must "
+                        "be the same for every compiler")  # fmt: skip
+    advice = "write it as C++, or as the operand of one `asm volatile(...)` statement"
+    return check_source(
+        _without_assembler(source), CUDA, HEADERS, advice, ("unroll", "unroll ..."), _OWN_NAMES
+    )
+
+
+def only_a_gpu(source: str) -> tuple[str, int] | None:
+    """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
+    code = without_text(source)
+    assembler = _ASSEMBLER.search(code)
+    if assembler is not None:
+        return "it holds inline PTX", code.count("\n", 0, assembler.start()) + 1
+    for pattern, words in ONLY_A_GPU:
+        found = pattern.search(code)
+        if found is not None:
+            return words, code.count("\n", 0, found.start()) + 1
+    return None
+
+
+def _without_assembler(source: str) -> str:
+    """The source with the statements of inline PTX blank: only the GPU's assembler reads them."""
+    code = without_text(source)
+    for found in reversed(list(_ASSEMBLER.finditer(code))):
+        depth, end = 1, found.end()
+        while end < len(code) and depth:
+            depth += (code[end] == "(") - (code[end] == ")")
+            end += 1
+        blank = re.sub(r"[^\n]", " ", source[found.start() : end])
+        source = source[: found.start()] + blank + source[end:]
+    return source
+
+
+def _line_of(code: str, at: int, reason: str) -> Failed:
+    line = code.count("\n", 0, at) + 1
+    return Failed("build", "compile_error", CUDA.located(f"{reason}.", line), line)

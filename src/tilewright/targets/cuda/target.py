@@ -1,0 +1,136 @@
+"""`CudaTarget`: opens workloads and folders as tasks, and says what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import FolderTemplate, TargetBrief
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.target import require_linux
+from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
+from tilewright.parts.folder import read_folder
+from tilewright.parts.languages import CUDA
+from tilewright.targets.cuda.cpu_program import find_cpu_compiler
+from tilewright.targets.cuda.faults import KINDS as FAILURES
+from tilewright.targets.cuda.launcher import parameters
+from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
+from tilewright.targets.cuda.occupancy import architectures
+from tilewright.targets.cuda.problems import create_problem
+from tilewright.targets.cuda.settings import DEFAULT, chosen_architecture, names
+from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, REGISTERED, Shape, parse_shape
+from tilewright.targets.cuda.task import CudaTask
+
+FOLDER = Path(__file__).parent
+
+
+class CudaTarget:
+    """CUDA C++ kernels for one NVIDIA GPU."""
+
+    name = "cuda"
+
+    @cached_property
+    def _brief(self) -> TargetBrief:
+        words = {"architecture": DEFAULT, **self._limits}
+        return TargetBrief(
+            name=self.name,
+            isa=render(FOLDER / "isa.md", words),
+            rules=render(FOLDER / "rules.md", words),
+            menu=load_menu(FOLDER / "menu.toml", words),
+            commands=(),
+            limits=self._limits,
+            constants={},
+            language=CUDA,
+            examples=load_examples(FOLDER / "examples", words),
+            costs=render(FOLDER / "costs.md", words).strip(),
+            plan_hints=render(FOLDER / "plan_hints.md", words).strip(),
+            settings={"arch": names()},
+            failures=FAILURES,
+        )
+
+    @property
+    def _limits(self) -> Mapping[str, int]:
+        """Of the default architecture."""
+        found = architectures()[DEFAULT]
+        return {
+            "warps_per_multiprocessor": found.warps,
+            "registers_per_multiprocessor": found.registers,
+            "shared_bytes_per_block": found.block_shared_kib << 10,
+            "shared_bytes_per_multiprocessor": found.shared_kib << 10,
+            "threads_per_block": 1024,
+        }
+
+    def brief(self) -> TargetBrief:
+        """What a GPU is, rules, menu and limits."""
+        return self._brief
+
+    def template(self) -> FolderTemplate:
+        """What `tilewright init` writes: a matrix product."""
+        return load_template(FOLDER / "template.toml", {})
+
+    def workloads(self) -> Mapping[str, str]:
+        """Patterns and registered names."""
+        patterns = {f"{name}-{kind.pattern}": kind.text for name, kind in KINDS.items()}
+        return {**patterns, **REGISTERED}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> CudaTask:
+        """The workload named by `spec`, with its naive starting kernel."""
+        require_linux(self.name)
+        shape = parse_shape(spec)
+        reduced, start = shape.reduced(), starting_kernel(shape)
+        return CudaTask(
+            shape.workload(self.name),
+            reduced.workload(self.name),
+            reduced.sizes,
+            start,
+            create_problem(reduced),
+            EvaluationSettings.from_mapping(settings),
+            chosen_architecture(settings),
+            {"naive": start},
+        )
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:
+        """A user's kernel folder, run at its own shapes; its launcher takes arrays only."""
+        require_linux(self.name)
+        workload, start, problem = read_folder(
+            folder, self.name, CUDA, MOST_BYTES, "the memory of a GPU"
+        )
+        chosen = EvaluationSettings.from_mapping(settings)
+        architecture = chosen_architecture(settings)
+        return CudaTask(workload, workload, {}, start, problem, chosen, architecture, {})
+
+    def versions(self) -> Mapping[str, str]:
+        """Both compilers and how they are used."""
+        cpu = find_cpu_compiler()
+        return {
+            "compiler": find_nvcc().id,
+            "build": " ".join(FLAGS),
+            "checked by": f"{cpu.id}, emulator {cpu.build}",
+        }
+
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """The compilers; that no GPU is used yet."""
+        found = list[tuple[str, bool | None, str]]()
+        try:
+            require_linux(self.name)
+            found.append(("CUDA compiler", True, f"{find_nvcc().id}, for {', '.join(names())}"))
+        except ToolchainMissingError as error:
+            found.append(("CUDA compiler", None, str(error)))
+        try:
+            found.append(("check on the CPU", True, find_cpu_compiler().id))
+        except ToolchainMissingError as error:
+            found.append(("check on the CPU", None, str(error)))
+        text = "not used yet: kernels are compiled and checked, not timed (docs/targets/cuda.md)"
+        return [*found, ("GPU", None, text)]
+
+
+def starting_kernel(shape: Shape) -> str:
+    """The plain kernel of a workload, with its sizes as the launcher's defaults."""
+    text = (FOLDER / "library" / f"{shape.kind}.cu").read_text(encoding="utf-8")
+    for name, size in shape.values.items():
+        text = text.replace(f"{{{name}}}", str(size))
+    checked = ", ".join(f"{name} = {size}" for name, size in shape.reduced().sizes.items())
+    note = f"// Timed at the sizes that are the defaults; checked at {checked} as well.\n"
+    return note + text.replace("PARAMETERS", parameters(shape.arguments, shape.sizes))

@@ -1,0 +1,75 @@
+"""A workload on a GPU with its starting kernel and, on first use, what evaluates for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from tilewright.core.records import Workload, content_id
+from tilewright.core.roles import Builder, CheckCase, Checker, Runner
+from tilewright.native.settings import EvaluationSettings
+from tilewright.parts import inputs
+from tilewright.parts.hostile import OpenCase
+from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.evaluator import (
+    CudaBuilder,
+    CudaChecker,
+    CudaEvaluation,
+    CudaRunner,
+)
+from tilewright.targets.cuda.hostile import hostile_kernels
+from tilewright.targets.cuda.occupancy import Architecture
+
+
+class CudaTask:
+    """The `Task` role, open to attacks."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        compared: Workload,
+        sizes: Mapping[str, int],
+        start: str,
+        problem: Problem,
+        settings: EvaluationSettings,
+        architecture: Architecture,
+        baselines: Mapping[str, str],
+    ) -> None:
+        self.workload = workload
+        self.start = start
+        self.baselines = baselines
+        self._evaluation = CudaEvaluation(
+            workload, compared, sizes, problem, settings, architecture
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of all that decides a verdict beside the workload and the versions."""
+        evaluation = self._evaluation
+        return content_id(
+            evaluation.problem.fingerprint,
+            inputs.VERSION,
+            str(evaluation.settings.input_seed),
+            str(evaluation.settings.checks),
+            evaluation.architecture.name,
+            repr(sorted(evaluation.sizes.items())),
+        )
+
+    def check_cases(self) -> Sequence[CheckCase]:
+        """The comparisons of a candidate's checks."""
+        cases, checks = self._evaluation.cases, self._evaluation.settings.checks
+        return [OpenCase(cases[number]) for number in cases.compared(checks)]
+
+    def omissions(self) -> Mapping[str, str]:
+        """Distributions that are not compared, and why."""
+        return self._evaluation.cases.omissions
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        """Kernels that are wrong for this task, whatever it is."""
+        return hostile_kernels(self._evaluation.compared.arguments)
+
+    @cached_property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        """Builder, Checker and Runner, sharing programs, inputs and expected outputs."""
+        shared = self._evaluation
+        return CudaBuilder(shared), CudaChecker(shared), CudaRunner(shared)

@@ -1,0 +1,56 @@
+"""What only a CUDA compiler reads is rewritten for one of the CPU, line by line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
+
+LAUNCHES = {
+    "plain": ("add<<<4, 256>>>(A, n);", "add(A, n)", "4, 256"),
+    "template": ("tile<16, 8><<<grid, block>>>(A);", "tile<16, 8>(A)", "grid, block"),
+    "namespace": ("ops::add <<<1, 2, 0, s>>> (A);", "ops::add(A)", "1, 2, 0, s"),
+    "calls inside": (
+        "f<<<dim3(a(1), 2), g(b) >> 1>>>(h(A));",
+        "f(h(A))",
+        "dim3(a(1), 2), g(b) >> 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_a_launch_becomes_a_call(name: str) -> None:
+    launch, called, settings = LAUNCHES[name]
+    text = for_the_cpu(f"void kernel() {{\n  {launch}\n}}\n")
+    assert "<<<" not in text
+    assert f"{{ {called}; }}" in text
+    assert f"tw::configured({settings})" in text
+    assert ", 2, tw::configured" in text, "the line of the launch"
+
+
+def test_lines_keep_their_numbers() -> None:
+    source = "a\nf<<<1,\n  2>>>(\n  A,\n  B);\nextern __shared__\n  float rows[];\nlast\n"
+    text = for_the_cpu(source)
+    assert text.splitlines()[-1] == "last"
+    assert len(text.splitlines()) == len(source.splitlines())
+
+
+def test_comments_and_texts_are_no_launches() -> None:
+    source = '// f<<<1, 2>>>(A)\n/* g<<<1, 2>>>(A) */ const char *s = "h<<<1, 2>>>(A)";\n'
+    assert for_the_cpu(source) == source
+
+
+@pytest.mark.parametrize(
+    "declared",
+    ["extern __shared__ float rows[];", "extern __shared__ __align__(16) float rows[];"],
+)
+def test_dynamic_shared_memory_is_a_pointer(declared: str) -> None:
+    text = for_the_cpu(declared)
+    assert text == "static float *const rows = (float *)tw_dynamic_shared();"
+
+
+@pytest.mark.parametrize("source", ["f<<<1, 2(A);", "<<<1, 2>>>(A);", "f<<<1, 2>>>;"])
+def test_a_launch_that_is_not_understood_is_told_with_its_line(source: str) -> None:
+    with pytest.raises(NotReadError) as refused:
+        for_the_cpu(f"\n\n{source}")
+    assert refused.value.line == 3
