@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.core.config import Settings
-from tilewright.core.errors import ConfigurationError, InputError
+from tilewright.core.errors import ConfigurationError, InputError, NotTimedError
 from tilewright.core.files import read_kernel
 from tilewright.core.plugins import load_proposers, load_strategy
 from tilewright.core.records import (
@@ -28,7 +28,13 @@ from tilewright.core.records import (
     Outcome,
     RunRecord,
 )
-from tilewright.core.roles import ExplainsCode, ExternallySimulated, ExternalRun, Storage
+from tilewright.core.roles import (
+    ExplainsCode,
+    ExternallySimulated,
+    ExternalRun,
+    Storage,
+    Untimed,
+)
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.core.templates import concrete
 from tilewright.evaluation.building import Builds
@@ -139,6 +145,7 @@ def _session(
 ) -> Iterator[Session]:
     """The work on a new run, or on the unfinished one of the same task and settings."""
     opened = open_task(task, settings.recorded())
+    _require_clock(opened)
     versions = _versions(opened)
     strategy = load_strategy(settings)
     models = Models(settings, project, replay, strict_replay)
@@ -322,6 +329,12 @@ def _secret(project: Path, owner: str) -> int:
     from tilewright.storage.project import secret_of
 
     return secret_of(project, owner)
+
+
+def _require_clock(opened: OpenTask) -> None:
+    """`NotTimedError` where a search would have nothing to rank by."""
+    if isinstance(opened.task, Untimed) and opened.task.untimed is not None:
+        raise NotTimedError(f"{opened.name} cannot be optimised here: {opened.task.untimed}.")
 
 
 def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:

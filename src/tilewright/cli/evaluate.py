@@ -73,11 +73,12 @@ def evaluate(
 ) -> None:
     """Build, check and measure one kernel.
 
-    Prints the verdict, the latency, the utilisation and where the time went. Ends with exit code 1
-    if the kernel fails a check, 2 if it does not build.
+    Prints the verdict, the latency, the utilisation and where the time went; of a right kernel that
+    this machine cannot measure, what is known of it. Ends with exit code 1 if the kernel fails a
+    check, 2 if it does not build.
     """
     from tilewright.cli.console import results
-    from tilewright.core.errors import InputError
+    from tilewright.core.errors import InputError, NotTimedError
     from tilewright.core.records import Failed
     from tilewright.run import code_notes, evaluate_kernel
 
@@ -87,14 +88,20 @@ def evaluate(
         target=target,
         target_settings=options.parse_target_settings(target_settings or ()),
     )
-    evaluation = evaluate_kernel(
-        file,
-        workload,
-        settings,
-        simulator=simulator,
-        simulator_timeout_s=simulator_timeout,
-        with_baselines=baselines,
-    )
+    try:
+        evaluation = evaluate_kernel(
+            file,
+            workload,
+            settings,
+            simulator=simulator,
+            simulator_timeout_s=simulator_timeout,
+            with_baselines=baselines,
+        )
+    except NotTimedError as error:
+        typer.echo(f"{workload}: correct, but not measured: {error}")
+        not_measured = {"workload": workload, "verdict": "correct", "latency": None}
+        write_json(json, {**not_measured, "feedback": str(error)})
+        return
     notes = code_notes(evaluation, settings)
     write_json(json, {**evaluation_json(evaluation, input_seed), "code_notes": list(notes)})
     if isinstance(evaluation.outcome, Failed):

@@ -473,6 +473,16 @@ class TakesTurns(Protocol):
 
 
 @runtime_checkable
+class Untimed(Protocol):
+    """A task whose kernels may be such that this machine can check them, but not measure them."""
+
+    @property
+    def untimed(self) -> str | None:
+        """What is missing and what to do, as a clause ("no GPU ..."); None where nothing is."""
+        ...
+
+
+@runtime_checkable
 class Floored(Protocol):
     """A task that knows how fast its kernels can be at best."""
 

@@ -9,7 +9,7 @@ from tilewright.targets.cuda.source import only_a_gpu, refused
 ALLOWED = [
     "#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n__global__ void f() { __trap(); }",
     "#define TILE 16\n#if TILE > 8\nint a;\n#endif",
-    "__device__ __forceinline__ float g(float x) { return __expf(x) + __shfl_xor_sync(~0u, x, 1); }",
+    "__device__ __forceinline__ float g(float x) { return __shfl_xor_sync(~0u, __expf(x), 1); }",
     'void f() { asm volatile("cp.async.wait_all;\\n" ::); }',
     "#pragma unroll 4\nint a;",
 ]

@@ -27,9 +27,9 @@ from tilewright.targets.cuda.source import only_a_gpu, refused
 MOST_OPERATIONS = 1 << 28
 """Multiply-adds of one comparison on the CPU: a dozen of them take about a minute."""
 NO_GPU = (
-    "no NVIDIA GPU can be used here, so it is not timed and nothing is ranked: `tilewright check` "
-    "and `tilewright evaluate` compile and check kernels on any machine, searching needs a GPU "
-    "(docs/targets/cuda.md)"
+    "no NVIDIA GPU can be used here, so that nothing is timed and nothing is ranked: `tilewright "
+    "check` and `tilewright evaluate` compile and check kernels on any machine, a search needs a "
+    "GPU (docs/targets/cuda.md)"
 )
 
 

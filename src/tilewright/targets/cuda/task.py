@@ -12,6 +12,7 @@ from tilewright.parts import inputs
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.problem import Problem
 from tilewright.targets.cuda.evaluator import (
+    NO_GPU,
     CudaBuilder,
     CudaChecker,
     CudaEvaluation,
@@ -54,6 +55,11 @@ class CudaTask:
             evaluation.architecture.name,
             repr(sorted(evaluation.sizes.items())),
         )
+
+    @property
+    def untimed(self) -> str | None:
+        """That there is no GPU; level 1 of docs/targets/cuda.md is all there is."""
+        return NO_GPU
 
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks."""
