@@ -92,6 +92,7 @@ class Models:
             prices=prices,
             without=settings.without,
             edits=settings.edits,
+            templates=settings.templates,
             shares=self._shares(storage, run, store, prices),
             branches=_branches(storage, run.id),
             applicable=applicable,
@@ -111,7 +112,7 @@ class Models:
         return forecast(
             self.asked,
             self._prices(storage, run),
-            Prompts(settings.without, settings.edits, applicable),
+            Prompts(settings.without, settings.edits, applicable, templates=settings.templates),
             brief,
             Trial(0, 0, Candidate(opened.task.start), Failed("measure", "timeout", "")),
             settings,

@@ -305,7 +305,7 @@ class Session:
         settings, opened = self._settings, self._opened
         processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
         proposer, models_stop, closed = self._proposer(stack)
-        if opened.template is not None:
+        if opened.template is not None or settings.templates:
             notation = opened.target.brief().language.templates
             search = GuidedParameters()
             proposer = ParametersFirst(proposer, search, opened.template, notation)

@@ -30,6 +30,14 @@ Without = Annotated[
 Edits = Annotated[
     bool, typer.Option("--edits", help="Let models answer with edits instead of whole kernels.")
 ]
+Templates = Annotated[
+    bool,
+    typer.Option(
+        "--templates",
+        help="Let models leave numbers open (block sizes, buffers that take turns), whose values "
+        "are then searched (docs/templates.md).",
+    ),
+]
 Repairs = Annotated[
     int,
     typer.Option(

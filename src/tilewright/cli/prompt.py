@@ -44,6 +44,7 @@ def prompt(
     seed: options.Seed = options.DEFAULT.seed,
     dropout: options.Dropout = options.DEFAULT.dropout,
     edits: model_options.Edits = False,
+    templates: model_options.Templates = False,
     without: model_options.Without = None,
     project: Project = Path(),
     json: Json = None,
@@ -66,10 +67,11 @@ def prompt(
         target=target,
         dropout=dropout,
         edits=edits,
+        templates=templates,
         without=tuple(sorted(set(without or ()))),
     )
     brief, parent, history = _situation(task, settings, run, project)
-    prompts = Prompts(settings.without, settings.edits, applicable)
+    prompts = Prompts(settings.without, settings.edits, applicable, templates=settings.templates)
     if phase == "plan":
         messages = prompts.plan(brief, parent, history)
     else:

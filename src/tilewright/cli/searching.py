@@ -203,6 +203,7 @@ def command_line(run: RunRecord) -> str:
     if settings.repairs != default.repairs:
         words.append(f"--repairs {settings.repairs}")
     words += ["--edits"] if settings.edits else []
+    words += ["--templates"] if settings.templates else []
     words += ["--allow-unpriced"] if settings.allow_unpriced else []
     words += [f"--from {settings.schedule_from}"] if settings.schedule_from else []
     budget = describe_budget(settings.budget)

@@ -69,6 +69,7 @@ class Settings:
         repairs: rounds in which candidates that do not compile or pass go back to their author.
         turns: of one proposal by a model, with tools; 1 for a plan and an implementation of it.
         edits: language models may answer with search/replace edits.
+        templates: language models may leave numbers open, which are then searched.
         without: components that are switched off, some of `COMPONENTS`.
         schedule_from: the run of the same project whose schedule proposers are shown; "" for none.
         allocation: how work is shared among language models, one of `ALLOCATIONS`.
@@ -103,6 +104,7 @@ class Settings:
     repairs: int = 1
     turns: int = 1
     edits: bool = False
+    templates: bool = False
     without: tuple[str, ...] = ()
     schedule_from: str = ""
     allocation: str = "even"
@@ -127,6 +129,10 @@ class Settings:
                 raise UnknownNameError("component", component, COMPONENTS)
         if self.allocation not in ALLOCATIONS:
             raise UnknownNameError("allocation", self.allocation, ALLOCATIONS)
+        if self.templates and self.turns > 1:
+            raise ConfigurationError(
+                "templates cannot be written in turns: leave out --templates or --turns."
+            )
         if not 0 <= self.stop_within < 1:
             raise ConfigurationError(
                 f"setting stop_within is {self.stop_within!r}: give a share from 0 to below 1."

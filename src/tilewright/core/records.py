@@ -289,7 +289,7 @@ class Plan:
     proposal in several turns; `anew` says that the plan leaves nothing of the parent's schedule;
     `beyond` is how far over its limit the kernel is measured, in percent. Of an instance of a
     template, `instance` is the candidate that brought the template (which has its text in
-    `template`), and every parameter's value goes by its name.
+    `template`), and values go by their names after `tune.`.
     `expected` says which
     quantity the plan should save and by how much, empty when unknown; `expected_gain` is the
     speedup over the parent that its author foresees, None when unknown.
@@ -322,6 +322,11 @@ class Plan:
     def begins_anew(self) -> bool:
         """Whether its kernels are a new start: measured and kept also where they are slower."""
         return "anew" in self.parameters
+
+    @property
+    def brings_template(self) -> bool:
+        """Whether its kernel is the first instance of a template."""
+        return "template" in self.parameters
 
     @property
     def measured_beyond(self) -> float | None:

@@ -23,6 +23,9 @@ from tilewright.core.errors import InputError
 MOST_POINTS = 1_000_000
 """Combinations of values that a template may have: all are looked at, constraints and all."""
 
+PLANNED = "tune."
+"""What the names of values in a plan's parameters begin with: `tune.TM`."""
+
 Point = tuple[int, ...]
 """One value for each parameter, in the order of the template's text."""
 
@@ -40,6 +43,16 @@ class TemplateNotation:
     define: str
     comment: str
     assigns: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """A parameter's line, as messages and prompts show one."""
+        return f"TM = {self.word}(16, 32, 64)" if self.assigns else f"{self.word}(TM, 16, 32, 64)"
+
+    @property
+    def constraint(self) -> str:
+        """A constraint's line, as prompts show one."""
+        return f"{self.require}(TM * TN <= 1024)"
 
 
 MACROS = TemplateNotation("TUNE", "TUNE_REQUIRE", "#define {name} {value}", "// requires {text}")
@@ -83,6 +96,14 @@ class KernelTemplate:
                 lines.append(indent + self.notation.comment.format(text=found[1]))
         return "\n".join(lines)
 
+    def planned(self, assignment: Mapping[str, int]) -> dict[str, str | int]:
+        """The values as a plan's parameters have them, apart from all else that is there."""
+        return {f"{PLANNED}{name}": value for name, value in assignment.items()}
+
+    def point_in(self, parameters: Mapping[str, str | int]) -> Point:
+        """The point whose values these parameters of a plan hold."""
+        return tuple(int(parameters[f"{PLANNED}{p.name}"]) for p in self.parameters)
+
     def assignment(self, point: Point) -> dict[str, int]:
         """The values of a point by their names."""
         return {p.name: value for p, value in zip(self.parameters, point, strict=True)}
@@ -124,7 +145,7 @@ def parse_template(text: str, notation: TemplateNotation | None) -> KernelTempla
             if stray.search(code) and not code.lstrip().startswith("#define"):
                 raise InputError(
                     f"line {number} of the template, {line.strip()!r}, does not stand alone: write "
-                    f"{_example(notation)} on a line of its own."
+                    f"{notation.parameter} on a line of its own."
                 )
         elif found[0] is None:
             constraints.append(found[1])
@@ -141,6 +162,15 @@ def parse_template(text: str, notation: TemplateNotation | None) -> KernelTempla
     template = KernelTemplate(text, notation, parameters, tuple(constraints))
     _require_points(template)
     return template
+
+
+def without_template(parameters: Mapping[str, str | int]) -> dict[str, str | int]:
+    """A plan's parameters without a template and its values: those of the plan itself."""
+    return {
+        name: value
+        for name, value in parameters.items()
+        if name != "template" and not name.startswith(PLANNED)
+    }
 
 
 def concrete(text: str, notation: TemplateNotation | None) -> str:
@@ -172,13 +202,9 @@ def _values(number: int, name: str, text: str, notation: TemplateNotation) -> tu
     except ValueError:
         raise InputError(
             f"line {number} of the template gives parameter {name} the values {text.strip()!r}: "
-            f"expected whole numbers, as in {_example(notation)}."
+            f"expected whole numbers, as in {notation.parameter}."
         ) from None
     return found
-
-
-def _example(notation: TemplateNotation) -> str:
-    return f"TM = {notation.word}(16, 32)" if notation.assigns else f"{notation.word}(TM, 16, 32)"
 
 
 def _require_points(template: KernelTemplate) -> None:

@@ -81,7 +81,7 @@ class _Instances:
         """Take in the last trial of a history."""
         candidate, plan = trial.candidate, trial.candidate.plan
         brought = self._start if trial.index == 0 else None
-        if plan is not None and "template" in plan.parameters:
+        if plan is not None and plan.brings_template:
             brought = _parsed(str(plan.parameters["template"]), self._notation)
         first = candidate.id
         if brought is not None:
@@ -91,9 +91,11 @@ class _Instances:
         else:
             return
         tuned = self._tuned[first]
-        values = brought.first if brought is not None else plan.parameters if plan else {}
         self._template_of[candidate.id] = first
-        tuned.add(trial, tuple(int(values[p.name]) for p in tuned.template.parameters))
+        if brought is not None:
+            tuned.add(trial, brought.points()[0])
+        elif plan is not None:
+            tuned.add(trial, tuned.template.point_in(plan.parameters))
 
     def of(self, candidate_id: str) -> tuple[str, _Tuned] | None:
         """The template of an instance, and the candidate that brought it."""
@@ -160,7 +162,11 @@ class ParametersFirst:
         for point in self._search.next_points(tuned.template, tuned.tried, count, seed):
             values = tuned.template.assignment(point)
             text = ", ".join(f"{name} = {value}" for name, value in values.items())
-            parameters: dict[str, str | int] = {**values, "instance": first, "beyond": beyond}
+            parameters = {
+                **tuned.template.planned(values),
+                "instance": first,
+                "beyond": beyond,
+            }
             plans.append(
                 Plan(parent.candidate.id, NAME, f"Set {text}.", NAME, parameters=parameters)
             )
@@ -173,8 +179,8 @@ class ParametersFirst:
         if plan.proposer != NAME:
             return self._others.implement(brief, parent, plan, count, seed)
         template = self._planned[str(plan.parameters["instance"])]
-        assignment = {p.name: int(plan.parameters[p.name]) for p in template.parameters}
-        return [Candidate(template.instance(assignment), parent.candidate.id, plan, NAME)]
+        source = template.instance(template.assignment(template.point_in(plan.parameters)))
+        return [Candidate(source, parent.candidate.id, plan, NAME)]
 
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int

@@ -100,8 +100,12 @@ _LAST: _Place = (float("inf"), 0)
 
 
 def begins_anew(candidate: Candidate) -> bool:
-    """Whether it was made by a plan that leaves nothing of its parent's schedule."""
-    return candidate.plan is not None and candidate.plan.begins_anew
+    """Whether it is kept although it may be slower: it has nothing of its parent's schedule.
+
+    So is the first instance of a template, whose values say little of what others may give.
+    """
+    plan = candidate.plan
+    return plan is not None and (plan.begins_anew or plan.brings_template)
 
 
 def has_improved(trial: Trial, history: History) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilewright.core.records import (
     Brief,
@@ -21,6 +22,7 @@ from tilewright.core.records import (
 from tilewright.core.templates import MACROS, KernelTemplate, Point, TriedPoint, parse_template
 from tilewright.parts.languages import C
 from tilewright.proposers.parameters import ENOUGH, NAME, ParametersFirst
+from tilewright.search.beam import BeamSearch
 
 TEXT = "TUNE(A, 1, 2, 4, 8, 16, 32)\nTUNE(B, 1, 2, 4, 8, 16)\nvoid kernel(void) {}\n"
 BRIEF = Brief(
@@ -102,7 +104,7 @@ def test_the_start_of_a_folder_gives_instances_with_their_values_in_the_plan() -
     plan = made[0].plan
     assert plan is not None
     assert plan.text == "Set A = 1, B = 2."
-    assert {k: plan.parameters[k] for k in "AB"} == {"A": 1, "B": 2}
+    assert {k: plan.parameters[f"tune.{k}"] for k in "AB"} == {"A": 1, "B": 2}
     assert plan.parameters["instance"] == start().candidate.id
 
 
@@ -164,6 +166,15 @@ def test_a_template_in_a_candidate_is_taken_up_when_its_first_instance_was_measu
     assert made[0].plan.parameters["instance"] == brought.id
     child = trial(2, made[0], measured(70.0))
     assert instances(of, child, history.extended([child]))[0].proposer == NAME
+
+
+def test_a_template_is_kept_although_its_first_values_are_slow() -> None:
+    plan = Plan(start().candidate.id, "tile", "Tile it.", "model", {"template": TEXT})
+    slower = trial(1, Candidate("slow", start().candidate.id, plan, "model"), measured(300.0))
+    plain = replace(plan, parameters={})
+    other = trial(2, Candidate("other", start().candidate.id, plain, "model"), measured(300.0))
+    kept = BeamSearch(4, 9, 4).select(History([start(), slower, other]))
+    assert [t.index for t in kept] == [0, 1]
 
 
 def test_it_can_be_sent_to_another_process_and_says_how_the_others_work() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from tilewright.core.errors import InputError
 from tilewright.core.records import (
     Brief,
     Candidate,
@@ -17,6 +18,7 @@ from tilewright.core.records import (
     Trial,
     content_id,
 )
+from tilewright.core.templates import parse_template, without_template
 from tilewright.proposers.dealing import implementer, plan_slots, planner
 from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.branches import Branches
@@ -78,6 +80,7 @@ class LLMProposer:
         prompts: renders what is sent.
         caller: makes the calls.
         edits: replies to implement and repair prompts may be search/replace edits.
+        templates: replies may leave numbers open; their first values make the candidate.
         shares: of each model in the work; None for equal ones.
         branches: which kernels are not asked about any more.
         turns: proposals in several turns; None for a plan and an implementation of it.
@@ -93,6 +96,7 @@ class LLMProposer:
         caller: Caller,
         *,
         edits: bool = False,
+        templates: bool = False,
         shares: AdaptiveShares | None = None,
         branches: Branches | None = None,
         turns: Conversations | None = None,
@@ -101,6 +105,7 @@ class LLMProposer:
         self._prompts = prompts
         self._caller = caller
         self._edits = edits
+        self._templates = templates
         self._shares = shares
         self.branches = branches or Branches()
         self._turns = turns
@@ -238,7 +243,8 @@ class LLMProposer:
         messages = self._prompts.repair(brief, parent, failed)
         request = self._request(author, "repair", messages, seed, 0)
         if plan is not None:
-            plan = replace(plan, parameters={**plan.parameters, "repairs": failed.candidate.id})
+            own = without_template(plan.parameters)
+            plan = replace(plan, parameters={**own, "repairs": failed.candidate.id})
         base = failed.candidate.source
         return self._candidates([request], brief, parent, base, lambda reply: plan)
 
@@ -260,11 +266,30 @@ class LLMProposer:
             if reply is None:
                 continue
             source = self._source(reply, base, brief.target.language)
+            plan = None
+            if not isinstance(source, ReplyFailed):
+                source, plan = self._filled_in(source, plan_in(reply), brief.target.language)
             if isinstance(source, ReplyFailed):
                 self._reject(request, source)
             else:
-                found.append(Candidate(source, parent.candidate.id, plan_in(reply), request.model))
+                found.append(Candidate(source, parent.candidate.id, plan, request.model))
         return found
+
+    def _filled_in(
+        self, source: str, plan: Plan | None, language: KernelLanguage
+    ) -> tuple[str | ReplyFailed, Plan | None]:
+        """A kernel as it stands, or a template's first instance, whose plan has the template."""
+        if not self._templates or plan is None:
+            return source, plan
+        try:
+            template = parse_template(source, language.templates)
+        except InputError as error:
+            return ReplyFailed("template", str(error)), plan
+        if template is None:
+            return source, plan
+        values = template.planned(template.first)
+        parameters = {**plan.parameters, **values, "template": source}
+        return template.instance(template.first), replace(plan, parameters=parameters)
 
     def _source(self, reply: Reply, base: str, language: KernelLanguage) -> str | ReplyFailed:
         """The kernel in a reply: edits where they were asked for and given, else a whole one."""

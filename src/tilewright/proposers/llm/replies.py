@@ -23,6 +23,7 @@ ReplyFailureKind = Literal[
     "several_blocks",  # several kernels, and nothing says which one is meant
     "edit_mismatch",  # an edit's text does not occur exactly once
     "unchanged",  # the kernel it was asked to change
+    "template",  # numbers left open in a way that cannot be filled in
     "bad_calls",  # calls of tools that cannot be read
 ]
 

@@ -81,6 +81,7 @@ def create_llm_proposer(
     prices: Mapping[str, Price | None],
     without: Collection[str] = (),
     edits: bool = False,
+    templates: bool = False,
     shares: AdaptiveShares | None = None,
     branches: Branches | None = None,
     applicable: MenuFilter | None = None,
@@ -100,9 +101,10 @@ def create_llm_proposer(
     )
     proposer = LLMProposer(
         names,
-        Prompts(without, edits, applicable, notes),
+        Prompts(without, edits, applicable, notes, templates),
         caller,
         edits=edits,
+        templates=templates,
         shares=shares,
         branches=branches,
         turns=turns(caller) if turns is not None else None,

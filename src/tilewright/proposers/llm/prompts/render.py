@@ -49,6 +49,7 @@ class Prompts:
         edits: ask for search/replace edits instead of complete kernels.
         applicable: leaves out of a menu what cannot apply to a kernel; None offers all of it.
         notes: further lines on a kernel beside its measurement; None for none.
+        templates: say how a kernel may leave numbers open.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class Prompts:
         edits: bool = False,
         applicable: MenuFilter | None = None,
         notes: Notes | None = None,
+        templates: bool = False,
     ) -> None:
         self._notes = notes
         self._applicable = applicable if "filter" not in without else None
         self._use = SimpleNamespace(**{name: name not in without for name in COMPONENTS})
         self._edits = edits
+        self._templates = templates
 
     @property
     def in_two_phases(self) -> bool:
@@ -158,7 +161,9 @@ class Prompts:
     def _messages(self, template: str, brief: Brief, **values: Any) -> tuple[Message, ...]:
         common = {"target": brief.target, "workload": brief.workload, "use": self._use}
         stable = _render("isa", common)
-        question = _render(template, {"edits": self._edits, "broken": "", **common, **values})
+        notation = brief.target.language.templates if self._templates else None
+        own = {"edits": self._edits, "open": notation, "broken": ""}
+        question = _render(template, {**own, **common, **values})
         return Message("user", stable, stable=True), Message("user", question)
 
 
