@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.core.compiled_code import CodeLoop
 
-MOST_NOTES = 6
+HEAD = "Innermost loops as compiled, with the instructions of one iteration"
+MOST_TOLD = 6
 """Loops that are told of: those in most others, then those with most instructions."""
 
 
 def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[str, ...]:
-    """A line for each innermost loop; of several loops from one source line the widest alone.
+    """One line on all innermost loops; of several from one source line the widest alone.
 
     A compiler makes several of one: of vectors, of what is left of them, for arrays that overlap.
+    `reasons` say why GCC did not vectorise the loop at a line.
     """
     chosen: dict[int, CodeLoop] = {}
     for loop in loops:
@@ -21,27 +23,29 @@ def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[s
             other = chosen.get(loop.line)
             if other is None or _weight(loop) > _weight(other):
                 chosen[loop.line] = loop
-    most = sorted(chosen.values(), key=lambda loop: (-loop.depth, -loop.count))[:MOST_NOTES]
-    return tuple(_note(loop, reasons) for loop in sorted(most, key=lambda loop: loop.line or 0))
+    most = sorted(chosen.values(), key=lambda loop: (-loop.depth, -loop.count))[:MOST_TOLD]
+    told = [_told(loop, reasons) for loop in sorted(most, key=lambda loop: loop.line or 0)]
+    return (f"{HEAD}: {'; '.join(told)}.",) if told else ()
 
 
 def _weight(loop: CodeLoop) -> tuple[int, int]:
     return loop.vector_bytes, loop.count
 
 
-def _note(loop: CodeLoop, reasons: Mapping[int, str]) -> str:
-    how = f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "scalar"
-    up_to = "" if loop.straight else "up to "
-    parts = [f"compiled loop at line {loop.line}: {how}, {up_to}{loop.count} instructions"]
-    vectors = loop.instructions.get("vector arithmetic", 0)
-    if vectors:
-        parts.append(f"{vectors} of them vector arithmetic")
-    if loop.instructions.get("calls"):
-        parts.append(f"{loop.instructions['calls']} calls")
+def _told(loop: CodeLoop, reasons: Mapping[int, str]) -> str:
+    calls = loop.instructions.get("calls", 0)
     spills = loop.spill_loads + loop.spill_stores
-    if spills:
-        parts.append(f"{spills} spills to the stack")
-    reason = reasons.get(loop.line or 0, "")
-    if reason and not loop.vector_bytes:
-        parts.append(f"not vectorised by gcc: {reason}")
-    return ", ".join(parts)
+    vectors = loop.instructions.get("vector arithmetic", 0)
+    of_these = [
+        f"{vectors} vector arithmetic" if vectors else "",
+        f"{calls} call{'s' * (calls > 1)}" if calls else "",
+        f"{spills} spill{'s' * (spills > 1)}" if spills else "",
+    ]
+    found = ", ".join(filter(None, of_these))
+    how = f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "scalar"
+    reason = "" if loop.vector_bytes else reasons.get(loop.line or 0, "")
+    return (
+        f"at line {loop.line} {how}, {'' if loop.straight else 'up to '}{loop.count}"
+        + (f" ({found})" if found else "")
+        + (f", not vectorised by gcc: {reason}" if reason else "")
+    )

@@ -60,9 +60,9 @@ def test_loops_reasons_and_calls_are_told_by_source_line(gcc: Toolchain) -> None
     inner = [loop for loop in code.loops if loop.depth == 2]
     assert [loop.line for loop in inner] == [8]
     assert not inner[0].vector_bytes
-    notes = "\n".join(code.notes)
-    assert "compiled loop at line 3: " in notes
-    assert "line 5: scalar" in notes
+    (notes,) = code.notes
+    assert f"at line 3 {product.vector_bytes}-byte vectors" in notes
+    assert "at line 5 scalar" in notes
     assert "not vectorised by gcc: function is not vectorizable" in notes
 
 

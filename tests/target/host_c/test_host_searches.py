@@ -44,7 +44,7 @@ def test_a_search_without_a_key_is_faster_and_its_winner_measured_anew(tmp_path:
     assert isinstance(best.outcome, Measured)
     assert best.outcome.noise > 0
     confirmed = [n for n in notes if n.candidate == best.candidate.id and n.confirmed]
-    assert "compiled loop at line" in best.outcome.feedback
+    assert "Innermost loops as compiled" in best.outcome.feedback
     assert confirmed, "the number that is reported is not the one that made it the winner"
     assert best.candidate.plan is not None
     # Which of the first plans wins depends on the machine; that it rewrites the kernel does not.
@@ -63,7 +63,7 @@ def test_a_model_is_told_of_the_machine_and_its_kernels_are_measured(tmp_path: P
         "One core of this machine",
         "vectorise",
         "measured peak",
-        "compiled loop at",
+        "loops as compiled",
     ):
         assert told in prompts
     storage = open_project(tmp_path)

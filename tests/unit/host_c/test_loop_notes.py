@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from tilewright.core.compiled_code import CodeLoop
-from tilewright.native.loop_notes import MOST_NOTES, loop_notes
+from tilewright.native.loop_notes import HEAD, MOST_TOLD, loop_notes
 from tilewright.native.vectorizer import missed_reasons
 
 MESSAGES = Path(__file__).parents[2] / "fixtures" / "machine_code" / "loops.vectorizer.txt"
@@ -30,38 +31,46 @@ def test_reasons_of_other_files_are_left_out() -> None:
     assert missed_reasons("not a message\nkernel.c:9: missed", "kernel.c") == {}
 
 
+def told(*loops: CodeLoop, reasons: Mapping[int, str] | None = None) -> str:
+    (note,) = loop_notes(loops, reasons or {})
+    assert note.startswith(f"{HEAD}: ")
+    return note.removeprefix(f"{HEAD}: ")
+
+
 def test_a_scalar_loop_is_told_with_its_reason() -> None:
-    (note,) = loop_notes([LOOP], {9: "control flow in loop"})
-    assert note == (
-        "compiled loop at line 9: scalar, 7 instructions, not vectorised by gcc: "
-        "control flow in loop"
+    assert told(LOOP, reasons={9: "control flow in loop"}) == (
+        "at line 9 scalar, 7, not vectorised by gcc: control flow in loop."
     )
+    assert told(LOOP) == "at line 9 scalar, 7."
 
 
 def test_a_vectorised_loop_is_told_with_its_spills_and_without_a_reason() -> None:
     loop = replace(
-        LOOP, vector_bytes=64, instructions={"vector arithmetic": 4, "loads": 6}, spill_loads=3,
+        LOOP,
+        vector_bytes=64,
+        instructions={"vector arithmetic": 4, "loads": 5, "calls": 1},
+        spill_loads=2,
+        spill_stores=1,
         straight=False,
-    )  # fmt: skip
-    (note,) = loop_notes([loop], {9: "control flow in loop"})
-    assert note == (
-        "compiled loop at line 9: 64-byte vectors, up to 10 instructions, 4 of them vector "
-        "arithmetic, 3 spills to the stack"
+    )
+    assert told(loop, reasons={9: "control flow in loop"}) == (
+        "at line 9 64-byte vectors, up to 10 (4 vector arithmetic, 1 call, 3 spills)."
     )
 
 
 def test_of_several_loops_from_one_line_the_widest_is_told() -> None:
     wide = replace(LOOP, number=2, vector_bytes=64)
     outer = replace(LOOP, number=3, line=8, innermost=False)
-    notes = loop_notes([LOOP, wide, outer], {})
-    assert len(notes) == 1
-    assert "64-byte" in notes[0]
+    assert told(LOOP, wide, outer) == "at line 9 64-byte vectors, 7."
 
 
-def test_there_are_few_notes_of_the_deepest_loops_in_the_order_of_lines() -> None:
+def test_few_of_the_deepest_loops_are_told_in_the_order_of_lines() -> None:
     loops = [replace(LOOP, number=n, line=n, depth=1 + n % 2) for n in range(1, 30)]
-    notes = loop_notes(loops, {})
-    assert len(notes) == MOST_NOTES
-    assert [n.split(":")[0] for n in notes] == [
-        f"compiled loop at line {n}" for n in (1, 3, 5, 7, 9, 11)
-    ]
+    found = told(*loops).split("; ")
+    assert len(found) == MOST_TOLD
+    assert [text.split()[2] for text in found] == ["1", "3", "5", "7", "9", "11"]
+
+
+def test_nothing_is_told_of_a_kernel_without_loops() -> None:
+    assert loop_notes([], {}) == ()
+    assert loop_notes([replace(LOOP, line=None)], {}) == ()
