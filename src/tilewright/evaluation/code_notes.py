@@ -6,7 +6,7 @@ from dataclasses import replace
 from threading import Lock
 
 from tilewright.core.compiled_code import CompiledCode
-from tilewright.core.errors import InputError, ToolchainMissingError
+from tilewright.core.errors import TilewrightError
 from tilewright.core.records import Measured
 from tilewright.evaluation.building import Builds
 
@@ -29,7 +29,7 @@ class CodeNotes:
     def _read(self, source: str) -> tuple[str, ...]:
         try:
             code = self._builds.code(source)
-        except (InputError, ToolchainMissingError):
+        except TilewrightError:
             return ()
         return code.notes if isinstance(code, CompiledCode) else ()
 

@@ -50,10 +50,17 @@ def _chosen(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     at_line = [loop for loop in loops if word == "line" and loop.line == int(number)]
     at_line.sort(key=lambda loop: not loop.innermost)
     found = at_line or [loop for loop in loops if word != "line" and loop.number == int(number)]
-    if not found:
-        known = ", ".join(str(loop.number) for loop in loops) or "none"
-        raise InputError(f"the kernel has no {word or 'loop'} {number} with a loop: known {known}.")
-    return found[0]
+    if found:
+        return found[0]
+    if not loops:
+        raise InputError("the kernel has no loop that could be listed: leave the loop out.")
+    if word == "line":
+        lines = sorted({loop.line for loop in loops if loop.line is not None})
+        at = ", ".join(map(str, lines)) or "no known line"
+        raise InputError(f"no loop is at line {number} of the kernel: its loops are at {at}.")
+    raise InputError(
+        f"the kernel has no loop {number}: its loops are numbered from 1 to {len(loops)}."
+    )
 
 
 def _told(loop: CodeLoop, texts: Sequence[str]) -> LoopCode:
