@@ -22,17 +22,21 @@ from tilewright.targets.trainium.shapes import REGISTERED, Shape, parse_shape
 LIBRARY = Path(targets.__file__).parent / "trainium" / "library"
 
 
-def modelled(shape: Shape, which: str) -> tuple[Estimate, float]:
-    """The estimate of one of the workload's kernels, and the seconds that it took."""
-    machine = load_machine("trn1")
-    source = (LIBRARY / which / f"{shape.kind}.py").read_text(encoding="utf-8")
-    call = Call(
+def call_of(shape: Shape) -> Call:
+    """What kernels of a workload are called with."""
+    return Call(
         tuple(a for a in shape.arguments if a.is_given),
         tuple(a for a in shape.arguments if a.is_written),
         shape.constants,
     )
+
+
+def modelled(shape: Shape, which: str) -> tuple[Estimate, float]:
+    """The estimate of one of the workload's kernels, and the seconds that it took."""
+    machine = load_machine("trn1")
+    source = (LIBRARY / which / f"{shape.kind}.py").read_text(encoding="utf-8")
     begin = time.perf_counter()
-    found = estimate(trace_program(parse(source), call, machine), machine)
+    found = estimate(trace_program(parse(source), call_of(shape), machine), machine)
     return found, time.perf_counter() - begin
 
 

@@ -375,9 +375,10 @@ def _product(left: Followed, right: Followed) -> Followed:
     exact, step = left.exact @ right.exact, left.format.unit_roundoff
     square = (step * exact) ** 2
     squares = left.exact**2, right.exact**2
-    square += step**2 * (squares[0] @ squares[1])
+    rounded_left = step**2 * squares[0]
     if left._deviation is not None:
-        square += left._deviation**2 @ squares[1]
+        rounded_left += left._deviation**2
+    square += rounded_left @ squares[1]
     if right._deviation is not None:
         square += squares[0] @ right._deviation**2
     results = [

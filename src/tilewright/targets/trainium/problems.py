@@ -26,6 +26,10 @@ TRANSPOSING = 11
 MASKED = -9984.0
 """Score of a key that a query must not see."""
 _MOST_QUERIES, _MOST_KEYS = 32, 128
+_QUERIES = 256
+"""Queries of attention whose scores are computed together."""
+_BY_QUERY = ("q", "seen", "before")
+"""Operands of attention that have a row for each query."""
 _IN_CACHE = 1 << 17  # elements of float64
 _ROWS = {"cumsum": "x", "rmsnorm": "a", "layernorm": "input_tensor"}
 
@@ -209,6 +213,21 @@ class AttentionProblem(FormulaProblem):
             }
         seen = np.tril(np.ones((q.shape[-2], q.shape[-2]), np.float32))
         return {"q": q, "k": k.swapaxes(-1, -2), "v": v, "seen": seen}
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+        """All outputs, computed some queries at a time, so that scores are never kept in full."""
+        operands = self.operands(inputs)
+        queries = operands["q"].shape[-2]
+        found: dict[str, list[Followed]] = {}
+        for first in range(0, queries, _QUERIES):
+            part = slice(first, first + _QUERIES)
+            some = {
+                name: array[..., part, :] if name in _BY_QUERY else array
+                for name, array in operands.items()
+            }
+            for name, values in follow(self.formula, some).items():
+                found.setdefault(name, []).append(values)
+        return {name: np.concatenate(parts, axis=-2) for name, parts in found.items()}
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs of the form."""
