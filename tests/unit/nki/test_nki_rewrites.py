@@ -41,6 +41,13 @@ STEPS = {
     "merge": ("rmsnorm-256x512", "merge 8; merge 4"),
     "engine": ("rmsnorm-256x512", "engine 4 scalar"),
     "narrow": ("sd_attention-512x64", "narrow part"),
+    "stay": ("attention-512x128", "stay i"),
+    "take-over": ("attention-512x128", "stay i; take-over 6"),
+    "defer": ("attention-512x128", "stay i; skip-copy 13; defer 12"),
+    "unfold": ("conv1d-2x128x32-k3", "jam w 0; unfold 5"),
+    "strip": ("layernorm-256x1024", "strip 11 512"),
+    "psum": ("mamba-1x256x2x64", "psum state"),
+    "early": ("mamba-1x256x2x64", "early 8 s"),
 }
 
 

@@ -126,6 +126,13 @@ def _is_kernel(function: ast.FunctionDef) -> bool:
     return any("jit" in ast.unparse(d) for d in function.decorator_list)
 
 
+class _TooManyPartsError(UnsupportedError):
+    """Iterations of a loop differ in more than its first and last."""
+
+    def __init__(self) -> None:
+        super().__init__("sizes differ between iterations in too many ways")
+
+
 @dataclass
 class Reader:
     """The state of the walk: values of names, tensors, and the statements read so far."""
@@ -305,17 +312,24 @@ class Reader:
                 raise UnsupportedError("a return within a loop")
         except SplitError as error:
             del self.body[before:], self.trips[loop]
-            self.names, self.used = names, used
+            self.names, self.used = dict(names), set(used)
             if error.variable != loop:
                 raise
             if trips <= FEW:
                 self._unrolled(name, start, step, range(first, stop), body)
                 return
             if first > 1:
-                raise UnsupportedError("sizes differ between iterations in too many ways") from None
-            self._unrolled(name, start, step, range(first, first + 1), body)
-            self._symbolic(name, start, step, (first + 1, stop - 1), kind, body)
-            self._unrolled(name, start, step, range(stop - 1, stop), body)
+                raise _TooManyPartsError from None
+            try:
+                self._unrolled(name, start, step, range(first, first + 1), body)
+                self._symbolic(name, start, step, (first + 1, stop - 1), kind, body)
+                self._unrolled(name, start, step, range(stop - 1, stop), body)
+            except _TooManyPartsError:
+                if first > 0 or trips > MOST_SPLIT:
+                    raise
+                del self.body[before:]
+                self.names, self.used = dict(names), set(used)
+                self._unrolled(name, start, step, range(first, stop), body)
             return
         inner = tuple(self.body[before:])
         self.body[before:] = [Loop(loop, trips, kind, inner)]

@@ -8,17 +8,23 @@ from typing import Self
 
 from tilewright.proposers.nki.analysis import NotApplicableError, allocated
 from tilewright.proposers.nki.cleaning import cleaned
-from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, ops, walk
+from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
-from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy
+from tilewright.proposers.nki.rewrites.chains import early, stay
+from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy, take_over
+from tilewright.proposers.nki.rewrites.defer import defer
 from tilewright.proposers.nki.rewrites.engines import ENGINES, move
 from tilewright.proposers.nki.rewrites.hoist import hoist
 from tilewright.proposers.nki.rewrites.jam import jam
+from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.precision import narrow
+from tilewright.proposers.nki.rewrites.strips import strip
+from tilewright.proposers.nki.rewrites.unfold import unfold
 
 _FACTORS = (2, 4, 8, 16, 0)
+_WIDTHS = (512, 1024, 2048)
 
 
 def _at_loop(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], name: str) -> Kernel:
@@ -56,6 +62,13 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "accumulate": lambda k, number: _at_op(k, accumulate, number),
     "engine": lambda k, number, engine: move(k, _op(k, number), engine),
     "narrow": narrow,
+    "stay": lambda k, loop: _at_loop(k, stay, loop),
+    "take-over": lambda k, number: _at_op(k, take_over, number),
+    "defer": lambda k, number: _at_op(k, defer, number),
+    "unfold": lambda k, number: _at_op(k, unfold, number),
+    "strip": lambda k, number, width: strip(k, _op(k, number), int(width)),
+    "psum": lambda k, tile: place(k, tile, "psum"),
+    "early": lambda k, number, loop: early(k, _op(k, number), _loop(k, loop)),
 }
 TECHNIQUES = tuple(_APPLY)
 _SENTENCES = {
@@ -70,6 +83,13 @@ _SENTENCES = {
     "accumulate": "add up in PSUM the products that instruction {0} adds",
     "engine": "move instruction {0} to the engine {1}",
     "narrow": "keep {0}, and what it is multiplied with, in bfloat16",
+    "stay": "keep what the loop over {0} stores for itself and the loops behind it in its tiles",
+    "take-over": "go on with the tile that instruction {0} copies instead of the copy",
+    "defer": "scale the result of the product instead of its operand by instruction {0}",
+    "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
+    "strip": "run instruction {0} and those behind it together in strips of {1} columns",
+    "psum": "keep {0} in PSUM",
+    "early": "compute the result of instruction {0} in a tile of its own before the loop over {1}",
 }
 
 
@@ -107,7 +127,7 @@ class Step:
 
 def possible(kernel: Kernel, technique: str) -> list[Step]:
     """The places of a technique, whether it applies there or not."""
-    if technique in ("jam", "exchange", "fuse"):
+    if technique in ("jam", "exchange", "fuse", "stay"):
         loops = [s for _, s in walk(kernel.body) if isinstance(s, Loop)]
         if technique == "jam":
             return [
@@ -133,17 +153,47 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
         }
         tiles = kernel.tensors()
         return [Step("narrow", (n,)) for n in operands if tiles[n].memory == "sbuf"]
+    if technique == "psum":
+        return [
+            Step("psum", (name,))
+            for name, tensor in allocated(kernel.body).items()
+            if tensor.memory == "sbuf" and tensor.dtype == "float32"
+        ]
+    if technique == "early":
+        return list(_early(kernel))
     numbered = enumerate((s for _, s in walk(kernel.body) if isinstance(s, Op)), start=1)
     if technique == "engine":
         return [Step("engine", (str(n), engine)) for n, _ in numbered for engine in ENGINES]
+    if technique == "strip":
+        return [
+            Step("strip", (str(n), str(width)))
+            for n, op in numbered
+            for width in _WIDTHS
+            if max(region.columns for _, region in op.regions) > width
+        ]
     return [
         Step(technique, (str(n),)) for n, op in numbered if op.name in _AT.get(technique, op.name)
     ]
 
 
+def _early(kernel: Kernel) -> Iterator[Step]:
+    """Instructions that write over what their iteration used, and the loops around them."""
+    number = 0
+    for path, op in walk(kernel.body):
+        if not isinstance(op, Op):
+            continue
+        number += 1
+        if any(one.tensor == other.tensor for one in op.reads for other in op.writes):
+            for depth in range(1, len(path)):
+                loop = at(kernel.body, path[:depth])
+                assert isinstance(loop, Loop)
+                yield Step("early", (str(number), loop.variable))
+
+
 _AT = {
     "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
-    "accumulate": ("tensor_tensor",),
+    "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
+    "unfold": ("tensor_reduce",),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tilewright.proposers.nki.ir import (
     Path,
     Region,
     Tensor,
+    mapped_ops,
     mapped_regions,
     spliced,
     walk,
@@ -173,3 +174,30 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     made = replaced_op(kernel, path)
     landed = producer.having(dst=target)
     return replace(made, body=spliced(made.body, place, (landed,)))
+
+
+def take_over(kernel: Kernel, path: Path) -> Kernel:
+    """A copied tile in the place of the one it is a copy of, which nobody uses any more."""
+    copy = op_at(kernel, path)
+    if copy.name != "tensor_copy":
+        raise NotApplicableError("it is no copy")
+    target, source = copy.region("dst"), copy.region("src")
+    tensors = kernel.tensors()
+    tile, origin = tensors[target.tensor], tensors[source.tensor]
+    if replace(tile, name=origin.name) != origin or tile == origin:
+        raise NotApplicableError("the tiles differ")
+    if not (is_whole(target, tile) and is_whole(source, origin)):
+        raise NotApplicableError("it copies a part of a tile")
+    own, other = uses(kernel, tile.name), uses(kernel, origin.name)
+    if own.home[:-1] != path[:-1] or other.home[:-1] != path[:-1]:
+        raise NotApplicableError("the tiles live longer than an iteration")
+    if any(place < path for place in (*own.written, *own.read)):
+        raise NotApplicableError(f"{tile.name} is used before")
+    if any(place > path for place in (*other.written, *other.read)):
+        raise NotApplicableError(f"{origin.name} is used again")
+
+    def renamed(region: Region) -> Region:
+        return replace(region, tensor=origin.name) if region.tensor == tile.name else region
+
+    made = replaced_op(kernel, path)
+    return replace(made, body=mapped_ops(made.body, lambda op: mapped_regions(op, renamed)))

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Statement, ops
+from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.uses import uses
 
 
 def narrow(kernel: Kernel, name: str) -> Kernel:
-    """A float32 tile in bfloat16, with all that are multiplied with it."""
+    """A float32 tile in bfloat16, with all that are multiplied with it.
+
+    A tile that is written again and again is first taken apart: what is multiplied is narrow alone.
+    """
+    kernel, name = _apart(kernel, name)
     tensors = kernel.tensors()
     chosen = {name}
     products = [op for op in ops(kernel.body) if op.name == "nc_matmul"]
@@ -29,6 +35,20 @@ def narrow(kernel: Kernel, name: str) -> Kernel:
             if region.tensor in made and key in _FLOAT32_ONLY:
                 raise NotApplicableError(f"{region.tensor} is a column of float32")
     return replace(kernel, body=_narrowed(kernel.body, made))
+
+
+def _apart(kernel: Kernel, name: str) -> tuple[Kernel, str]:
+    """With a tile of its own for what PE reads of a tile that is written several times."""
+    found = uses(kernel, name)
+    if len(found.written) < 2:
+        return kernel, name
+    made = renewed(kernel, found.home)
+    for before, after in zip(ops(kernel.body), ops(made.body), strict=True):
+        if before.name in ("nc_matmul", "nc_transpose"):
+            for (key, region), (_, now) in zip(before.regions, after.regions, strict=True):
+                if key != "dst" and region.tensor == name:
+                    return made, now.tensor
+    return kernel, name
 
 
 _FLOAT32_ONLY = ("operand0", "scale", "bias", "reduce_res", "initial")

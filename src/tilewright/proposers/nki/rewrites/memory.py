@@ -1,0 +1,50 @@
+"""Puts a tile into PSUM instead of SBUF, or back: one operand there makes sums of tiles cheaper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Memory, Statement, ops
+from tilewright.proposers.nki.rewrites.copies import may_read_psum
+
+_PSUM_BYTES = 8 << 10
+"""Half of PSUM: the largest tile that is put there."""
+_NO_PSUM = ("dma_copy", "dma_transpose", "iota", "affine_select", "nc_stream_shuffle")
+_COLUMNS = ("operand0", "operand1", "bias", "scale", "initial", "reduce_res")
+
+
+def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
+    """The kernel with a tile in another memory, which everything that uses it must reach."""
+    tensor = kernel.tensors()[name]
+    if tensor.memory == memory or not tensor.on_chip:
+        raise NotApplicableError(f"{name} is not on chip, or there already")
+    if memory == "psum" and (tensor.dtype != "float32" or tensor.partition_bytes > _PSUM_BYTES):
+        raise NotApplicableError(f"{name} is not float32, or too large for PSUM")
+    tensors = {**kernel.tensors(), name: replace(tensor, memory=memory)}
+    for op in ops(kernel.body):
+        keys = [key for key, region in op.regions if region.tensor == name]
+        if not keys:
+            continue
+        if memory == "sbuf" and "dst" in keys and op.name in ("nc_matmul", "nc_transpose"):
+            raise NotApplicableError("PE writes PSUM only")
+        if memory == "psum" and (op.name in _NO_PSUM or "gpsimd" in str(op.get("engine"))):
+            raise NotApplicableError(f"{op.name} does not reach PSUM")
+        tile = op.name == "scalar_tensor_tensor"
+        if memory == "psum" and any(k in _COLUMNS and not (tile and k == "operand1") for k in keys):
+            raise NotApplicableError("columns are read from SBUF")
+        if not may_read_psum(op, tensors):
+            raise NotApplicableError(f"{op.name} does not read these operands from PSUM")
+    return replace(kernel, body=_placed(kernel.body, name, memory))
+
+
+def _placed(body: Body, name: str, memory: Memory) -> Body:
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=_placed(statement.body, name, memory)))
+        elif isinstance(statement, Alloc) and statement.tensor.name == name:
+            found.append(Alloc(replace(statement.tensor, memory=memory)))
+        else:
+            found.append(statement)
+    return tuple(found)

@@ -1,0 +1,67 @@
+"""Gives what is computed into a tile that is in use already a tile of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import (
+    CHANGES,
+    Alloc,
+    Kernel,
+    Op,
+    Path,
+    Region,
+    mapped_regions,
+    spliced,
+)
+from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, uses
+
+
+def renewed(kernel: Kernel, path: Path) -> Kernel:
+    """With new tiles for results that are written over tiles in use, from a place to its body's end.
+
+    An instruction that gets a new tile moves by one: the tile is created in its place.
+    """
+    number = path[-1]
+    while number < len(body_of(kernel, path)):
+        if isinstance(body_of(kernel, path)[number], Op):
+            try:
+                kernel = fresh(kernel, (*path[:-1], number))
+                number += 1
+            except NotApplicableError:
+                pass
+        number += 1
+    return kernel
+
+
+def fresh(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with a new tile for the result of an instruction, created in its place.
+
+    Everything behind the instruction uses the new tile. The instruction must replace all of the old
+    one, which must not live longer than the iteration that the instruction is in.
+    """
+    op = op_at(kernel, path)
+    target = op.get("dst")
+    if not isinstance(target, Region):
+        raise NotApplicableError("it has no result")
+    tile = kernel.tensors()[target.tensor]
+    if op.name in CHANGES or not tile.on_chip or not is_whole(target, tile):
+        raise NotApplicableError("it keeps a part of what the tile held")
+    found = uses(kernel, tile.name)
+    if found.home[:-1] != path[:-1]:
+        raise NotApplicableError(f"{tile.name} lives longer than an iteration")
+    if not any(place < path for place in (*found.written, *found.read)):
+        raise NotApplicableError(f"{tile.name} is new already")
+    name = Names(kernel).fresh(tile.name)
+
+    def renamed(region: Region) -> Region:
+        return replace(region, tensor=name) if region.tensor == tile.name else region
+
+    body = kernel.body
+    for place in {*found.written, *found.read}:
+        if place > path:
+            body = spliced(body, place, (mapped_regions(op_at(kernel, place), renamed),))
+    own = (Alloc(replace(tile, name=name)), op.having(dst=renamed(target)))
+    return replace(kernel, body=spliced(body, path, own))

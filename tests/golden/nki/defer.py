@@ -1,0 +1,44 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(q, k, v):
+    queries = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=queries, src=q)
+    keys = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=keys, src=k)
+    values = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=values, src=v)
+    out = nl.ndarray((512, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        part = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=part, stationary=queries[0:128, i * 128 : i * 128 + 128], moving=keys)
+        row = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=row, src=part)
+        row_2 = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=row_2, src=row)
+        top = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(dst=top, op=nl.maximum, data=row_2, axis=1)
+        nisa.tensor_scalar(dst=row_2, data=row_2, op0=nl.subtract, operand0=top)
+        nisa.activation(dst=row_2, op=nl.exp, data=row_2)
+        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(dst=total, op=nl.add, data=row_2, axis=1)
+        inverse = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.reciprocal(dst=inverse, data=total)
+        total_2 = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+        for t in nl.affine_range(4):
+            turned = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_transpose(dst=turned, data=row_2[0:128, t * 128 : t * 128 + 128])
+            left = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(dst=left, src=turned)
+            value = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_transpose(dst=value, data=values[0:128, t * 128 : t * 128 + 128])
+            right = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(dst=right, src=value)
+            nisa.nc_matmul(dst=total_2, stationary=left, moving=right)
+        result = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(dst=result, data=total_2, op0=nl.multiply, operand0=inverse)
+        nisa.dma_copy(dst=out[i * 128 : i * 128 + 128, 0:128], src=result)
+    return out
