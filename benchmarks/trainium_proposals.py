@@ -59,7 +59,9 @@ def is_right(task: TrainiumTask, source: str) -> bool:
     return not isinstance(checker.check(Artifact("", source.encode(), INTERPRETER)), Failed)
 
 
-def search(name: str, task: TrainiumTask, seed: int, proposals: int, check: bool) -> tuple[float, str]:
+def search(
+    name: str, task: TrainiumTask, seed: int, proposals: int, check: bool
+) -> tuple[float, str]:
     """Nanoseconds of the best of so many proposals, and its steps."""
     rng = random.Random(seed)
     techniques = [name for name in TECHNIQUES if check or name != "narrow"]

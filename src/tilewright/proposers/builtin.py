@@ -1,7 +1,7 @@
 """The built-in proposer: rewriting, by what the target's kernels are made of.
 
-Kernels in Python go to the rewriter of NKI. C that commands local memories goes to the rewriter
-of commands, other C to the one of loop nests. A target says which by its language, and by declaring
+Kernels in NKI go to its rewriter; other Python is not read. C that commands local memories goes to
+the rewriter of commands, other C to the one of loop nests. A target says which by its language, and by declaring
 the macros of such memories (unit `space`), or none.
 """
 
@@ -33,7 +33,7 @@ class BuiltinProposer:
 
     name = NAME
     parallel = True
-    languages = ("C", "Python")
+    languages = ("C", "NKI")
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -81,7 +81,7 @@ class BuiltinProposer:
 
 def is_nki(target: TargetBrief) -> bool:
     """Whether kernels of a target are written in NKI."""
-    return target.language.name == "Python"
+    return target.language.name == "NKI"
 
 
 def has_local_memories(target: TargetBrief) -> bool:

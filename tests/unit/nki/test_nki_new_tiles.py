@@ -41,9 +41,7 @@ def test_a_copy_is_no_other_name_for_a_tile_that_is_used_again() -> None:
     with pytest.raises(NotApplicableError, match="a is used again"):
         after(read(CHANGED), "take-over 2")
     alone = CHANGED.replace("data1=a, data2=b", "data1=b, data2=b")
-    without = alone.replace(
-        "    nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=1.0)\n", ""
-    )
+    without = alone.replace("    nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=1.0)\n", "")
     assert "tensor_copy" not in after(read(without), "take-over 2")
 
 
@@ -73,7 +71,9 @@ for r in nl.affine_range(4):
 
 
 def scaled(again: str = "pass", more: str = "pass", change: tuple[str, str] = ("", "")) -> str:
-    body = SCALED.replace('    square = "nl.ndarray((128, 128), ' + 'dtype=nl.float32, buffer=nl.sbuf)"\n', "")
+    body = SCALED.replace(
+        '    square = "nl.ndarray((128, 128), ' + 'dtype=nl.float32, buffer=nl.sbuf)"\n', ""
+    )
     body = body.replace("SQUARE", "nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.sbuf)")
     return body.replace("AGAIN", again).replace("MORE", more).replace(*change)
 
@@ -84,16 +84,19 @@ def test_a_scale_is_deferred_only_past_what_is_proportional_to_its_rows() -> Non
     column = "nisa.memset(dst=column, value=3.0)"
     with pytest.raises(NotApplicableError, match="column changes"):
         after(read(scaled(more=column)), "defer 4")
+    other = "nisa.nc_matmul(dst=total, stationary=weights, moving=values)"
     with pytest.raises(NotApplicableError, match="also sums other products"):
-        other = "nisa.nc_matmul(dst=total, stationary=weights, moving=values)"
         after(read(scaled(more=other)), "defer 4")
     with pytest.raises(NotApplicableError, match="not proportional"):
         after(read(scaled(again="nisa.activation(dst=weights, op=nl.exp, data=scaled)")), "defer 4")
+    # Rows of the moving operand are summed over: their factors do not leave the sum.
+    swapped = ("stationary=left, moving=values", "stationary=values, moving=left")
+    body = scaled(change=swapped).replace(
+        "total = nl.ndarray((128, 64)", "total = nl.ndarray((64, 128)"
+    )
+    kernel = read(body.replace("src=total)", "src=total[:, 0:64])"))
     with pytest.raises(NotApplicableError, match="not proportional"):
-        # Rows of the moving operand are summed over: their factors do not leave the sum.
-        swapped = ("stationary=left, moving=values", "stationary=values, moving=left")
-        body = scaled(change=swapped).replace("total = nl.ndarray((128, 64)", "total = nl.ndarray((64, 128)")
-        after(read(body.replace("src=total)", "src=total[:, 0:64])")), "defer 4")
+        after(kernel, "defer 4")
 
 
 WINDOW = """

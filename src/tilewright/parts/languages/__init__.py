@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.core.records import KernelLanguage
 from tilewright.core.templates import CALLS, MACROS
 from tilewright.parts.languages import c, python
@@ -36,3 +38,5 @@ PYTHON = KernelLanguage(
     keywords=python.KEYWORDS,
     templates=CALLS,
 )
+NKI = replace(PYTHON, name="NKI")
+"""Python in which instructions of AWS Trainium are written; other Python is not read as that."""

@@ -21,6 +21,7 @@ from tilewright.proposers.nki.planning import Draft, carried_out, cost_of, draw,
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading import read_kernel
 from tilewright.proposers.nki.steps import Step
+from tilewright.proposers.nki.unread import unread
 from tilewright.proposers.nki.values import UnsupportedError
 
 
@@ -70,8 +71,8 @@ class NkiProposer:
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """Nothing: whether a kernel is understood depends on the sizes of its arguments."""
-        return []
+        """What is never read; the sizes of the arguments may rule out more, as `rewrite` says."""
+        return unread(source)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
         """The normal form of the target's language."""

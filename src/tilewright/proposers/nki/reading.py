@@ -31,6 +31,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.signatures import DEFAULTS, SIGNATURES
+from tilewright.proposers.nki.unread import OLD, is_old
 from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError, integer, linear
 
 FEW = 4
@@ -69,6 +70,8 @@ def _read(
     reader = Reader()
     reader.names.update(functions)
     for statement in tree.body:
+        if is_old(statement):
+            raise UnsupportedError(OLD, statement.lineno)
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 top = alias.asname or alias.name.partition(".")[0]
@@ -80,8 +83,6 @@ def _read(
                 reader.names[alias.asname or alias.name] = Name(MODULES.get(path, path))
         elif isinstance(statement, ast.Assign):
             reader.run([statement])
-    if "neuronxcc" in ast.dump(tree):
-        raise UnsupportedError("kernels of NKI 1 are not read yet")
     reader.outside = dict(reader.names)
     inputs = [a for a in arguments if a.is_given]
     parameters = function.args.args

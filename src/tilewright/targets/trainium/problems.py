@@ -227,7 +227,10 @@ class AttentionProblem(FormulaProblem):
             }
             for name, values in follow(self.formula, some).items():
                 found.setdefault(name, []).append(values)
-        return {name: np.concatenate(parts, axis=-2) for name, parts in found.items()}
+        whole: dict[str, Any] = {}
+        for name, parts in found.items():
+            whole[name] = np.concatenate(parts, axis=-2)  # type: ignore[arg-type]
+        return whole
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs of the form."""

@@ -12,7 +12,7 @@ from tilewright.core.records import FolderTemplate, TargetBrief
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
 from tilewright.parts.folder import read_folder
-from tilewright.parts.languages import PYTHON
+from tilewright.parts.languages import NKI
 from tilewright.targets.trainium.evaluator import versions
 from tilewright.targets.trainium.machine import Machine, load_machine
 from tilewright.targets.trainium.problems import create_problem
@@ -55,7 +55,7 @@ class TrainiumTarget:
             commands=(),
             limits=self._limits,
             constants={},
-            language=PYTHON,
+            language=NKI,
             costs=render(FOLDER / "costs.md", words),
             failures=FAILURES,
             examples=load_examples(FOLDER / "examples", words),
@@ -120,7 +120,7 @@ class TrainiumTarget:
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> TrainiumTask:
         """A user's kernel folder; its reference runs only in the process that evaluates."""
         workload, start, problem = read_folder(
-            folder, self.name, PYTHON, MOST_BYTES, "what is kept for one kernel", traced=True
+            folder, self.name, NKI, MOST_BYTES, "what is kept for one kernel", traced=True
         )
         chosen = EvaluationSettings.from_mapping(settings)
         return TrainiumTask(workload, start, problem, chosen, self.machine, problem.constants, {})

@@ -52,10 +52,9 @@ def defer(kernel: Kernel, path: Path) -> Kernel:
     made = kernel
     for place in readers:
         copy = op_at(kernel, place)
-        after = (("dst", copy.region("dst")), ("data", copy.region("src")))
-        made = replaced_op(
-            made, place, Op("tensor_scalar", (*after, ("op0", "nl.multiply"), ("operand0", _of(factor))))
-        )  # fmt: skip
+        times = (("op0", "nl.multiply"), ("operand0", _of(factor)))
+        after = (("dst", copy.region("dst")), ("data", copy.region("src")), *times)
+        made = replaced_op(made, place, Op("tensor_scalar", after))
     plain = Op("tensor_copy", (("dst", target), ("src", scale.region("data"))))
     return replaced_op(made, path, plain) if plain.reads != [target] else replaced_op(made, path)
 
@@ -106,9 +105,14 @@ def _products(kernel: Kernel, path: Path, name: str) -> Iterator[Path]:
                 yield place
                 continue
             into = op.region("dst")
-            if op.name not in ("tensor_copy", "nc_transpose") or (op.name != "tensor_copy" and turned):
+            if op.name not in ("tensor_copy", "nc_transpose") or (
+                op.name != "tensor_copy" and turned
+            ):
                 raise NotApplicableError(f"{op.name} is not proportional to its rows")
-            if not is_whole(into, tensors[into.tensor]) or len(uses(kernel, into.tensor).written) != 1:
+            if (
+                not is_whole(into, tensors[into.tensor])
+                or len(uses(kernel, into.tensor).written) != 1
+            ):
                 raise NotApplicableError(f"{into.tensor} is not this alone")
             waiting.append((into.tensor, turned or op.name == "nc_transpose"))
 

@@ -20,7 +20,7 @@ from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, use
 
 
 def renewed(kernel: Kernel, path: Path) -> Kernel:
-    """With new tiles for results that are written over tiles in use, from a place to its body's end.
+    """With new tiles for results written over tiles in use, from a place to its body's end.
 
     An instruction that gets a new tile moves by one: the tile is created in its place.
     """

@@ -138,7 +138,6 @@ class _Group:
     def _sliced(self, op: Op) -> Op | None:
         if op.name not in _BY_COLUMN or op.get("reduce_res") or op.get("reduce_cmd"):
             return None
-        written = {r.tensor for other in self.inside for r in other.writes}
         if op.name == "tensor_tensor_scan" and not self._scans(op):
             return None
         made: list[tuple[str, Region]] = []
@@ -204,9 +203,7 @@ class _Group:
             return None
         strips = self.columns // self.width
         partial = Tensor(self.names.fresh("parts"), (target.dims[0][1], strips), "float32", "sbuf")
-        into = Region(
-            partial.name, variable(self.loop), ((strips, target.dims[0][1]), (1, 1))
-        )
+        into = Region(partial.name, variable(self.loop), ((strips, target.dims[0][1]), (1, 1)))
         changed: dict[str, Region] = {"data": part, key: into}
         if key == "reduce_res":
             written = self._slice(op.region("dst"))
@@ -296,5 +293,3 @@ def _in_psum(kernel: Kernel, group: _Group) -> Kernel:
                 if after.fits and after.total < before.total:
                     kernel, before = made, after
     return kernel
-
-

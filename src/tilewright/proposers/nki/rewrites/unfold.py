@@ -124,8 +124,8 @@ def _chained(
 ) -> Kernel:  # fmt: skip
     made: list[Statement] = []
     total = _tile(kernel, target, made)
-    made.append(Op("tensor_scalar", (
-        ("dst", total), ("data", tiles[0]), ("op0", "nl.multiply"), ("operand0", columns[0]))))  # fmt: skip
+    times = (("op0", "nl.multiply"), ("operand0", columns[0]))
+    made.append(Op("tensor_scalar", (("dst", total), ("data", tiles[0]), *times)))
     for number, (tile, column) in enumerate(zip(tiles[1:], columns[1:], strict=True), 2):
         into = target if number == len(tiles) else _tile(kernel, target, made)
         made.append(Op("scalar_tensor_tensor", (
