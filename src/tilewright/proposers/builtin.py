@@ -1,8 +1,8 @@
 """The built-in proposer: rewriting, by what the target's kernels are made of.
 
 Kernels in NKI go to its rewriter; other Python is not read. C that commands local memories goes to
-the rewriter of commands, other C to the one of loop nests. A target says which by its language, and by declaring
-the macros of such memories (unit `space`), or none.
+the rewriter of commands, other C to the one of loop nests. A target says which by its language, and
+by declaring the macros of such memories (unit `space`), or none.
 """
 
 from __future__ import annotations

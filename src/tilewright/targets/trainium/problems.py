@@ -229,7 +229,7 @@ class AttentionProblem(FormulaProblem):
                 found.setdefault(name, []).append(values)
         whole: dict[str, Any] = {}
         for name, parts in found.items():
-            whole[name] = np.concatenate(parts, axis=-2)  # type: ignore[arg-type]
+            whole[name] = np.concatenate(parts, axis=-2)
         return whole
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
