@@ -1,0 +1,205 @@
+"""On the CPU right kernels give what numpy gives in every order; planted bugs are found.
+
+All kernels are one program (kernels_on_cpu.cu). A bug is found where one of the three orders gives
+another result, or where a rule was broken, at the line that names it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.core.records import Argument, Failed
+from tilewright.targets.cuda.cpu_program import find_cpu_compiler
+from tilewright.targets.cuda.emulation import ORDERS, Ran, Run, run_on_cpu
+from tilewright.targets.cuda.launcher import call
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+
+W, N = 64, 4096
+ARGUMENTS = (
+    Argument("A", (N,), "float32", "input"),
+    Argument("B", (N,), "float32", "input"),
+    Argument("C", (N,), "float32", "output"),
+)
+SOURCE = Path(__file__).with_name("kernels_on_cpu.cu").read_text()
+Array = np.ndarray
+
+
+def softmax(rows: Array) -> Array:
+    powers = np.exp(rows - rows.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def stencil(a: Array) -> Array:
+    found = a.copy()
+    around = a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]
+    found[1:-1, 1:-1] = around - 4 * a[1:-1, 1:-1]
+    return found
+
+
+def histogram(a: Array) -> Array:
+    bins = np.clip(np.trunc(a * np.float32(4) + np.float32(8)), 0, 15).astype(int)
+    return np.bincount(bins.ravel(), minlength=16)
+
+
+def positives(a: Array) -> Array:
+    rows = (a.reshape(-1, 32) > 0).astype(int)
+    return np.cumsum(rows, 1) - rows + 100 * rows.sum(1, keepdims=True)
+
+
+def counted(a: Array) -> Array:
+    counts = (a > 0).sum(1, keepdims=True)
+    return np.broadcast_to(counts + 100 * (counts > 3) + 1000 * (counts > 60), (W, W))
+
+
+def five_taps(a: Array, b: Array) -> Array:
+    wide = np.pad(a.ravel(), 2)
+    return sum(wide[i : i + N] * b.ravel()[i] for i in range(5))
+
+
+def half_sums(a: Array, b: Array) -> Array:
+    a, b = a.astype(np.float16), b.astype(np.float16)
+    return (a.astype(float) * 2 + b.astype(float)).astype(np.float16)
+
+
+def product(a: Array, b: Array) -> Array:
+    return a.astype(float) @ b.astype(float)
+
+
+def row_sums(a: Array, b: Array) -> Array:
+    return a.sum(1)
+
+
+def scan(a: Array, b: Array) -> Array:
+    return np.cumsum(a.astype(float), 1)
+
+
+RIGHT: dict[str, tuple[int, Callable[[Array, Array], Array], float]] = {
+    "plain product": (0, product, 1e-4),
+    "shared tiles": (1, product, 1e-4),
+    "register blocks": (2, product, 1e-4),
+    "dynamic shared memory": (3, product, 1e-4),
+    "double buffering": (4, product, 1e-4),
+    "split sums by atomics": (5, product, 1e-4),
+    "tensor cores": (6, product, 5e-2),
+    "tree": (7, row_sums, 1e-4),
+    "shuffles": (8, row_sums, 1e-4),
+    "cooperative groups": (9, row_sums, 1e-4),
+    "scan in shared memory": (10, scan, 1e-4),
+    "scan by shuffles": (11, scan, 1e-4),
+    "softmax": (12, lambda a, b: softmax(a), 1e-6),
+    "convolution with a halo": (13, five_taps, 1e-5),
+    "stencil": (14, lambda a, b: stencil(a), 1e-5),
+    "histogram": (15, lambda a, b: histogram(a), 0),
+    "transpose": (16, lambda a, b: a.T, 0),
+    "votes": (17, lambda a, b: positives(a), 0),
+    "half types": (18, half_sums, 0),
+    "votes of a block": (19, lambda a, b: counted(a), 0),
+    "sort": (20, lambda a, b: np.sort(a, 1), 0),
+}
+WRONG: dict[str, tuple[int, int, str]] = {
+    "no barrier after loading": (101, 1, "wrong"),
+    "no barrier before overwriting": (102, 1, "wrong"),
+    "column off by one": (103, 1, "illegal_address"),
+    "sum runs beyond a shared tile": (104, 1, "illegal_address"),
+    "row and column exchanged": (105, 1, "wrong"),
+    "sum never set": (106, 1, "wrong"),
+    "write beyond the output": (107, 1, "illegal_address"),
+    "too little dynamic shared memory": (108, 3, "illegal_address"),
+    "wrong buffer": (109, 4, "wrong"),
+    "plain sum instead of an atomic": (110, 5, "wrong"),
+    "threads leave the loop before its barrier": (111, 7, "barrier"),
+    "index beyond the parts": (112, 7, "illegal_address"),
+    "two barriers for one": (113, 7, "barrier"),
+    "no barrier in a tree": (114, 7, "wrong"),
+    "half a warp has ended": (115, 8, "wrong"),
+    "threads that the mask names do not come": (116, 8, "wrong"),
+    "a mask without the thread itself": (117, 8, "barrier"),
+    "shared value never written": (118, 11, "wrong"),
+    "edge of a tile never loaded": (119, 13, "wrong"),
+    "no check of the first row": (120, 14, "illegal_address"),
+    "bins never cleared": (121, 15, "wrong"),
+    "no barrier in a transpose": (122, 16, "wrong"),
+    "misaligned pair": (123, 18, "misaligned"),
+    "input overwritten": (124, 16, "input_modified"),
+    "host reads the device": (125, 16, "host_access"),
+    "block too large": (126, 16, "launch_failure"),
+    "shared memory not asked for": (127, 16, "launch_failure"),
+    "grid too small": (128, 0, "wrong"),
+}
+"""By what is wrong: its number, the kernel that would be right, and how it is found."""
+
+
+@cache
+def program() -> bytes:
+    built = find_cpu_compiler().compile(SOURCE, call(ARGUMENTS, ("which",)), 120.0)
+    assert isinstance(built, bytes), built
+    return built
+
+
+@cache
+def inputs() -> dict[str, Array]:
+    rng = np.random.default_rng(7)
+    values = {name: rng.standard_normal(N).astype(np.float32) for name in "AB"}
+    return {**values, "C": np.full(N, 7.0, np.float32)}
+
+
+def ran(which: int) -> Ran:
+    runs = [Run(inputs(), order, 5) for order in ORDERS]
+    return run_on_cpu(program(), find_cpu_compiler().sandbox, ARGUMENTS, (which,), runs, 60.0)
+
+
+def expected_of(number: int) -> tuple[Array, float]:
+    for which, formula, allowed in RIGHT.values():
+        if which == number:
+            values = formula(inputs()["A"].reshape(W, W), inputs()["B"].reshape(W, W))
+            return np.asarray(values, float).ravel(), allowed
+    raise AssertionError(number)
+
+
+def is_right(outputs: bytes, number: int) -> bool:
+    expected, allowed = expected_of(number)
+    got = np.frombuffer(outputs, np.float32)[: len(expected)].astype(float)
+    return bool(np.all(np.abs(got - expected) <= allowed))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_kernel_gives_what_numpy_gives_in_every_order(name: str) -> None:
+    which = RIGHT[name][0]
+    found = ran(which)
+    assert found.failed is None
+    assert len(found.outputs) == len(ORDERS)
+    assert [is_right(outputs["C"], which) for outputs in found.outputs] == [True] * len(ORDERS)
+    assert found.launches
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_planted_bug_is_found(name: str) -> None:
+    which, right, kind = WRONG[name]
+    found = ran(which)
+    if kind == "wrong":
+        assert found.failed is None or found.failed.kind == "barrier"
+        right_in = [is_right(outputs["C"], right) for outputs in found.outputs]
+        assert found.failed is not None or not all(right_in)
+        return
+    assert isinstance(found.failed, Failed), [o["C"][:16] for o in found.outputs]
+    assert found.failed.kind == kind
+    marked = f"BUG {which - 100}"
+    line = found.failed.line
+    if marked in SOURCE.replace("(BUG == ", ""):
+        assert line is not None
+        assert SOURCE.splitlines()[line - 1].rstrip().endswith(f"// {marked}")
+
+
+def test_a_report_names_thread_block_and_array() -> None:
+    failed = ran(107).failed
+    assert failed is not None
+    assert "C, " in failed.log
+    assert "bytes after its end" in failed.log
+    assert "thread (" in failed.log or "thread 0, 0, 0" in failed.log
