@@ -28,6 +28,17 @@ def test_a_launch_becomes_a_call(name: str) -> None:
     assert ", 2, tw::configured" in text, "the line of the launch"
 
 
+def test_a_template_whose_arguments_the_call_tells_has_no_address() -> None:
+    template = "template <class T> __global__ void __launch_bounds__(256) fill(T *to) {}\n"
+    plain = "__global__ void add(float *to) {}\n"
+    text = for_the_cpu(f"{template}{plain}void f() {{ fill<<<1, 2>>>(A); add<<<1, 2>>>(A); }}")
+    assert 'launch("fill", (const void *)nullptr' in text
+    assert 'launch("add", (const void *)&add' in text
+    assert "(const void *)&fill<float>" in for_the_cpu(
+        f"{template}void f() {{ fill<float><<<1, 2>>>(A); }}"
+    )
+
+
 def test_lines_keep_their_numbers() -> None:
     source = "a\nf<<<1,\n  2>>>(\n  A,\n  B);\nextern __shared__\n  float rows[];\nlast\n"
     text = for_the_cpu(source)

@@ -16,6 +16,10 @@ _DYNAMIC = re.compile(
     r"\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
 )
 _ALIGNMENT = re.compile(r"(?:__align__|alignas)\s*\([^)]*\)\s*")
+_TEMPLATE = re.compile(
+    r"\btemplate\s*<[^{;]*?\b__global__\b(?:[^{;(]|__launch_bounds__\s*\([^)]*\))*?"
+    r"\b(?!__launch_bounds__)(\w+)\s*\("
+)
 _NAME = re.compile(r"[\w:]+$")
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -41,6 +45,7 @@ def _pointer(found: re.Match[str]) -> str:
 
 def _without_launches(source: str) -> str:
     blank = _SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
+    templates = set(_TEMPLATE.findall(blank))
     parts, done = list[str](), 0
     while (at := blank.find("<<<", done)) >= 0:
         line = source.count("\n", 0, at) + 1
@@ -53,9 +58,11 @@ def _without_launches(source: str) -> str:
         callee = source[start:at].strip()
         name = re.sub(r"<.*", "", callee, flags=re.DOTALL)
         settings, given = source[at + 3 : closing], source[opened + 1 : end]
+        # Of a template whose arguments the call tells, there is no address without the call.
+        address = "nullptr" if callee in templates else f"&{callee}"
         parts += [
             source[done:start],
-            f'tw::launch("{name}", (const void *)&{callee}, {line}, tw::configured({settings}), ',
+            f'tw::launch("{name}", (const void *){address}, {line}, tw::configured({settings}), ',
             f"[&] {{ {callee}({given}); }})",
         ]
         done = end + 1

@@ -480,8 +480,8 @@ extern "C" void tw_launch(const char *name, const void *function, int line, cons
   unsigned long blocks = (unsigned long)grid->x * grid->y * grid->z;
   if (!blocks || grid->x > 2147483647u || grid->y > 65535 || grid->z > 65535) fail("launch_grid", line, blocks);
   size_t may = WITHOUT_ASKING;
-  for (auto &entry : allowed)
-    if (entry.function == function && function) may = entry.bytes;
+  for (auto &entry : allowed) /* of a launch whose function is not known, what any has asked for */
+    if (entry.function && (!function || entry.function == function) && entry.bytes > may) may = entry.bytes;
   if (shared > may || shared > DYNAMIC) fail("launch_shared", line, shared);
 
   threads = count;
