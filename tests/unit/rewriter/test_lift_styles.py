@@ -99,6 +99,8 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         "for (int i = 0; i < 40; i++) { _Bool f = i; mvin(A[0], SPAD(f), 16, 1); }",
         "for (int i = 0; i < 40; i++) { signed char c = i * 9; mvin(A[0], SPAD(999 + c), 16, 1); }",
         "uint8_t at[2] = {300, 1}; at[1] = at[0] + 255; mvin(A[at[1]], SPAD(at[0]), 16, 1);",
+        "uint32_t to = 1u << 31; for (int k = 0; k < 8; k++) { mvin(A[k], to, 16, 1);"
+        " to |= 1u << 30; }",
         "struct { uint8_t n; } s = {0}; s.n = 260; mvin(A[s.n], SPAD(0), 16, 1);",
         "for (int i = 0; i < 20; i++) mvin(A[0], SPAD(low(i * 20)), 16, short_of(i * 4000));",
     ],

@@ -205,7 +205,9 @@ class Loops(Branches):
         for part in ahead:
             self._expression(part, trial)
         if within & set(marks):
-            self._block(body, trial.inner())
+            for stmt in walk(self._block(body, trial.inner())):
+                for name in self._writes.get(stmt, ()) if isinstance(stmt, Opaque) else ():
+                    trial.state.pop(trial.slots.get(name, 0), None)
         for part in late:
             self._expression(part, trial)
         for atom in set(self.names) - known:

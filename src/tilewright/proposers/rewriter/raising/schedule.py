@@ -34,7 +34,7 @@ from tilewright.proposers.rewriter.raising.operands import setting, strides
 from tilewright.proposers.rewriter.raising.repeats import Repeat, Single, Term, loops_of
 from tilewright.proposers.rewriter.rewrites.first_times import joined
 
-MOST_COMMANDS = 500_000
+MOST_COMMANDS = 1_000_000
 """Commands of a run in which loops are looked for."""
 MOST_STATEMENTS = 240
 """Commands and loops of a schedule; one that repeats less is no loops."""
