@@ -14,6 +14,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
+    parser.addoption(
+        "--raised-programs", type=int, default=5, help="random programs that are raised and run"
+    )
 
 
 @pytest.fixture

@@ -321,10 +321,17 @@ class _Writer:
         step = dim[0]
         if nest.how.columns != self.isa.width or step[1] != 0:
             return False
+        if any(self._leaves_axis(s, b) for s, b in zip(step, nest.points.base, strict=True) if b):
+            return False
         wanted = _beside(self.isa, nest)
         return step == wanted or (
             not nest.terms and step[3:] == wanted[3:] and step[0] == wanted[0]
         )
+
+    def _leaves_axis(self, step: int, address: int) -> bool:
+        """Whether a step goes to another index than the last one of the array at an address."""
+        array = self.arrays[address // SPACING - 1]
+        return step < 0 or any(_digits(step, _bytes(array), strides(array))[:-1])
 
     def _check_divides(self, block: _Dim, columns: int) -> None:
         if any(s % columns for s in block.step):

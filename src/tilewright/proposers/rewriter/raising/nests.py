@@ -124,7 +124,11 @@ def lattices(points: Iterable[Vector]) -> list[Lattice]:
 
 
 def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
-    """Neighbours of one form whose bases grow evenly as one lattice with one more dimension."""
+    """Neighbours of one form whose bases grow evenly as one lattice with one more dimension.
+
+    A run is cut where the run before it ended, if it is several of the same step and form: the
+    last points of a row and the first ones of the next may grow evenly by chance.
+    """
     result: list[Lattice] = []
     at = 0
     while at < len(parts):
@@ -135,6 +139,9 @@ def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
             if step not in (None, new):
                 break
             step, stop = new, stop + 1
+        before = result[-1].dims if result else ()
+        if before and before[1:] == first.dims and before[0][0] == step:
+            stop = stop if (stop - at) % before[0][1] else at + before[0][1]
         if step is None:
             result.append(first)
         else:
