@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised
 from tilewright.proposers.rewriter.raising.flow import Computation, Store
 
 Vector: TypeAlias = tuple[int, ...]
@@ -136,8 +136,8 @@ def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
         step: Vector | None = None
         while stop < len(parts) and parts[stop].dims == first.dims:
             new = tuple(b - a for a, b in zip(parts[stop - 1].base, parts[stop].base, strict=True))
-            if step not in (None, new):
-                break
+            if step not in (None, new) or any(abs(n) >= SPACING // 2 for n in new):
+                break  # not evenly, or in another array
             step, stop = new, stop + 1
         before = result[-1].dims if result else ()
         if before and before[1:] == first.dims and before[0][0] == step:
