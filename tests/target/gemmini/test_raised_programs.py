@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import executed
+from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.raising.schedule import scheduled
 from tilewright.targets.gemmini import create_target
@@ -67,7 +67,10 @@ def test_the_naive_nest_leaves_the_same(seed: int) -> None:
 
 def test_the_loops_found_in_its_commands_issue_the_same(seed: int) -> None:
     source = random_program(seed).source
-    loops = emit(scheduled(source, MACHINE))
+    try:
+        loops = emit(scheduled(source, MACHINE))
+    except NotRaised as refused:
+        pytest.skip(f"no loops: {refused}")
     assert [e[2:] for e in executed(loops, MACHINE).events] == [
         e[2:] for e in executed(source, MACHINE).events
     ]
