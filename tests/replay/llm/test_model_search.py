@@ -334,7 +334,7 @@ def test_a_recording_outlives_other_prompts_and_says_so(
 
     calls, differing = replayed_in(tmp_path / "same")
     assert (calls, differing) == (len(calls_of(tmp_path / "a")), 0)
-    monkeypatch.setattr(render, "describe_latency", lambda trial: "refitted")
+    monkeypatch.setattr(render, "describe_latency", lambda trial, notes: "refitted")
     plans = sum(call.phase == "plan" for call in calls_of(tmp_path / "a"))
     assert replayed_in(tmp_path / "refitted") == (calls, plans)
 
