@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
+from tilewright.agents.names import is_agent_name
 from tilewright.core.config import Settings
 from tilewright.core.records import Brief, CallRecord, Candidate, Failed, RunRecord, Trial
 from tilewright.core.roles import CallStore, Storage
@@ -45,8 +46,9 @@ class Models:
         replay: Path | None = None,
         strict_replay: bool = False,
     ) -> None:
-        self.names = tuple(name for name in settings.proposers if is_model_name(name))
-        self.others = tuple(name for name in settings.proposers if name not in self.names)
+        proposers = [name for name in settings.proposers if not is_agent_name(name)]
+        self.names = tuple(name for name in proposers if is_model_name(name))
+        self.others = tuple(name for name in proposers if name not in self.names)
         self.asked = self.names[:1] if "ensemble" in settings.without else self.names
         self._settings = settings
         self._project = project

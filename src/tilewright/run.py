@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from tilewright.agents.names import refuse_agents, require_agents
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError, NotTimedError
 from tilewright.core.files import read_kernel
@@ -127,6 +128,7 @@ def stepwise(
 
     Raises what `optimize` raises. Leaving it before the budget is spent interrupts the run.
     """
+    refuse_agents(settings.proposers)
     with (
         _session(task, settings, project, on_event) as session,
         session.stepwise(workers) as steps,
@@ -148,6 +150,7 @@ def _session(
     _require_clock(opened)
     versions = _versions(opened)
     strategy = load_strategy(settings)
+    require_agents(settings.proposers)
     models = Models(settings, project, replay, strict_replay)
     others = load_proposers(models.others, opened.target.brief())
     with ExitStack() as stack:
@@ -202,6 +205,7 @@ def resume(
         opened = open_task(run.task, settings.recorded())
         _require_versions(run, _versions(opened))
         strategy = load_strategy(settings)
+        require_agents(settings.proposers)
         models = Models(settings, project)
         others = load_proposers(models.others, opened.target.brief())
         stack.enter_context(_lock(project, run))

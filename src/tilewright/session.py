@@ -8,6 +8,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
 
+from tilewright.agents.bench import Machine
+from tilewright.agents.names import is_agent_name, parse_agent
+from tilewright.agents.proposer import AgentProposer
 from tilewright.core.config import Settings
 from tilewright.core.errors import StorageError, TilewrightError
 from tilewright.core.records import (
@@ -30,7 +33,7 @@ from tilewright.core.roles import (
     Storage,
     Surveyor,
 )
-from tilewright.core.run_notes import Baselines, Label, Rechecked, ReusedSchedule, Survey
+from tilewright.core.run_notes import AgentWork, Baselines, Label, Rechecked, ReusedSchedule, Survey
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes, with_notes
@@ -40,6 +43,7 @@ from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.proposers.parameters import ParametersFirst
 from tilewright.search.events import (
+    AgentEnded,
     Called,
     Event,
     IterationFinished,
@@ -58,6 +62,8 @@ from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary, summarize
 from tilewright.search.ways import ManyThreads, OneThread
+from tilewright.tools.copies import Copies
+from tilewright.tools.records import Fact
 from tilewright.tuner.parameters.searches import GuidedParameters
 from tilewright.verification import as_winner, fresh_seed, recheck, start_error
 
@@ -67,6 +73,8 @@ EXPLAINING_S = 2.0
 """Wall time in which the winner is built once more, where its compiler can be asked about it."""
 MOST_RESERVED = 0.4
 """That time as a share of the budget at most."""
+AGENT_SHARE = 16
+"""Evaluations of one agent where the run's budget sets none."""
 CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
 
@@ -326,7 +334,7 @@ class Session:
             budget=settings.budget,
             wall_s=lambda: self._wall_s() + self._reserved_s,
             on_event=self._hear,
-            rounds=max(settings.repairs, settings.turns - 1),
+            rounds=max(settings.repairs, settings.turns - 1, len(self._agents)),
             models_stop=models_stop,
             deliver=self._hear.deliver,
             stop_within=settings.stop_within,
@@ -350,7 +358,8 @@ class Session:
     ) -> tuple[Proposer, Callable[[], str | None], Callable[[int], Collection[str]]]:
         """The run's proposer, why its models are asked no more, and kernels nobody expands more."""
         models = self._models.names
-        members = [Member(proposer, (proposer.name,)) for proposer in self._others]
+        agents = [self._agent(name, stack) for name in self._agents]
+        members = [Member(one, (one.name,)) for one in (*self._others, *agents)]
         if not models:
             return _only_or_mixed(members), lambda: None, lambda iteration: ()
         builds = self._builds(stack)
@@ -365,6 +374,30 @@ class Session:
         closed = (lambda iteration: ()) if members else llm.branches.closed_before
         members.append(Member(llm, self._models.asked))
         return _only_or_mixed(members), lambda: ledger.stop_reason, closed
+
+    @property
+    def _agents(self) -> list[str]:
+        return [name for name in self._settings.proposers if is_agent_name(name)]
+
+    def _agent(self, name: str, stack: ExitStack) -> AgentProposer:
+        """What starts agents of this name; they end with the stack."""
+        storage, run, task = self._storage, self._run, self._opened.task
+        facts = [Fact(name, version, "this machine") for name, version in run.versions.items()]
+        copies = Copies(task.baselines, self._opened.target.brief().language)
+
+        def keep(work: AgentWork) -> None:
+            storage.keep(run.id, work)
+            self._hear(AgentEnded(work))
+
+        proposer = AgentProposer(
+            parse_agent(name),
+            self._settings.proposal_share or AGENT_SHARE,
+            Machine(self._builds(stack), facts, copies),
+            storage.kept(run.id, AgentWork),
+            keep,
+        )
+        stack.enter_context(closing(proposer))
+        return proposer
 
     def _builds(self, stack: ExitStack) -> Builds:
         """What builds kernels for models that want to know whether one does."""

@@ -16,11 +16,12 @@ from tilewright import run as runs
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
-from tilewright.core.records import Argument, Failed, TargetBrief, Trial
+from tilewright.core.records import Argument, Candidate, Failed, TargetBrief, Trial
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.building import Builds
 from tilewright.search.events import OnEvent
 from tilewright.search.stepwise import Stepwise
+from tilewright.tools.copies import Copies
 from tilewright.tools.records import Answer, Fact
 from tilewright.tools.toolbox import call
 from tilewright.verification import fresh_seed
@@ -82,6 +83,10 @@ class Workbench:
     def target(self) -> TargetBrief:
         """The machine, as proposers may know it."""
         return self._opened.target.brief()
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return Copies(self._opened.task.baselines, self.target.language)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -147,5 +152,7 @@ class Workbench:
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
         """The trial of a kernel, and whether the run knew it."""
         known = len(self.steps.history)
+        if self.steps.history.get(Candidate(source).id) is None:
+            self._copies.refuse(source)
         trial = self.steps.tell(source, parent_id, note)
         return trial, trial.index < known

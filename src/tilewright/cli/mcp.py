@@ -24,8 +24,12 @@ def register(app: typer.Typer) -> None:
 
 def mcp(
     task: Annotated[
-        str, typer.Argument(metavar="WORKLOAD|FOLDER", help="What is to be optimised.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[WORKLOAD|FOLDER]",
+            help="What is to be optimised; known in the folder of an agent that a search started.",
+        ),
+    ] = None,
     parent: Annotated[
         str | None,
         typer.Option(
@@ -44,19 +48,36 @@ def mcp(
     and private inputs stay in this process and those that it starts.
     """
     import asyncio
+    import os
     from collections.abc import Mapping
     from concurrent.futures import ThreadPoolExecutor
     from contextlib import ExitStack
     from dataclasses import replace
     from typing import Any
 
+    from tilewright.agents import protocol
     from tilewright.core.config import Settings
+    from tilewright.core.errors import InputError
     from tilewright.core.tasks import open_task
-    from tilewright.tools.mcp_server import create_server, require_sdk, serve
-    from tilewright.tools.records import Answer
+    from tilewright.tools.mcp_server import create_server, require_sdk, serve, target_texts
+    from tilewright.tools.text import said
     from tilewright.workbench import workbench
 
     require_sdk()
+    socket = os.environ.get(protocol.SOCKET_VARIABLE)
+    if task is None and socket is None:
+        raise InputError("no workload is named: write `tilewright mcp WORKLOAD`.")
+    if task is None:
+        work = protocol.describe(str(socket))
+        with ThreadPoolExecutor(1) as thread:
+
+            def forward(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+                return protocol.use(str(socket), name, arguments)
+
+            texts = work["resources"]
+            server = create_server(work["workload"], work["target"], texts, forward, thread)
+            asyncio.run(serve(server))
+        return
     chosen = options.parse_target_settings(target_settings or ())
     settings = replace(Settings(target=target, target_settings=chosen), **options.limits(budget))
     opened = open_task(task, settings.recorded())
@@ -66,10 +87,12 @@ def mcp(
             stack.enter_context, workbench(task, settings, project=project, parent=parent)
         ).result()
 
-        def call(name: str, arguments: Mapping[str, Any]) -> Answer:
-            return bench.call(name, arguments)
+        def call(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+            return said(bench.call(name, arguments))
 
         try:
-            asyncio.run(serve(create_server(opened.name, opened.target.brief(), call, thread)))
+            brief = opened.target.brief()
+            texts = target_texts(brief)
+            asyncio.run(serve(create_server(opened.name, brief.name, texts, call, thread)))
         finally:
             thread.submit(stack.close).result()

@@ -13,7 +13,8 @@ Proposers = Annotated[
         "--proposer",
         metavar="NAME",
         help="Who writes kernels: 'builtin', or a model such as openai/MODEL, anthropic/MODEL, "
-        "google/MODEL, bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER. "
+        "google/MODEL, bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER; "
+        "or an agent that works by itself, agent:PROGRAM (docs/agents.md). "
         "Repeat it to share the work.",
     ),
 ]
@@ -51,6 +52,16 @@ Turns = Annotated[
         metavar="N",
         help="Let a model work on a proposal in up to N turns, with tools that build, evaluate and "
         "profile kernels (docs/agents.md).",
+    ),
+]
+Share = Annotated[
+    int | None,
+    typer.Option(
+        "--share",
+        metavar="N",
+        min=1,
+        help="Evaluations that one proposal in turns, or one agent, may spend; a quarter of the "
+        "budget's unless given.",
     ),
 ]
 AllowUnpriced = Annotated[

@@ -200,6 +200,8 @@ def command_line(run: RunRecord) -> str:
     words += [f"--without {name}" for name in settings.without]
     if settings.turns != default.turns:
         words.append(f"--turns {settings.turns}")
+    if settings.share is not None:
+        words.append(f"--share {settings.share}")
     if settings.repairs != default.repairs:
         words.append(f"--repairs {settings.repairs}")
     words += ["--edits"] if settings.edits else []

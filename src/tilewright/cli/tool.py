@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, Project, TargetName
 from tilewright.cli.output import check_outputs, write_json, write_text
+from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
     from tilewright.core.records import KernelLanguage
@@ -39,13 +42,14 @@ def tool(
         ),
     ],
     workload: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="What the kernel must compute: a workload's name or a folder.",
+            help="What the kernel must compute: a workload's name or a folder. In the folder of an "
+            "agent that a search started, it is known.",
         ),
-    ],
+    ] = None,
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
@@ -88,44 +92,88 @@ def tool(
     of a run in the project folder; the same workload and budget continue that run. `check`, `asm`,
     `facts` and `rewrites` of a file need no run.
     """
-    from dataclasses import replace
+    import os
 
+    from tilewright.agents.protocol import SOCKET_VARIABLE, use
     from tilewright.cli.console import write_out
-    from tilewright.core.config import Settings
     from tilewright.core.errors import InputError
-    from tilewright.tools.records import Refused, Rewritten, answer_json
-    from tilewright.tools.text import answer_text
     from tilewright.tools.toolbox import tool_named
+
+    tool_named(name)
+    check_outputs(json=json, output=output)
+    socket = os.environ.get(SOCKET_VARIABLE)
+    if workload is not None:
+        chosen = options.parse_target_settings(target_settings or ())
+        settings = replace(
+            Settings(target=target, target_settings=chosen), **options.limits(budget)
+        )
+        said = _with_run(
+            workload,
+            settings,
+            project,
+            parent,
+            name,
+            kernels or (),
+            {"note": note, "steps": steps, "loop": loop},
+        )
+    elif socket is not None:
+        said = use(
+            socket,
+            name,
+            _arguments(name, kernels or (), {"note": note, "steps": steps, "loop": loop}),
+        )
+    else:
+        raise InputError("no workload is named: add --workload WORKLOAD or --workload FOLDER.")
+    answer = said["answer"]
+    if said["refused"]:
+        raise InputError(str(answer["reason"]))
+    write_json(json, answer)
+    if "source" in answer and output:
+        write_text(output, answer["source"])
+    else:
+        write_out(said["text"] + "\n")
+
+
+def _with_run(
+    workload: str,
+    settings: Settings,
+    project: Path,
+    parent: str | None,
+    name: str,
+    kernels: Sequence[str],
+    texts: Mapping[str, str | None],
+) -> Mapping[str, Any]:
+    """What a tool answers over a run of the project."""
+    from tilewright.tools.text import said
     from tilewright.workbench import workbench
 
-    chosen = tool_named(name)
-    check_outputs(json=json, output=output)
-    settings = replace(
-        Settings(
-            target=target, target_settings=options.parse_target_settings(target_settings or ())
-        ),
-        **options.limits(budget),
-    )
     with workbench(workload, settings, project=project, parent=parent) as bench:
-        given = [_kernel(kernel, bench.target.language) for kernel in kernels or ()]
-        arguments: dict[str, Any] = {"note": note, "steps": steps, "loop": loop}
-        if any(parameter.many for parameter in chosen.parameters):
-            arguments["kernels"] = [{"kernel": kernel} for kernel in given]
-        elif len(given) > 1:
-            raise InputError(f"tool {name} takes one kernel, and {len(given)} are given: name one.")
-        else:
-            arguments["kernel"] = given[0] if given else None
-        answer = bench.call(name, {key: text for key, text in arguments.items() if text})
-    if isinstance(answer, Refused):
-        raise InputError(answer.reason)
-    write_json(json, answer_json(answer))
-    if isinstance(answer, Rewritten) and output:
-        write_text(output, answer.source)
+        given = _arguments(name, kernels, texts, bench.target.language)
+        return said(bench.call(name, given))
+
+
+def _arguments(
+    name: str,
+    kernels: Sequence[str],
+    texts: Mapping[str, str | None],
+    language: KernelLanguage | None = None,
+) -> dict[str, Any]:
+    """The arguments of a call, of those that were given."""
+    from tilewright.core.errors import InputError
+    from tilewright.tools.toolbox import tool_named
+
+    given = [_kernel(kernel, language) for kernel in kernels]
+    arguments: dict[str, Any] = dict(texts)
+    if any(parameter.many for parameter in tool_named(name).parameters):
+        arguments["kernels"] = [{"kernel": kernel} for kernel in given]
+    elif len(given) > 1:
+        raise InputError(f"tool {name} takes one kernel, and {len(given)} are given: name one.")
     else:
-        write_out(answer_text(answer) + "\n")
+        arguments["kernel"] = given[0] if given else None
+    return {key: value for key, value in arguments.items() if value}
 
 
-def _kernel(named: str, language: KernelLanguage) -> str:
+def _kernel(named: str, language: KernelLanguage | None) -> str:
     """A kernel as the tools take it: the text of the file of this name, else the name of one."""
     from tilewright.core.files import read_kernel
 

@@ -7,6 +7,7 @@ does not change a result.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ _AT_LEAST = {
     "checks": 1,
     "repairs": 0,
     "turns": 1,
+    "share": 1,
     "max_evaluations": 1,
     "max_tokens": 1,
 }
@@ -38,6 +40,8 @@ COMPONENTS = (
     "done", "plan", "ensemble",
 )  # fmt: skip
 """What `without` may name: parts of what language models are told, and who is asked."""
+SHARES = 4
+"""Proposals in turns that the evaluations of a budget are enough for, unless a share is given."""
 ALLOCATIONS = ("even", "adaptive")
 """How work is shared among language models: evenly, or by their measured gain per dollar."""
 
@@ -68,6 +72,8 @@ class Settings:
         allow_unpriced: accept models without a known price although `max_usd` is set.
         repairs: rounds in which candidates that do not compile or pass go back to their author.
         turns: of one proposal by a model, with tools; 1 for a plan and an implementation of it.
+        share: evaluations that one proposal in turns, or one agent, may spend; None for a quarter
+            of the budget's.
         edits: language models may answer with search/replace edits.
         templates: language models may leave numbers open, which are then searched.
         without: components that are switched off, some of `COMPONENTS`.
@@ -103,6 +109,7 @@ class Settings:
     allow_unpriced: bool = False
     repairs: int = 1
     turns: int = 1
+    share: int | None = None
     edits: bool = False
     templates: bool = False
     without: tuple[str, ...] = ()
@@ -151,6 +158,13 @@ class Settings:
     def menu_dropout(self) -> float:
         """The dropout there is: none where it is switched off."""
         return 0.0 if "dropout" in self.without else self.dropout
+
+    @property
+    def proposal_share(self) -> int | None:
+        """Evaluations of one proposal in turns or of one agent; None for any number."""
+        if self.share is not None or self.max_evaluations is None:
+            return self.share
+        return math.ceil(self.max_evaluations / SHARES)
 
     def recorded(self) -> dict[str, object]:
         """What a run stores: every field, but no input seed unless the user gave one."""

@@ -42,14 +42,14 @@ def read_text(path: Path, most: int) -> str:
         raise OSError(errno.EILSEQ, f"it is no UTF-8 text: {error}", str(path)) from None
 
 
-def read_kernel(path: Path, language: KernelLanguage) -> str:
-    """A kernel's source; `InputError` for a file that holds none."""
+def read_kernel(path: Path, language: KernelLanguage | None) -> str:
+    """A kernel's source, in the language if that is known; `InputError` for a file with none."""
     try:
         return read_text(path, MAX_TEXT_BYTES)
     except OSError as error:
         raise InputError(
-            f"kernel file {path} cannot be read ({error.strerror}): name a {language.name} file "
-            "in UTF-8."
+            f"kernel file {path} cannot be read ({error.strerror}): name a "
+            f"{language.name if language else 'kernel'} file in UTF-8."
         ) from error
 
 

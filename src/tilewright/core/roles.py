@@ -331,6 +331,25 @@ class Responder(Protocol):
 
 
 @runtime_checkable
+class LiveProposer(Protocol):
+    """A proposer whose authors go on by themselves while their kernels are evaluated.
+
+    Outcomes are told by `Responder.respond`, in any thread, as soon as they are there.
+    """
+
+    def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
+        """Candidates as their author wants them evaluated, until it is done.
+
+        None for a plan that is carried out by `implement`.
+        """
+        ...
+
+    def give_up(self) -> None:
+        """Nobody evaluates anything more for those at work: they are to end. Idempotent."""
+        ...
+
+
+@runtime_checkable
 class Surveyor(Protocol):
     """A proposer that works on the parts of a kernel it understands, and can name the others."""
 

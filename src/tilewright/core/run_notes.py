@@ -80,6 +80,31 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentWork:
+    """What one agent did on one kernel, and how it ended.
+
+    `how` is "submitted", "exited", "timed out", "given up", "not started", "lost", or what it took
+    too much of: "flooded", "forked", "memory", "disk". `log` has its calls with the first line of
+    each answer, `output` the end of what it printed, `sources` the kernels that it had evaluated,
+    each with one of the `notes`.
+    """
+
+    iteration: int
+    parent: str
+    agent: str
+    how: str
+    detail: str
+    submitted: str
+    evaluations: int
+    calls: int
+    wall_s: float
+    log: tuple[str, ...] = ()
+    output: str = ""
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Label:
     """What a user says of a run; the last one holds."""
 
@@ -88,6 +113,15 @@ class Label:
 
 
 RunNote: TypeAlias = (
-    Baselines | Survey | ReusedSchedule | Rechecked | Prices | Shares | Replayed | Closed | Label
+    Baselines
+    | Survey
+    | ReusedSchedule
+    | Rechecked
+    | Prices
+    | Shares
+    | Replayed
+    | Closed
+    | AgentWork
+    | Label
 )
 Note = TypeVar("Note", bound=RunNote)

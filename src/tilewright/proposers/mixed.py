@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from tilewright.core.records import Brief, Candidate, History, Plan, TargetBrief, Trial
-from tilewright.core.roles import Proposer, Responder, StreamingPlanner
+from tilewright.core.roles import LiveProposer, Proposer, Responder, StreamingPlanner
 from tilewright.proposers.dealing import plan_slots
 
 
@@ -75,6 +75,19 @@ class MixedProposer:
                 with self._alone(member):
                     return member.proposer.implement(brief, parent, plan, count, seed)
         return []
+
+    def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
+        """What the member that made the plan gives while it works, if it is one that does."""
+        for member in self._members:
+            if plan.proposer in member.names and isinstance(member.proposer, LiveProposer):
+                return member.proposer.working(brief, parent, plan)
+        return None
+
+    def give_up(self) -> None:
+        """End those at work."""
+        for member in self._members:
+            if isinstance(member.proposer, LiveProposer):
+                member.proposer.give_up()
 
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int

@@ -20,7 +20,13 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
-from tilewright.core.roles import ParameterSearch, Proposer, Responder, StreamingPlanner
+from tilewright.core.roles import (
+    LiveProposer,
+    ParameterSearch,
+    Proposer,
+    Responder,
+    StreamingPlanner,
+)
 from tilewright.core.templates import (
     KernelTemplate,
     Point,
@@ -181,6 +187,18 @@ class ParametersFirst:
         template = self._planned[str(plan.parameters["instance"])]
         source = template.instance(template.assignment(template.point_in(plan.parameters)))
         return [Candidate(source, parent.candidate.id, plan, NAME)]
+
+    def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
+        """What the others give while they work."""
+        others = self._others
+        if plan.proposer == NAME or not isinstance(others, LiveProposer):
+            return None
+        return others.working(brief, parent, plan)
+
+    def give_up(self) -> None:
+        """End those of the others that still work."""
+        if isinstance(self._others, LiveProposer):
+            self._others.give_up()
 
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int

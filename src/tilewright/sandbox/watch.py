@@ -45,7 +45,7 @@ class Watch:
             return f"killed: its processes took more than {allowed} MiB of memory together."
         if threads > self._bounds.processes + _SLACK:
             return f"killed: it started more than {self._bounds.processes} processes."
-        if _disk_bytes(self._folder, self._bounds.total_file_bytes) > self._bounds.total_file_bytes:
+        if disk_bytes(self._folder, self._bounds.total_file_bytes) > self._bounds.total_file_bytes:
             allowed = self._bounds.total_file_bytes >> 20
             return f"killed: it wrote more than {allowed} MiB to files together."
         return None
@@ -58,7 +58,7 @@ def _processes() -> set[str]:
     return {name for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208 (thrice as fast)
 
 
-def _disk_bytes(folder: Path, enough: int) -> int:
+def disk_bytes(folder: Path, enough: int) -> int:
     """What lies below a folder, links not followed; no further than until it is more than enough.
 
     Each file counts a block at least, so that many empty ones are bounded too.

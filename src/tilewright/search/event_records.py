@@ -13,6 +13,7 @@ from pathlib import Path
 from tilewright.core.errors import OutputError
 from tilewright.core.records import Failed, Measured, Trial
 from tilewright.search.events import (
+    AgentEnded,
     Called,
     Evaluated,
     EvaluationStarted,
@@ -115,6 +116,18 @@ def _fields(event: Event) -> dict[str, object]:
             }
         case ModelsForecast(calls, tokens, usd):
             return {"calls": calls, "tokens": tokens, "usd": usd}
+        case AgentEnded(work):
+            return {
+                "iteration": work.iteration,
+                "parent": work.parent,
+                "agent": work.agent,
+                "how": work.how,
+                "detail": work.detail,
+                "submitted": work.submitted or None,
+                "evaluations": work.evaluations,
+                "calls": work.calls,
+                "wall_s": work.wall_s,
+            }
         case Stopped(reason):
             return {"reason": reason}
 

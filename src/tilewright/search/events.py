@@ -19,6 +19,7 @@ from threading import get_ident
 from typing import TypeAlias
 
 from tilewright.core.records import CallRecord, History, RunRecord, Trial
+from tilewright.core.run_notes import AgentWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,13 @@ class ModelsForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentEnded:
+    """An agent that worked on a kernel is over, with all that it started."""
+
+    work: AgentWork
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The search ended, and why."""
 
@@ -133,6 +141,7 @@ Event: TypeAlias = (
     | IterationFinished
     | Called
     | ModelsForecast
+    | AgentEnded
     | Stopped
 )
 OnEvent: TypeAlias = Callable[[Event], None]

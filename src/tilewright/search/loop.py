@@ -113,7 +113,11 @@ class Search:
             return history, "no model sees anything worthwhile to change in the kernels kept"
         self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
         parts = self._batches.stream(
-            iteration, parents, before, lambda: self._require_budget(history)
+            iteration,
+            parents,
+            before,
+            lambda: self._require_budget(history),
+            history[len(before) :],
         )
         try:
             history = self._extend(iteration, parts, history, self._rounds > 0)

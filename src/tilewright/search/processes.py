@@ -17,7 +17,7 @@ from typing import Self
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import History, Trial
 from tilewright.sandbox.child import Child
-from tilewright.search.proposing import Stream
+from tilewright.search.proposing import Arrival, Stream
 from tilewright.search.steps import Expansion, Message, SearchTask
 from tilewright.search.ways import Answers, Lazy
 
@@ -72,6 +72,15 @@ class Processes:
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
         """In this process, when it is asked for."""
         return Lazy(message for _ in range(1) for message in answer())
+
+    def arrived(self, timeout: float) -> list[Arrival]:
+        """Nobody works beside the search here."""
+        return []
+
+    @property
+    def at_work(self) -> bool:
+        """Nobody does."""
+        return False
 
     def end(self) -> None:
         """Stop processes that are still at work: nobody wants what they make."""

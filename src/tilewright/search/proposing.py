@@ -18,6 +18,8 @@ from tilewright.search.events import Implemented, OnEvent
 from tilewright.search.ranking import begins_anew
 from tilewright.search.steps import Children, Expansion, Message, SearchTask, Steps
 
+Arrival: TypeAlias = tuple[Expansion, Message]
+"""What an author at work gave, and of which parent."""
 Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
 
 SOON_S = 0.02
@@ -51,6 +53,18 @@ class Way(Protocol):
         """Have outcomes answered by their author; only between `begin` and `end`."""
         ...
 
+    def arrived(self, timeout: float) -> list[Arrival]:
+        """What authors gave who go on while their kernels are evaluated, in the order of time.
+
+        Waits for the first so many seconds.
+        """
+        ...
+
+    @property
+    def at_work(self) -> bool:
+        """Whether more may arrive; known of all parents once their streams are over."""
+        ...
+
     def end(self) -> None:
         """The iteration is over: give up what is still made. Idempotent."""
         ...
@@ -81,14 +95,18 @@ class Batches:
         parents: Sequence[Trial],
         history: History,
         checkpoint: Callable[[], None] = lambda: None,
+        recorded: Sequence[Trial] = (),
     ) -> Parts:
         """New candidates of all parents, none equal in normal form to another or to a past one.
 
         In parts, each to be evaluated while further ones are still made; a part is empty where
         nothing is made within `SOON_S`. `checkpoint` is called often and may raise to end it all.
+        `recorded` are trials of this iteration that an earlier session of the run left.
         """
         self._take_in(history)
+        self._outcomes = {trial.candidate.id: trial for trial in recorded}
         self._checkpoint = checkpoint
+        self._parents = parents
         expansions = [Expansion(iteration, n, p.candidate.id) for n, p in enumerate(parents)]
         complete = False
         try:
@@ -106,6 +124,11 @@ class Batches:
                     else:
                         self._on_event(message)
                 self._on_event(Implemented(iteration, parent.candidate.id, kept, made - kept))
+            while self._way.at_work:
+                self._checkpoint()
+                self._take_arrivals(SOON_S)
+                yield self._part
+                self._part = []
             complete = True
             if self._part:
                 yield self._part
@@ -167,6 +190,7 @@ class Batches:
         """A stream's messages; None where there is none yet. The checkpoint may end it."""
         while True:
             self._checkpoint()
+            self._take_arrivals(0.0)
             try:
                 message = stream.get(timeout=0.0 if self._part else SOON_S)
             except Empty:
@@ -177,6 +201,17 @@ class Batches:
             if message is None:
                 return
             yield message
+
+    def _take_arrivals(self, timeout: float) -> None:
+        """Hand on what authors at work want evaluated; what is known already they are told."""
+        for expansion, message in self._way.arrived(timeout):
+            if not isinstance(message, Children):
+                self._on_event(message)
+                continue
+            told = len(self._groups)
+            self._part += self._fresh(expansion, self._parents[expansion.rank], message)
+            for group in self._groups[told:]:
+                self._begin_answer(group)
 
     def _take_in(self, history: History) -> None:
         """Forget the iteration before: what counts as new is decided by the history."""

@@ -25,7 +25,7 @@ from tilewright.core.records import (
     Workload,
     content_id,
 )
-from tilewright.core.roles import Proposer, Responder, StreamingPlanner
+from tilewright.core.roles import LiveProposer, Proposer, Responder, StreamingPlanner
 from tilewright.search.events import Planned, ProposalFailed
 from tilewright.search.step_limit import STEP_LIMIT_S, StepTooLongError, place_of
 
@@ -151,6 +151,28 @@ class Steps:
             f"implementing {plan.text!r}",
             lambda: proposer.implement(brief, parent, plan, count, seed),
         )
+
+    def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[Message] | None:
+        """What comes of a plan whose author goes on while its kernels are evaluated, else None."""
+        proposer = self._task.proposer
+        made = proposer.working(brief, parent, plan) if isinstance(proposer, LiveProposer) else None
+        return None if made is None else self._worked(brief, parent, made)
+
+    def give_up(self) -> None:
+        """End the authors that still work."""
+        if isinstance(self._task.proposer, LiveProposer):
+            self._task.proposer.give_up()
+
+    def _worked(
+        self, brief: Brief, parent: Trial, made: Iterator[list[Candidate]]
+    ) -> Iterator[Message]:
+        try:
+            for children in made:
+                yield Children(tuple((child, self.normal_hash(child)) for child in children))
+        except TilewrightError:
+            raise
+        except Exception:
+            yield _failed(brief, parent)
 
     def answered(
         self, expansion: Expansion, trials: Sequence[Trial], history: History

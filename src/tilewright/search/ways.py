@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
@@ -12,7 +13,7 @@ from typing import TypeAlias
 
 from tilewright.core.records import History, Plan
 from tilewright.search.events import Planned
-from tilewright.search.proposing import Stream
+from tilewright.search.proposing import Arrival, Stream
 from tilewright.search.steps import Expansion, Message, SearchTask, Steps
 
 THREADS = 64
@@ -34,6 +35,15 @@ class StepByStep:
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
         """Nothing is done yet."""
         return Lazy(message for _ in range(1) for message in answer())
+
+    def arrived(self, timeout: float) -> list[Arrival]:
+        """Nobody works beside the search here."""
+        return []
+
+    @property
+    def at_work(self) -> bool:
+        """Nobody does."""
+        return False
 
     def end(self) -> None:
         """Nothing is under way."""
@@ -97,16 +107,22 @@ class ManyThreads:
     """For a proposer that mostly waits for others: everything is asked at once.
 
     A plan is implemented as soon as it is known, and outcomes are answered while others are still
-    planned.
+    planned. Authors that go on while their kernels are evaluated (`LiveProposer`) have threads of
+    their own, and what they give is handed on in the order of time.
     """
 
     def __init__(self, task: SearchTask) -> None:
         self._steps = Steps(task)
-        self._threads = ThreadPoolExecutor(1)  # replaced with every iteration
+        self._threads = ThreadPoolExecutor(1)  # replaced with every iteration, like all of these
+        self._authors = ThreadPoolExecutor(1)
+        self._workers: list[Future[None]] = []
+        self._arrivals: SimpleQueue[tuple[Expansion, Message | BaseException]] = SimpleQueue()
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
         """Begin with all of these parents."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="propose")
+        self._authors = ThreadPoolExecutor(THREADS, thread_name_prefix="author")
+        self._workers, self._arrivals = [], SimpleQueue()
         streams = [_Unfolded() for _ in expansions]
         for expansion, stream in zip(expansions, streams, strict=True):
             self._threads.submit(self._plan, expansion, history, stream)
@@ -119,9 +135,27 @@ class ManyThreads:
         stream.put(None)
         return stream
 
+    def arrived(self, timeout: float) -> list[Arrival]:
+        """What authors at work gave meanwhile; raises what one of them raised."""
+        found: list[Arrival] = []
+        with suppress(Empty):
+            while True:
+                expansion, message = self._arrivals.get(timeout=0.0 if found else timeout)
+                if isinstance(message, BaseException):
+                    raise message
+                found.append((expansion, message))
+        return found
+
+    @property
+    def at_work(self) -> bool:
+        """Whether an author still works, or has given what was not taken yet."""
+        return any(not worker.done() for worker in self._workers) or not self._arrivals.empty()
+
     def end(self) -> None:
-        """Drop what is still being made."""
+        """Drop what is still being made, and have those at work end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._authors.shutdown(wait=False, cancel_futures=True)
+        self._steps.give_up()
 
     def _plan(self, expansion: Expansion, history: History, stream: _Unfolded) -> None:
         """Begin to implement each of a parent's plans once it is known."""
@@ -131,6 +165,10 @@ class ManyThreads:
             for found in self._steps.each_plan(brief, parent, history):
                 if isinstance(found, Plan):
                     plans += 1
+                    live = self._steps.working(brief, parent, found)
+                    if live is not None:
+                        self._workers.append(self._authors.submit(self._work, expansion, live))
+                        continue
                     implement = self._steps.implemented
                     stream.put(self._threads.submit(implement, brief, parent, found))
                 else:
@@ -139,6 +177,13 @@ class ManyThreads:
             stream.put(None)
         except BaseException as error:
             stream.put(error)
+
+    def _work(self, expansion: Expansion, live: Iterator[Message]) -> None:
+        try:
+            for message in live:
+                self._arrivals.put((expansion, message))
+        except BaseException as error:
+            self._arrivals.put((expansion, error))
 
 
 class _Unfolded:

@@ -14,12 +14,12 @@ from typing import Any
 
 from tilewright.core.errors import ConfigurationError, TilewrightError
 from tilewright.core.records import TargetBrief
-from tilewright.tools.records import Answer, Refused, answer_json
-from tilewright.tools.text import answer_text
+from tilewright.tools.records import Refused
+from tilewright.tools.text import said
 from tilewright.tools.toolbox import TOOLS
 
-Call = Callable[[str, Mapping[str, Any]], Answer]
-"""Carries out a tool by name with its arguments."""
+Call = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Carries out a tool by name with its arguments: what `tools.text.said` gives."""
 
 OUTPUT_SCHEMA = {
     "type": "object",
@@ -38,13 +38,15 @@ def require_sdk() -> None:
     _sdk("mcp.server.lowlevel")
 
 
-def create_server(workload: str, target: TargetBrief, call: Call, thread: Executor) -> Any:
-    """The SDK's server of these tools; calls are carried out on `thread`, one after the other."""
+def create_server(
+    workload: str, target: str, texts: Mapping[str, str], call: Call, thread: Executor
+) -> Any:
+    """The SDK's server of these tools; calls are carried out on `thread`, one after the other.
+
+    `texts` on the target are its resources, by name.
+    """
     types = _sdk("mcp.types")
-    resources = {
-        f"tilewright://{name}": (name, text)
-        for name, text in (("isa", target.isa), ("rules", target.rules), ("menu", _menu(target)))
-    }
+    resources = {f"tilewright://{name}": (name, text) for name, text in texts.items()}
 
     async def list_tools(context: Any, parameters: Any) -> Any:
         return types.ListToolsResult(
@@ -64,11 +66,11 @@ def create_server(workload: str, target: TargetBrief, call: Call, thread: Execut
         try:
             answer = await loop.run_in_executor(thread, call, parameters.name, given)
         except TilewrightError as error:
-            answer = Refused(str(error))
+            answer = said(Refused(str(error)))
         return types.CallToolResult(
-            content=[types.TextContent(text=answer_text(answer))],
-            structured_content=answer_json(answer),
-            is_error=isinstance(answer, Refused),
+            content=[types.TextContent(text=answer["text"])],
+            structured_content=answer["answer"],
+            is_error=answer["refused"],
         )
 
     async def list_resources(context: Any, parameters: Any) -> Any:
@@ -85,7 +87,7 @@ def create_server(workload: str, target: TargetBrief, call: Call, thread: Execut
 
     return _sdk("mcp.server.lowlevel").Server(
         "tilewright",
-        instructions=INSTRUCTIONS.format(workload=workload, target=target.name),
+        instructions=INSTRUCTIONS.format(workload=workload, target=target),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -99,8 +101,10 @@ async def serve(server: Any) -> None:
         await server.run(reading, writing, server.create_initialization_options())
 
 
-def _menu(target: TargetBrief) -> str:
-    return "\n".join(f"{option.id}: {option.text}" for option in target.menu)
+def target_texts(target: TargetBrief) -> dict[str, str]:
+    """What can be read of a target, by name."""
+    menu = "\n".join(f"{option.id}: {option.text}" for option in target.menu)
+    return {"isa": target.isa, "rules": target.rules, "menu": menu, "costs": target.costs}
 
 
 def _sdk(module: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tilewright.tools.records import (
     Answer,
@@ -22,6 +23,7 @@ from tilewright.tools.records import (
     Rewritten,
     Submitted,
     Tried,
+    answer_json,
 )
 
 MOST_CAUSES = 6
@@ -53,6 +55,12 @@ def answer_text(answer: Answer) -> str:
             return _rewrites(answer)
         case Rewritten():
             return _lines(f"kernel {answer.candidate}", *answer.done, answer.source.rstrip())
+
+
+def said(answer: Answer) -> dict[str, Any]:
+    """The answer as it travels: as text, as JSON, and whether it is a refusal."""
+    refused = isinstance(answer, Refused)
+    return {"text": answer_text(answer), "answer": answer_json(answer), "refused": refused}
 
 
 def _checked(answer: Checked) -> str:

@@ -14,7 +14,8 @@ from toy_cli import Cli, World
 
 from tilewright.core.config import Settings
 from tilewright.testing.toy import ToyTarget
-from tilewright.tools.mcp_server import create_server
+from tilewright.tools.mcp_server import create_server, target_texts
+from tilewright.tools.text import said
 from tilewright.tools.toolbox import TOOLS
 from tilewright.workbench import workbench
 
@@ -55,9 +56,9 @@ async def talk(project: Path) -> dict[str, Any]:
         bench = thread.submit(opened.__enter__).result()
 
         def call(name: str, arguments: Mapping[str, Any]) -> Any:
-            return bench.call(name, arguments)
+            return said(bench.call(name, arguments))
 
-        server = create_server("toy:digits", ToyTarget().brief(), call, thread)
+        server = create_server("toy:digits", "toy", target_texts(ToyTarget().brief()), call, thread)
         try:
             async with Client(server) as client:
                 found["tools"] = (await client.list_tools()).tools

@@ -43,7 +43,7 @@ DEFAULT_LIMITS: Mapping[str, int] = {"anthropic": 32000}
 def public_name(name: str) -> str:
     """A model's name without what belongs to one machine: commands, folders, addresses, options."""
     provider = name.partition(":")[0]
-    return provider if provider in LOCAL else name.partition("?")[0].partition("@")[0]
+    return provider if provider in (*LOCAL, "agent") else name.partition("?")[0].partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Command-line agents as proposers: started for one kernel, heard over a socket, ended with all."""

@@ -1,0 +1,97 @@
+"""Configuration of clients of the Model Context Protocol, each as its documentation says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.core.errors import InputError, UnknownNameError
+
+SERVER = "tilewright"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The command that a client starts to reach the tools, and what its environment has besides."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client's file within a project, and how a server is written into the text of it."""
+
+    name: str
+    file: str
+    written: Callable[[Server, str], str]
+
+
+def write(client: str, server: Server, folder: Path) -> Path:
+    """Write a server into a client's file below `folder`; what else stands there is kept."""
+    chosen = client_named(client)
+    file = folder / chosen.file
+    try:
+        before = file.read_text() if file.exists() else ""
+        text = chosen.written(server, before)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file} is no configuration that can be added to ({error}): correct or remove it."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror}.") from error
+    return file
+
+
+def client_named(name: str) -> Client:
+    """`UnknownNameError` where it is not known."""
+    if name not in CLIENTS:
+        raise UnknownNameError("client", name, CLIENTS)
+    return CLIENTS[name]
+
+
+def _json(key: str, **more: str) -> Callable[[Server, str], str]:
+    def written(server: Server, before: str) -> str:
+        document: dict[str, Any] = json.loads(before) if before.strip() else {}
+        first, *rest = server.command
+        entry: dict[str, Any] = {**more, "command": first, "args": rest}
+        if server.environment:
+            entry["env"] = dict(server.environment)
+        document.setdefault(key, {})[SERVER] = entry
+        return json.dumps(document, indent=2) + "\n"
+
+    return written
+
+
+def _toml(server: Server, before: str) -> str:
+    """A table of its own at the end; an earlier one of this name is taken out."""
+    heading = f"[mcp_servers.{SERVER}"
+    kept, inside = [], False
+    for line in before.splitlines():
+        if line.lstrip().startswith("["):
+            inside = line.lstrip().startswith((f"{heading}]", f"{heading}."))
+        if not inside:
+            kept.append(line)
+    first, *rest = server.command
+    lines = [*kept, f"{heading}]", f"command = {json.dumps(first)}", f"args = {json.dumps(rest)}"]
+    if server.environment:
+        pairs = (f"{name} = {json.dumps(value)}" for name, value in server.environment.items())
+        lines.append(f"env = {{ {', '.join(pairs)} }}")
+    return "\n".join(lines).lstrip() + "\n"
+
+
+CLIENTS: Mapping[str, Client] = {
+    client.name: client
+    for client in (
+        Client("claude-code", ".mcp.json", _json("mcpServers")),
+        Client("cursor", ".cursor/mcp.json", _json("mcpServers")),
+        Client("gemini-cli", ".gemini/settings.json", _json("mcpServers")),
+        Client("vscode", ".vscode/mcp.json", _json("servers", type="stdio")),
+        Client("codex", ".codex/config.toml", _toml),
+    )
+}

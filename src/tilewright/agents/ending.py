@@ -1,0 +1,71 @@
+"""How an agent's work ended, and making sure that nothing of it is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.sandbox.child import Child
+
+KEEPER_S = 25.0
+"""How long the keeper is given to end all that an agent started."""
+SWEEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an agent's work ended, in one of a few words; `output` is the end of what it printed."""
+
+    how: str
+    detail: str = ""
+    output: str = ""
+
+    @classmethod
+    def received(cls, keeper: Child) -> Ended:
+        """What the keeper says; it may have been killed by the agent."""
+        try:
+            return cls(**keeper.receive_json())
+        except (EOFError, ValueError, TypeError):
+            return cls("lost", "the process that kept it was ended")
+
+
+def ended_by(keeper: Child, marker: str, ended: Ended | None) -> Ended:
+    """End the agent and all that it started; what is known of its end, with its output."""
+    said = ended
+    if ended is None or ended.how in ("given up", "submitted", "timed out"):
+        keeper.finish()
+        said = Ended.received(keeper) if keeper.has_message(KEEPER_S) else Ended("lost")
+    keeper.kill()
+    assert said is not None
+    if said.how == "lost":
+        _sweep(marker)
+    if ended is None:
+        return Ended("given up", "the search was over", said.output)
+    return Ended(ended.how, ended.detail, said.output)
+
+
+def _sweep(marker: str) -> None:
+    """Kill every process whose environment names this agent's socket, until there is none."""
+    for _ in range(SWEEPS):
+        found = [process for process in map(int, _numbers()) if _is_marked(process, marker)]
+        if not found:
+            return
+        for process in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _numbers() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (thrice as fast)
+
+
+def _is_marked(process: int, marker: str) -> bool:
+    try:
+        return marker.encode() in Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,77 @@
+"""The folder that an agent works in: its task in words, the kernel, and how to reach the tools."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.agents.clients import CLIENTS, Server, write
+from tilewright.agents.protocol import SOCKET_VARIABLE
+from tilewright.core.records import Brief, Trial
+from tilewright.tools.mcp_server import target_texts
+from tilewright.tools.toolbox import TOOLS
+
+TASK_FILE = "TASK.md"
+TILEWRIGHT = (sys.executable, "-P", "-m", "tilewright.cli")
+"""The command line of the tilewright that is running."""
+
+_TASK = """\
+# Make a kernel faster
+
+The kernel in `{kernel}` computes {workload} on {target}, correctly{time}. Write one that computes
+the same and is faster. Kernels are compared with the reference on inputs that you cannot see; a
+kernel that is wrong anywhere counts for nothing.
+
+What there is to read: `isa.md` (what the machine can do), `rules.md` (what a kernel must keep to),
+`menu.md` (optimisations that helped other kernels), `costs.md` (what operations cost).
+
+You have {share} evaluations and {minutes:g} minutes of your own; waiting for an evaluation does not
+count. When you are done, submit your best kernel: that ends the work.
+
+# The tools
+
+A server of the Model Context Protocol named `tilewright` offers them; your configuration in this
+folder names it. From a shell, the same tools are (a kernel is a file or an id):
+
+```
+./tilewright tool check {kernel}
+./tilewright tool evaluate {kernel} --note "what was changed"
+./tilewright tool profile best
+./tilewright tool submit best
+```
+
+{tools}
+"""
+
+
+def task_text(brief: Brief, parent: Trial, share: int, timeout_s: float) -> str:
+    """What the agent is told, on its standard input and in `TASK_FILE`."""
+    unit = getattr(parent.outcome, "unit", "")
+    time = f", in {parent.latency:,.0f} {unit}" if parent.latency is not None else ""
+    return _TASK.format(
+        kernel=brief.target.language.file,
+        workload=brief.workload.name,
+        target=brief.target.name,
+        time=time,
+        share=share,
+        minutes=timeout_s / 60,
+        tools="\n".join(f"- `{tool.usage}`: {tool.text}" for tool in TOOLS.values()),
+    )
+
+
+def fill(folder: Path, brief: Brief, parent: Trial, text: str, socket: str) -> None:
+    """Write the files of an agent's folder, which is empty."""
+    (folder / TASK_FILE).write_text(text)
+    (folder / brief.target.language.file).write_text(parent.candidate.source)
+    for name, said in target_texts(brief.target).items():
+        (folder / f"{name}.md").write_text(said)
+    environment: Mapping[str, str] = {SOCKET_VARIABLE: socket}
+    for client in CLIENTS:
+        write(client, Server((*TILEWRIGHT, "mcp"), environment), folder)
+    script = folder / "tilewright"
+    assignment = f"{SOCKET_VARIABLE}={shlex.quote(socket)}"
+    script.write_text(f'#!/bin/sh\n{assignment} exec {shlex.join(TILEWRIGHT)} "$@"\n')
+    script.chmod(0o755)
+    (folder / "tmp").mkdir()

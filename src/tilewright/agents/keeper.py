@@ -1,0 +1,182 @@
+"""A process that starts an agent, watches what it takes, and ends it with all that it started.
+
+    keeper.py CHANNEL
+
+The first message names what to start (`Start`); the last one, to the parent, says how it ended. The
+keeper adopts every descendant whose own parent ends, so that none gets away by starting a session
+of its own; it ends all of them when the agent ends, takes too much, or the parent closes the
+channel, which a killed parent does too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+from tilewright.sandbox.child import Channel
+from tilewright.sandbox.watch import disk_bytes
+
+LOOK_S = 0.2
+"""How often it is looked what an agent takes; what it can take in between is the overshoot."""
+MOST_PROCESSES = 512
+MOST_OUTPUT = 64 << 20
+"""Bytes that an agent may print."""
+KEPT_OUTPUT = 16 << 10
+"""Bytes of the end of it that are kept."""
+_PR_SET_CHILD_SUBREAPER = 36
+_PARENT, _RESIDENT_PAGES = 1, 21
+"""Fields of /proc/PID/stat after the name, see proc(5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What to start: `prompt` is the file that it reads from, `folder` where it works."""
+
+    command: tuple[str, ...]
+    folder: str
+    prompt: str
+    disk_bytes: int
+
+    def message(self) -> dict[str, Any]:
+        """As it travels."""
+        return asdict(self)
+
+
+def main(channel: Channel) -> None:
+    """Keep one agent."""
+    start = Start(**channel.receive_json())
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        process = _started(start)
+    except OSError as error:
+        channel.send_json({"how": "not started", "detail": error.strerror or "", "output": ""})
+        return
+    assert process.stdout is not None
+    output = _Output(process.stdout)
+    how, detail = _watch(process, start, output, channel)
+    _end_descendants()
+    with contextlib.suppress(OSError):  # the parent is gone
+        channel.send_json({"how": how, "detail": detail, "output": output.tail()})
+
+
+def _started(start: Start) -> subprocess.Popen[bytes]:
+    def before() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        most = start.disk_bytes if hard == resource.RLIM_INFINITY else min(start.disk_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+
+    with Path(start.prompt).open("rb") as prompt:
+        return subprocess.Popen(
+            start.command,
+            cwd=start.folder,
+            stdin=prompt,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=before,
+        )
+
+
+class _Output:
+    """What an agent prints: counted, and of it the end kept."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self.count = 0
+        self._kept: deque[bytes] = deque()
+        self._pipe = pipe
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        kept = 0
+        with contextlib.suppress(OSError, ValueError):
+            while part := os.read(self._pipe.fileno(), 1 << 16):
+                self.count += len(part)
+                self._kept.append(part)
+                kept += len(part)
+                while kept - len(self._kept[0]) >= KEPT_OUTPUT:
+                    kept -= len(self._kept.popleft())
+
+    def tail(self) -> str:
+        """The end of it, once nobody holds the pipe any more."""
+        self._reader.join(1.0)
+        return b"".join(tuple(self._kept))[-KEPT_OUTPUT:].decode(errors="replace")
+
+
+def _watch(
+    process: subprocess.Popen[bytes], start: Start, output: _Output, channel: Channel
+) -> tuple[str, str]:
+    """How the agent ended or why it has to."""
+    half_of_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    while True:
+        if select.select([channel], [], [], LOOK_S)[0]:
+            return "ended", "its time was over"
+        status = process.poll()
+        if status is not None:
+            return "exited", f"exit code {status}" if status >= 0 else f"signal {-status}"
+        if output.count > MOST_OUTPUT:
+            return "flooded", f"it printed more than {MOST_OUTPUT >> 20} MiB"
+        processes, memory = _taken()
+        if processes > MOST_PROCESSES:
+            return "forked", f"it had more than {MOST_PROCESSES} processes"
+        if memory > half_of_memory:
+            return "memory", "its processes took more than half of the memory"
+        if disk_bytes(Path(start.folder), start.disk_bytes) > start.disk_bytes:
+            return "disk", f"it wrote more than {start.disk_bytes >> 20} MiB to its folder"
+
+
+def _descendants() -> Iterator[tuple[int, list[str]]]:
+    """Every process below this one, with its fields of /proc/PID/stat."""
+    fields = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 (thrice as fast)
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                text = Path("/proc", name, "stat").read_text(errors="replace")
+                fields[int(name)] = text.rpartition(")")[2].split()
+    below = {os.getpid()}
+    grown = True
+    while grown:
+        found = {p for p, f in fields.items() if int(f[_PARENT]) in below} - below
+        below |= found
+        grown = bool(found)
+    return ((p, fields[p]) for p in below if p != os.getpid() and p in fields)
+
+
+def _taken() -> tuple[int, int]:
+    """Processes below this one, and their resident memory in bytes."""
+    found = list(_descendants())
+    page = os.sysconf("SC_PAGE_SIZE")
+    return len(found), sum(int(fields[_RESIDENT_PAGES]) * page for _, fields in found)
+
+
+def _end_descendants(within_s: float = 20.0) -> None:
+    """Kill until there is none: those that start others meanwhile are found in the next round."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        for process, _ in _descendants():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    main(Channel(int(sys.argv[1])))

@@ -1,0 +1,102 @@
+"""Names of agents, as users write them: `agent:claude -p?timeout_s=900&evaluations=8`.
+
+The name is the agent's identity in plans and reports, so it never holds a secret.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from urllib.parse import parse_qsl
+
+from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.secrets import is_secret_name
+
+PREFIX = "agent:"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentName:
+    """A command that works on a kernel by itself, and what it may use.
+
+    Attributes:
+        name: all of it, as the user gave it.
+        command: program and arguments.
+        timeout_s: seconds it may work on one kernel; waiting for evaluations does not count.
+        evaluations: kernels it may have evaluated; None for the share that the run's budget gives.
+        concurrency: agents of this name at work at a time.
+        key_env: a secret environment variable that it is given; no other one is.
+        disk_mb: what may lie in its folder, in MiB.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    timeout_s: int = 1800
+    evaluations: int | None = None
+    concurrency: int = 2
+    key_env: str = ""
+    disk_mb: int = 1024
+
+
+_OPTIONS = tuple(f.name for f in fields(AgentName) if f.name not in ("name", "command"))
+
+
+def is_agent_name(name: str) -> bool:
+    """Whether a proposer's name is meant as an agent."""
+    return name.startswith(PREFIX)
+
+
+def parse_agent(name: str) -> AgentName:
+    """The agent a user named; a `ConfigurationError` says what is wrong."""
+    text, _, query = name.removeprefix(PREFIX).partition("?")
+    try:
+        command = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"agent {name!r} is not a usable command ({error}): check its quotes."
+        ) from error
+    if not command:
+        raise ConfigurationError(f"agent {name!r} is incomplete: write agent:PROGRAM ARGUMENTS.")
+    agent = AgentName(name, command)
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key not in _OPTIONS:
+            raise UnknownNameError("agent option", key, _OPTIONS, f"It was given in {name!r}.")
+        agent = replace(agent, **{key: _value(name, key, value)})  # type: ignore[arg-type]
+    return agent
+
+
+def require_agents(proposers: Sequence[str]) -> None:
+    """`ConfigurationError` if the program of an agent among these names is not installed."""
+    for agent in (parse_agent(name) for name in proposers if is_agent_name(name)):
+        if shutil.which(agent.command[0]) is None:
+            raise ConfigurationError(
+                f"agent {agent.name} names the program {agent.command[0]!r}, which is not on PATH: "
+                "install it or give its full path."
+            )
+
+
+def refuse_agents(proposers: Sequence[str]) -> None:
+    """`ConfigurationError` for agents in a run whose kernels its caller evaluates one by one."""
+    for name in filter(is_agent_name, proposers):
+        raise ConfigurationError(
+            f"{name} works beside a search: name it to `tilewright optimize`; in a loop of your "
+            "own use other proposers."
+        )
+
+
+def _value(name: str, key: str, value: str) -> object:
+    if key == "key_env":
+        if not is_secret_name(value):
+            raise ConfigurationError(
+                f"key_env={value} of agent {name!r} does not look like a secret: other variables "
+                "are passed on without being named, so leave it out."
+            )
+        return value
+    if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 10**9):
+        raise ConfigurationError(
+            f"option {key}={value[:40]} of agent {name!r} is not usable: give a whole number above "
+            "0."
+        )
+    return int(value)

@@ -1,0 +1,147 @@
+"""The `Proposer` of command-line agents: each works on one kernel of the beam, by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from tilewright.agents.bench import Machine
+from tilewright.agents.names import AgentName
+from tilewright.agents.session import AgentSession, Assignment
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    History,
+    Plan,
+    TargetBrief,
+    Trial,
+    content_id,
+)
+from tilewright.core.run_notes import AgentWork
+
+OWN_CHOICE = "other"
+"""The option of agents' plans: what they do is theirs to choose."""
+_WAIT_S = 0.1
+
+
+class AgentProposer:
+    """The `Proposer`, `LiveProposer` and `Responder` roles over one command.
+
+    Args:
+        agent: the command and what it may use.
+        share: kernels that one agent may have evaluated.
+        machine: by what kernels are built.
+        done: what agents of earlier sessions of the run did; they are not started again.
+        keep: makes the work of one agent durable.
+    """
+
+    waits = True
+
+    def __init__(
+        self,
+        agent: AgentName,
+        share: int,
+        machine: Machine,
+        done: Sequence[AgentWork] = (),
+        keep: Callable[[AgentWork], None] = lambda work: None,
+    ) -> None:
+        self.name = agent.name
+        self._agent = agent
+        self._share = agent.evaluations or share
+        self._machine = machine
+        self._done = {(w.iteration, w.parent): w for w in done if w.agent == agent.name}
+        self._keep = keep
+        self._places = threading.BoundedSemaphore(agent.concurrency)
+        self._lock = threading.Lock()
+        self._iteration = 0
+        self._given_up = threading.Event()
+        self._histories: dict[str, History] = {}
+        self._sessions: dict[str, AgentSession] = {}
+        self._made: list[Trial] = []
+        self._at_work = 0
+        self._idle = threading.Condition(self._lock)
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """One plan whatever the count: an agent makes many kernels of it."""
+        with self._lock:
+            if brief.iteration != self._iteration:
+                self._iteration, self._made = brief.iteration, []
+                self._histories, self._sessions = {}, {}
+                self._given_up = threading.Event()
+            proposal = content_id(self.name, str(brief.iteration), parent.candidate.id)
+            self._histories[proposal] = history
+        text = "Worked on by an agent."
+        parameters = {"proposal": proposal}
+        return [Plan(parent.candidate.id, OWN_CHOICE, text, self.name, parameters)]
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        """Nothing: what an agent makes comes while it works."""
+        return []
+
+    def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
+        """The kernels that an agent wants evaluated, from when it has a place until it is over."""
+        done = self._done.get((brief.iteration, parent.candidate.id))
+        if done is not None:
+            return iter([_again(done, parent, plan)])
+        return self._worked(brief, parent, plan)
+
+    def give_up(self) -> None:
+        """All agents are to end, and nobody waits for a place any more."""
+        self._given_up.set()
+
+    def close(self) -> None:
+        """End all agents, and wait until they have."""
+        self.give_up()
+        with self._idle:
+            self._idle.wait_for(lambda: not self._at_work)
+
+    def respond(
+        self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
+    ) -> list[Candidate]:
+        """Tell the agent; what it makes of it comes by `working`."""
+        plan = trials[0].candidate.plan
+        session = self._sessions.get(str(plan.parameters.get("proposal"))) if plan else None
+        if session is not None:
+            session.told(trials)
+        return []
+
+    def normalize(self, source: str, target: TargetBrief) -> str:
+        """The normal form of the target's language."""
+        return target.language.normal_form(source)
+
+    def _worked(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]]:
+        given_up, proposal = self._given_up, str(plan.parameters["proposal"])
+        while not self._places.acquire(timeout=_WAIT_S):
+            if given_up.is_set():
+                return
+        with self._lock:
+            history, made = self._histories[proposal], self._made
+            self._at_work += 1
+        try:
+            given = Assignment(self._agent, brief, parent, history, plan, self._share, made)
+            session = AgentSession(given, self._machine, given_up.is_set)
+            self._sessions[proposal] = session
+            yield from session.work()
+            if session.record is not None and session.record.how != "given up":
+                self._keep(session.record)
+        finally:
+            self._places.release()
+            with self._idle:
+                self._at_work -= 1
+                self._idle.notify_all()
+
+
+def _again(done: AgentWork, parent: Trial, plan: Plan) -> list[Candidate]:
+    """The kernels of an agent that had ended before the run was interrupted."""
+    return [
+        Candidate(source, parent.candidate.id, _noted(plan, note), done.agent)
+        for source, note in zip(done.sources, done.notes, strict=True)
+    ]
+
+
+def _noted(plan: Plan, note: str) -> Plan:
+    return Plan(plan.parent_id, plan.option, note, plan.proposer, plan.parameters)

@@ -1,0 +1,261 @@
+"""One agent at work on one kernel: started, heard, told of outcomes, and ended with all it started.
+
+Kernels that it wants evaluated are candidates of the search like all others: `work` gives them, in
+a thread of the search, and `told` hears what became of them. The agent's calls come in at the
+`Door`, in threads of their own; they wait for outcomes, the search never waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Condition
+from typing import Any
+
+from tilewright.agents import folder as folders
+from tilewright.agents.bench import AgentBench, Machine
+from tilewright.agents.door import Door
+from tilewright.agents.ending import Ended, ended_by
+from tilewright.agents.keeper import Start
+from tilewright.agents.names import AgentName
+from tilewright.agents.protocol import SOCKET_VARIABLE
+from tilewright.core.errors import InputError, TilewrightError
+from tilewright.core.records import Brief, Candidate, History, Plan, Trial
+from tilewright.core.run_notes import AgentWork
+from tilewright.core.secrets import without_secrets
+from tilewright.core.text import plain_text
+from tilewright.sandbox.child import Child
+from tilewright.tools.mcp_server import target_texts
+from tilewright.tools.records import Refused, Submitted
+from tilewright.tools.text import answer_text, said
+from tilewright.tools.toolbox import call, sources_to_evaluate
+
+MOST_CALLS = 2000
+"""Calls of one agent that are carried out; further ones are refused."""
+MOST_KEPT_CALLS = 200
+"""Calls whose first lines are kept with the run."""
+AFTER_SUBMIT_S = 10.0
+"""How long an agent may go on once it has submitted a kernel."""
+_LOOK_S = 0.05
+_LINE = 160
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one agent is to do: `share` is how many kernels it may have evaluated."""
+
+    agent: AgentName
+    brief: Brief
+    parent: Trial
+    history: History
+    plan: Plan
+    share: int
+    made: list[Trial]
+
+
+class AgentSession:
+    """The work of one agent; `work` may be iterated once.
+
+    Args:
+        assignment: what it is to do.
+        machine: by what kernels are built.
+        given_up: whether the search wants nothing more.
+    """
+
+    def __init__(
+        self, assignment: Assignment, machine: Machine, given_up: Callable[[], bool]
+    ) -> None:
+        self._given = assignment
+        self._given_up = given_up
+        self._wanted: SimpleQueue[list[Candidate]] = SimpleQueue()
+        self._changed = Condition()
+        self._asked: dict[str, Candidate] = {}
+        self._outcomes: dict[str, Trial] = {}
+        self._spent = self._calls = 0
+        self._over = False
+        self._submitted, self._submitted_at = "", 0.0
+        self._log: list[str] = []
+        self._bench = AgentBench(
+            assignment.brief,
+            assignment.parent,
+            assignment.history,
+            assignment.made,
+            machine,
+            self._outcome,
+            lambda: assignment.share - self._spent,
+        )
+        self.record: AgentWork | None = None
+
+    def work(self) -> Iterator[list[Candidate]]:
+        """The kernels that the agent wants evaluated, as it asks; `record` says how it ended."""
+        began = time.monotonic()
+        described = {
+            "workload": self._given.brief.workload.name,
+            "target": self._given.brief.target.name,
+            "resources": target_texts(self._given.brief.target),
+        }
+        with (
+            tempfile.TemporaryDirectory(
+                prefix="tilewright-agent-", ignore_cleanup_errors=True
+            ) as folder,
+            tempfile.TemporaryDirectory(prefix="tilewright-task-") as apart,
+            closing(Door(self._use, described)) as door,
+        ):
+            keeper = self._start(Path(folder), Path(apart) / "prompt", door.path)
+            ended: Ended | None = None
+            try:
+                used_s, last = 0.0, time.monotonic()
+                while ended is None:
+                    with suppress(Empty):
+                        yield self._wanted.get(timeout=_LOOK_S)
+                    now = time.monotonic()
+                    used_s += 0.0 if self._waits else now - last
+                    last = now
+                    ended = self._look(keeper, used_s)
+            finally:
+                self._stop()
+                ended = ended_by(keeper, door.path, ended)
+            while not self._wanted.empty() and not self._given_up():
+                yield self._wanted.get()
+        self.record = self._recorded(ended, time.monotonic() - began)
+
+    def told(self, trials: Sequence[Trial]) -> None:
+        """What became of kernels of `work`."""
+        with self._changed:
+            for trial in trials:
+                asked = trial.candidate.id
+                if asked in self._outcomes:
+                    continue
+                self._outcomes[asked] = trial
+                if trial.index < len(self._given.history):
+                    self._spent -= 1  # equal to a kernel that the run knew
+                else:
+                    self._given.made.append(trial)
+            self._changed.notify_all()
+
+    def _start(self, folder: Path, prompt: Path, socket: str) -> Child:
+        given = self._given
+        agent = given.agent
+        text = folders.task_text(given.brief, given.parent, given.share, agent.timeout_s)
+        folders.fill(folder, given.brief, given.parent, text, socket)
+        prompt.write_text(text)
+        environment = without_secrets(os.environ)
+        if agent.key_env in os.environ:
+            environment[agent.key_env] = os.environ[agent.key_env]
+        keeper = Child(
+            "tilewright.agents.keeper",
+            environment={
+                **environment,
+                SOCKET_VARIABLE: socket,
+                "TMPDIR": str(folder / "tmp"),
+                "PWD": str(folder),
+            },
+            output=subprocess.DEVNULL,
+            max_bytes=1 << 20,
+        )
+        keeper.send_json(
+            Start(agent.command, str(folder), str(prompt), agent.disk_mb << 20).message()
+        )
+        return keeper
+
+    def _look(self, keeper: Child, used_s: float) -> Ended | None:
+        """How the agent's work is over, if it is."""
+        if keeper.has_message(0.0):
+            return Ended.received(keeper)
+        if self._given_up():
+            return Ended("given up", "the search was over")
+        if self._submitted_at and time.monotonic() - self._submitted_at > AFTER_SUBMIT_S:
+            return Ended("submitted")
+        if used_s > self._given.agent.timeout_s:
+            return Ended("timed out", f"it took more than {self._given.agent.timeout_s} s")
+        return None
+
+    def _stop(self) -> None:
+        """Whoever waits for an outcome is told that there will be none."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a kernel of it is being evaluated."""
+        return len(self._outcomes) < len(self._asked)
+
+    def _use(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Carry out one call; the `Door` makes one at a time."""
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            answer: Any = Refused(f"more than {MOST_CALLS} calls were made: the others are not.")
+        else:
+            try:
+                with suppress(InputError):  # the answer says what is wrong
+                    self._ask(sources_to_evaluate(self._bench, tool, arguments), arguments)
+                answer = call(self._bench, tool, arguments)
+            except TilewrightError as error:
+                answer = Refused(plain_text(str(error)))
+        if isinstance(answer, Submitted) and answer.kernel.latency is not None:
+            self._submitted, self._submitted_at = answer.kernel.candidate, time.monotonic()
+        text = answer_text(answer)
+        if len(self._log) < MOST_KEPT_CALLS:
+            self._log.append(f"{plain_text(tool[:40])}: {text.partition(chr(10))[0][:_LINE]}")
+        return said(answer)
+
+    def _ask(self, sources: Sequence[str], arguments: Mapping[str, Any]) -> None:
+        """Have all kernels of a call evaluated at once, as far as the share goes."""
+        note = str(arguments.get("note") or "")
+        fresh = [s for s in dict.fromkeys(sources) if self._bench.may_ask(s)]
+        with self._changed:
+            new = [s for s in fresh if Candidate(s).id not in self._asked]
+            new = new[: self._given.share - self._spent]
+            if not new or self._over:
+                return
+            given = self._given
+            parameters = {**given.plan.parameters, "turn": len(self._asked) + 1}
+            text = note or "Made by an agent."
+            plan = replace(given.plan, text=text, parameters=parameters)
+            author = given.agent.name
+            candidates = [Candidate(s, given.parent.candidate.id, plan, author) for s in new]
+            self._asked.update({candidate.id: candidate for candidate in candidates})
+            self._spent += len(candidates)
+        self._wanted.put(candidates)
+
+    def _outcome(self, source: str, note: str) -> Trial:
+        """What became of a kernel that was asked for; `InputError` where nothing does."""
+        asked = Candidate(source).id
+        with self._changed:
+            if asked not in self._asked:
+                raise InputError(
+                    f"the kernel was not evaluated: your share of {self._given.share} evaluations "
+                    "is spent; submit one that was."
+                )
+            self._changed.wait_for(lambda: asked in self._outcomes or self._over)
+            found = self._outcomes.get(asked)
+        if found is None:
+            raise InputError("the kernel was not evaluated: the work on it is over.")
+        return found
+
+    def _recorded(self, ended: Ended, wall_s: float) -> AgentWork:
+        asked = tuple(self._asked.values())
+        how = "submitted" if self._submitted and ended.how in ("exited", "ended") else ended.how
+        return AgentWork(
+            iteration=self._given.brief.iteration,
+            parent=self._given.parent.candidate.id,
+            agent=self._given.agent.name,
+            how=how,
+            detail=ended.detail,
+            submitted=self._submitted,
+            evaluations=self._spent,
+            calls=self._calls,
+            wall_s=wall_s,
+            log=tuple(self._log),
+            output=plain_text(ended.output),
+            sources=tuple(candidate.source for candidate in asked),
+            notes=tuple(candidate.plan.text if candidate.plan else "" for candidate in asked),
+        )

@@ -1,0 +1,42 @@
+"""Whether a kernel is a copy of one that a target ships: such a copy counts as that one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import KernelLanguage
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w)(?!\s*\()")
+"""A name that is neither called nor a part of another thing."""
+
+
+class Copies:
+    """The shipped kernels of a task, which nobody may hand in as their own.
+
+    Args:
+        baselines: sources by name.
+        language: of the kernels.
+    """
+
+    def __init__(self, baselines: Mapping[str, str], language: KernelLanguage) -> None:
+        self._language = language
+        self._names = {self._shape(source): name for name, source in baselines.items()}
+
+    def refuse(self, source: str) -> None:
+        """`InputError` for a kernel that is a shipped one but for comments, layout and names."""
+        name = self._names.get(self._shape(source)) if self._names else None
+        if name is not None:
+            raise InputError(
+                f"this kernel is the shipped baseline {name!r}, as which it counts: it was not "
+                "evaluated and cost nothing; give a kernel of your own."
+            )
+
+    def _shape(self, source: str) -> str:
+        """The normal form with its names numbered in their order."""
+        numbers: dict[str, str] = {}
+        return _NAME.sub(
+            lambda found: numbers.setdefault(found[0], f"_{len(numbers)}"),
+            self._language.normal_form(source),
+        )
