@@ -1,0 +1,299 @@
+"""Command-line agents in a search: whatever they do is bounded, and the search goes on."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from tilewright import run, session
+from tilewright.core import tasks
+from tilewright.core.config import Settings
+from tilewright.core.errors import TilewrightError
+from tilewright.core.records import Trial
+from tilewright.core.roles import Executor, Storage
+from tilewright.core.run_notes import AgentWork
+from tilewright.core.tasks import OpenTask
+from tilewright.search.events import AgentEnded, Event
+from tilewright.testing.toy import ToyExecutor, ToyTarget, ToyTask
+
+SCRIPT = Path(__file__).with_name("hostile_agent.py")
+TUNED = "toy 1 1 1 1 1"
+SHARE = 5
+
+
+class Ran:
+    """One search with one agent: its trials, and how the agent ended."""
+
+    def __init__(self, project: Path, kind: str, options: str = "", **settings: Any) -> None:
+        command = f"agent:{sys.executable} {SCRIPT} {kind}?timeout_s=60{options}"
+        self.heard: list[AgentWork] = []
+        chosen = {"proposers": (command,), "iterations": 1, "share": SHARE, **settings}
+        self.settings = Settings(**chosen)
+        self.project = project
+        self.summary = run.optimize(
+            "toy:digits", self.settings, project=project, on_event=self._hear
+        )
+        storage = run.open_project(project)
+        self.trials: list[Trial] = list(storage.history(self.summary.run_id))
+        self.kept = storage.kept(self.summary.run_id, AgentWork)
+        storage.close()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, AgentEnded):
+            self.heard.append(event.work)
+
+    @property
+    def work(self) -> AgentWork:
+        (work,) = self.heard
+        return work
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.work.output.splitlines()]
+
+    @property
+    def sources(self) -> list[str]:
+        return [trial.candidate.source for trial in self.trials[1:]]
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    class Task(ToyTask):
+        baselines = MappingProxyType({"tuned": TUNED})
+
+    class Target(ToyTarget):
+        def open(self, spec: str, settings: object) -> ToyTask:
+            return Task()
+
+    def create_executor(
+        opened: OpenTask, settings: object, workers: int | None, storage: Storage | None
+    ) -> Executor:
+        assert storage is not None
+        return ToyExecutor(lookup=storage.cached_outcome, store=storage.store_outcome)
+
+    monkeypatch.setattr(tasks, "load_target", lambda name: Target())
+    monkeypatch.setattr(session, "create_executor", create_executor)
+    return lambda kind, options="", **settings: Ran(tmp_path / "p", kind, options, **settings)
+
+
+def processes_of(marker: str) -> list[str]:
+    """Command lines of processes that are alive and have this text in them."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if marker in line and int(name) != os.getpid():
+            found.append(line)
+    return found
+
+
+def test_what_an_agent_evaluates_are_trials_of_the_run(ran: Run) -> None:
+    found = ran("good")
+    assert found.sources == ["toy 9 9 9 9 8", "toy 9 9 9 9 7"]
+    assert found.summary.best_latency == 225.0
+    assert found.work.how == "submitted"
+    assert found.work.submitted == found.trials[2].candidate.id
+    assert (found.work.evaluations, found.work.calls) == (2, 2)
+    first = found.said[0]["first"]
+    assert (first["answer"]["latency"], first["answer"]["left"]) == (230.0, SHARE - 1)
+    plan = found.trials[1].candidate.plan
+    assert plan is not None
+    assert (plan.text, plan.turn) == ("one less", 1)
+    assert found.kept == found.heard
+
+
+ENDED = {
+    "flood": "flooded",
+    "fork_bomb": "forked",
+    "kill_keeper": "lost",
+    "nothing": "exited",
+    "fail": "exited",
+    "close_the_pipe": "exited",
+    "leave_children": "exited",
+}
+
+
+@pytest.mark.parametrize("kind", ENDED)
+def test_it_is_ended_with_all_that_it_started(ran: Run, kind: str) -> None:
+    found = ran(kind)
+    assert found.work.how == ENDED[kind]
+    assert found.summary.status == "finished"
+    assert found.trials[0].latency == 235.0
+    assert not processes_of(f"{SCRIPT} {kind}")
+    assert not processes_of("os.fork(); os.setsid(); time.sleep(600)")
+
+
+def test_its_exit_code_is_told(ran: Run) -> None:
+    assert ran("fail").work.detail == "exit code 7"
+
+
+def test_one_that_hangs_is_ended_after_its_time(ran: Run) -> None:
+    found = ran("hang", "&timeout_s=1")
+    assert (found.work.how, found.work.detail) == ("timed out", "it took more than 1 s")
+    assert not processes_of(f"{SCRIPT} hang")
+
+
+@pytest.mark.parametrize("kind", ["fill_disk", "one_huge_file"])
+def test_its_folder_is_bounded(ran: Run, kind: str) -> None:
+    found = ran(kind, "&disk_mb=8&timeout_s=5")
+    assert found.work.how in ("disk", "timed out")
+    assert kind != "fill_disk" or found.work.how == "disk"
+
+
+def test_evaluations_beyond_its_share_are_refused(ran: Run) -> None:
+    found = ran("evaluate_for_ever")
+    assert len(found.sources) == found.work.evaluations == SHARE
+    first, last = found.said
+    assert first["evaluated"] == SHARE
+    assert "share of 5 evaluations" in first["last"]["text"]
+    assert last["refused"] == 10_000 - SHARE
+    assert "more than 2000 calls" in last["last"]
+
+
+def test_too_many_connections_are_refused_and_the_next_are_heard(ran: Run) -> None:
+    found = ran("call_at_once")
+    assert "too many calls" in found.said[0]["last"]
+    assert found.sources == ["toy 9 9 9 9 8"]
+
+
+def test_malformed_calls_are_answered_with_one_sentence(ran: Run) -> None:
+    found = ran("malformed")
+    *answers, nothing = (said["answer"] for said in found.said)
+    assert nothing == {}
+    for answer in answers:
+        sentence = answer.get("error") or answer["text"]
+        assert 10 < len(sentence) < 300
+        assert "Traceback" not in sentence
+    assert found.sources == []
+
+
+def test_another_protocol_version_is_refused(ran: Run) -> None:
+    found = ran("wrong_version")
+    assert "version 1" in found.said[0]["answer"]["error"]
+    assert "\x1b" not in found.said[0]["answer"]["error"]
+    assert found.sources == []
+
+
+def test_a_huge_source_is_refused(ran: Run) -> None:
+    first, second = ran("huge_source").said
+    assert "characters: give at most" in first["answer"]["text"]
+    assert second["answer"] == {} or "at most" in second["answer"]["error"]
+
+
+def test_kernels_of_others_win_nothing(ran: Run) -> None:
+    found = ran("others_kernels")
+    forged, start, copied = found.said
+    assert forged["forged"]["refused"]
+    assert start["start"]["answer"]["kernel"]["known"]
+    assert copied["copied"]["refused"]
+    assert "baseline 'tuned'" in copied["copied"]["text"]
+    assert found.sources == []
+    assert found.work.evaluations == 0
+
+
+def test_a_forged_kernel_is_checked_like_every_one(ran: Run) -> None:
+    found = ran("wrong_kernel")
+    assert found.said[0]["forged"]["answer"]["kernel"]["verdict"] == "wrong_result"
+    assert found.work.submitted == ""
+    assert found.summary.best_latency == 235.0
+
+
+def test_secrets_and_shipped_kernels_are_nowhere(
+    ran: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    monkeypatch.setenv("SEEN_FILE", str(seen))
+    monkeypatch.setenv("SOME_API_KEY", "canary-c0ffee42-secret")
+    ran("look_around", input_seed=777123456789)
+    told = seen.read_text()
+    assert "TASK.md" in told
+    assert ".mcp.json" in told
+    assert "canary" not in told
+    assert "777123456789" not in told
+    assert TUNED not in told
+
+
+def test_its_own_key_is_passed_on_if_it_is_named(
+    ran: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    monkeypatch.setenv("SEEN_FILE", str(seen))
+    monkeypatch.setenv("SOME_API_KEY", "canary-1")
+    monkeypatch.setenv("OTHER_API_KEY", "canary-2")
+    ran("look_around", "&key_env=SOME_API_KEY")
+    assert "canary-1" in seen.read_text()
+    assert "canary-2" not in seen.read_text()
+
+
+def test_without_mcp_the_plain_command_reaches_the_tools(ran: Run) -> None:
+    found = ran("by_command")
+    assert found.said[0]["code"] == 0, found.said
+    assert "beside the parent" in found.said[0]["out"]
+    assert found.sources == ["toy 9 9 9 9 8\n"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="needs the package mcp")
+def test_its_configuration_names_a_server_of_the_protocol(ran: Run) -> None:
+    found = ran("by_mcp")
+    assert found.said[0]["answer"]["kernel"]["latency"] == 230.0
+    assert found.work.how == "submitted"
+
+
+def test_the_budget_of_the_run_ends_agents_at_once(ran: Run) -> None:
+    found = ran("evaluate_for_ever", max_evaluations=3)
+    assert len(found.trials) == 3
+    assert "evaluations" in found.summary.stop_reason
+    assert not processes_of(f"{SCRIPT} evaluate_for_ever")
+
+
+def test_an_agent_whose_work_was_recorded_is_not_started_again(ran: Run) -> None:
+    first = ran("good")
+    storage = run.open_project(first.project)
+    storage.update_run(first.summary.run_id, status="interrupted", stop_reason="", wall_s=0.0)
+    storage.close()
+    again = ran("good")
+    assert again.summary.run_id == first.summary.run_id
+    assert again.heard == []
+    assert again.trials == first.trials
+
+
+def test_agents_and_other_proposers_share_a_run(ran: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.core import plugins
+    from tilewright.testing.toy import ToyProposer
+
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(run, "load_proposers", lambda names, brief: [ToyProposer() for _ in names])
+    agent = f"agent:{sys.executable} {SCRIPT} good"
+    found = ran("good", proposers=("toy", agent))
+    authors = {trial.candidate.proposer for trial in found.trials[1:]}
+    assert authors == {"toy", agent}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("agent:no-such-program-here -p", "not on PATH"),
+        ("agent:", "incomplete"),
+        ("agent:sh 'open", "quotes"),
+        ("agent:sh?timeout_s=0", "above 0"),
+        ("agent:sh?speed=9", "agent option"),
+        ("agent:sh?key_env=HOME", "secret"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_one_sentence(ran: Run, name: str, said: str) -> None:
+    with pytest.raises(TilewrightError, match=said):
+        ran("good", proposers=(name,))
