@@ -90,12 +90,12 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 def processes_of(marker: str) -> list[str]:
     """Command lines of processes that are alive and have this text in them."""
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            line = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
-        if marker in line and int(name) != os.getpid():
+        if marker in line and int(process.name) != os.getpid():
             found.append(line)
     return found
 
