@@ -12,6 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from tilewright.cli import (
+    agent,
     best,
     bundle,
     check,
@@ -94,6 +95,7 @@ for module in (
 ):
     module.register(app)
 app.add_typer(runs.app, name="runs")
+app.add_typer(agent.app, name="agent")
 for registered in app.registered_commands:
     registered.epilog = _pasteable(registered.epilog or "")
 

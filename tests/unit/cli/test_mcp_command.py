@@ -97,3 +97,15 @@ def test_secrets_stay_with_the_server(
     monkeypatch.setenv("SOME_API_KEY", "canary-c0ffee42-secret")
     found = asyncio.run(talk(tmp_path))
     assert "canary" not in repr(found)
+
+
+def test_agent_init_writes_the_file_of_a_client_and_prints_it(world: World, cli: Cli) -> None:
+    found = cli("agent", "init", "claude-code", "toy:digits", "--budget", "3 evaluations")
+    assert found.code == 0
+    text = Path(".mcp.json").read_text()
+    assert text.strip() in found.out
+    assert '"toy:digits"' in text
+    assert '"3 evaluations"' in text
+    unknown = cli("agent", "init", "emacs", "toy:digits")
+    assert unknown.code == 2
+    assert "Traceback" not in unknown.err

@@ -1,0 +1,59 @@
+"""`tilewright agent init`: the configuration by which an agent of yours finds the tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli import search_options as options
+from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.output import check_outputs, write_json
+
+EPILOG = """
+\b
+Examples:
+  tilewright agent init claude-code gemmini:gemm-256x256x256 --budget "16 evaluations"
+  tilewright agent init codex examples/gemmini --budget "16 evaluations"
+"""
+
+app = typer.Typer(help="Connect agents of your own to the tools.", no_args_is_help=True)
+
+
+@app.command("init", epilog=EPILOG)
+def init(
+    client: Annotated[
+        str,
+        typer.Argument(metavar="CLIENT", help="claude-code, cursor, gemini-cli, vscode or codex."),
+    ],
+    task: Annotated[
+        str, typer.Argument(metavar="WORKLOAD|FOLDER", help="What is to be optimised.")
+    ],
+    budget: options.BudgetText = None,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Write the file by which a client of the Model Context Protocol starts `tilewright mcp`.
+
+    It goes into the project folder, where the client is to be started; what else stands in the file
+    is kept. What was written is printed.
+    """
+    from tilewright.agents.clients import Server, client_named, write
+    from tilewright.agents.folder import TILEWRIGHT
+    from tilewright.cli.console import write_out
+    from tilewright.core.config import Settings
+    from tilewright.core.tasks import open_task
+
+    client_named(client)
+    check_outputs(json=json)
+    options.limits(budget)
+    folder = Path(task)
+    named = str(folder.resolve()) if folder.is_dir() else task
+    open_task(named, Settings().recorded())
+    limits = ("--budget", budget) if budget else ()
+    command = (*TILEWRIGHT, "mcp", named, *limits, "--project", str(project.resolve()))
+    file = write(client, Server(command, {}), project)
+    write_json(json, {"client": client, "file": str(file), "command": list(command)})
+    write_out(f"{file}:\n{file.read_text()}")
