@@ -100,8 +100,14 @@ class Models:
             applicable=applicable,
             notes=notes,
             on_call=on_call,
-            turns=partial(Turns, most=settings.turns, builds=builds, versions=run.versions)
-            if settings.turns > 1
+            turns=partial(
+                Turns,
+                most=settings.turns_taken,
+                builds=builds,
+                versions=run.versions,
+                share=settings.proposal_share,
+            )
+            if settings.turns_taken > 1
             else None,
         )
 

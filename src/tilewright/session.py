@@ -334,7 +334,7 @@ class Session:
             budget=settings.budget,
             wall_s=lambda: self._wall_s() + self._reserved_s,
             on_event=self._hear,
-            rounds=max(settings.repairs, settings.turns - 1, len(self._agents)),
+            rounds=max(settings.repairs, settings.turns_taken - 1, len(self._agents)),
             models_stop=models_stop,
             deliver=self._hear.deliver,
             stop_within=settings.stop_within,

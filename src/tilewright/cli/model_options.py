@@ -24,8 +24,8 @@ Without = Annotated[
         "--without",
         metavar="PART",
         help="Leave a part of the prompts or of the search out, to see what it is worth: isa, "
-        "costs, menu, filter, dropout, feedback, examples, history, failed, done, plan or "
-        "ensemble. Repeatable.",
+        "costs, menu, filter, dropout, feedback, examples, history, failed, done, plan, "
+        "ensemble or tools (one turn whatever --turns says). Repeatable.",
     ),
 ]
 Edits = Annotated[

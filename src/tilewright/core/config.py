@@ -37,7 +37,7 @@ _POSITIVE = {
 }
 COMPONENTS = (
     "isa", "costs", "menu", "filter", "dropout", "feedback", "examples", "history", "failed",
-    "done", "plan", "ensemble",
+    "done", "plan", "ensemble", "tools",
 )  # fmt: skip
 """What `without` may name: parts of what language models are told, and who is asked."""
 SHARES = 4
@@ -158,6 +158,11 @@ class Settings:
     def menu_dropout(self) -> float:
         """The dropout there is: none where it is switched off."""
         return 0.0 if "dropout" in self.without else self.dropout
+
+    @property
+    def turns_taken(self) -> int:
+        """Turns of one proposal: one where tools are switched off, as the control arm of others."""
+        return 1 if "tools" in self.without else self.turns
 
     @property
     def proposal_share(self) -> int | None:

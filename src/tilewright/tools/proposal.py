@@ -61,12 +61,11 @@ class Proposal:
     drafts: tuple[tuple[str, str], ...] = ()
     waiting: tuple[ToolCall, ...] = ()
     left_out: int = 0
+    share: int | None = None
 
 
 class ProposalBench:
     """The `Bench` of one proposal: the history it began from, and its own kernels."""
-
-    left = None
 
     def __init__(self, proposal: Proposal, builds: Compiler, versions: Sequence[Fact]) -> None:
         self._proposal = proposal
@@ -74,6 +73,15 @@ class ProposalBench:
         self.code = builds.code
         self.versions = versions
         self.drafts = dict(proposal.drafts)
+
+    @property
+    def left(self) -> int | None:
+        """What is left of the proposal's share of the evaluations."""
+        given = self._proposal
+        if given.share is None:
+            return None
+        new = {t.candidate.id for t in given.own if given.history.get(t.candidate.id) is None}
+        return max(0, given.share - len(new))
 
     @property
     def target(self) -> TargetBrief:
@@ -122,6 +130,9 @@ class ProposalBench:
         found = self.find(Candidate(source).id)
         if found is None:
             raise InputError(
-                f"the kernel was not evaluated: give at most {MOST_EVALUATED} in one answer."
+                f"the kernel was not evaluated: this proposal's share of {self._proposal.share} "
+                "evaluations is spent; submit one that was."
+                if self.left == 0
+                else f"the kernel was not evaluated: give at most {MOST_EVALUATED} in one answer."
             )
         return found, self._proposal.history.get(found.candidate.id) is not None

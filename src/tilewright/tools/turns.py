@@ -53,14 +53,21 @@ class Turns:
         most: turns of one proposal.
         builds: builds kernels.
         versions: by what kernels are built and timed.
+        share: kernels that one proposal may have evaluated; None for any number.
     """
 
     def __init__(
-        self, caller: Caller, most: int, builds: Compiler, versions: Mapping[str, str]
+        self,
+        caller: Caller,
+        most: int,
+        builds: Compiler,
+        versions: Mapping[str, str],
+        share: int | None = None,
     ) -> None:
         self._caller = caller
         self.most = most
         self._builds = builds
+        self._share = share
         self._versions = tuple(Fact(n, v, "this machine") for n, v in versions.items())
         self._open: dict[str, Proposal] = {}  # those that wait for outcomes, by plan id
         self._iteration = 0
@@ -83,7 +90,10 @@ class Turns:
         with self._lock:
             if brief.iteration != self._iteration:
                 self._iteration, self._open = brief.iteration, {}
-        begun = [Proposal(brief, parent, history, plan, request) for request in requests]
+        begun = [
+            Proposal(brief, parent, history, plan, request, share=self._share)
+            for request in requests
+        ]
         if len(begun) == 1:
             return self._advanced(begun[0])
         with ThreadPoolExecutor(len(begun)) as threads:
@@ -145,13 +155,14 @@ class Turns:
             except InputError:
                 continue  # the answer says why
         new = [s for s in dict.fromkeys(sources) if bench.find(Candidate(s).id) is None]
+        new = new[: min(MOST_EVALUATED, MOST_EVALUATED if bench.left is None else bench.left)]
         if not new:
             return []
         plan = _plan(proposal, reply)
         with self._lock:
             self._open[plan.id] = proposal
         parent, author = proposal.parent.candidate.id, request.model
-        return [Candidate(s, parent, plan, author) for s in new[:MOST_EVALUATED]]
+        return [Candidate(s, parent, plan, author) for s in new]
 
     def _submitted(self, proposal: Proposal) -> bool:
         """Whether the kernel that a reply settles on is one that is known and correct."""

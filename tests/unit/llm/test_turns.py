@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from world import BRIEF, HISTORY, PARENT, START, MemoryCalls, caller
 
+from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, Measured, Outcome, Plan, Trial
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.tools.proposal import MOST_EVALUATED
@@ -58,11 +59,12 @@ class Work:
         *replies: str,
         most: int = 4,
         check: Callable[[str], Failed | None] = lambda source: None,
+        share: int | None = None,
     ) -> None:
         self.store = MemoryCalls()
         self.replies = replies
         made, self.transport = caller(self._reply, self.store)
-        self.turns = Turns(made, most, ToyCompiler(check), {"compiler": "13.2"})
+        self.turns = Turns(made, most, ToyCompiler(check), {"compiler": "13.2"}, share)
         self.trials: list[Trial] = []
         self.rounds: list[list[Candidate]] = []
 
@@ -287,3 +289,27 @@ def test_a_hostile_author_never_gets_more_turns_than_it_has() -> None:
     for hostile in HOSTILE.values():
         assert isinstance(hostile, str)
         assert len(Work(hostile, most=3).go().phases) <= 3
+
+
+def test_a_proposal_spends_no_more_than_its_share() -> None:
+    replies = [
+        fenced(kernel(2 * n), kernel(2 * n + 1)) + calling({"tool": "try", "kernels": ["A", "B"]})
+        for n in range(3)
+    ]
+    work = Work(*replies, calling({"tool": "submit", "kernel": Candidate(kernel(0)).id}), share=3)
+    work.go()
+    assert [len(made) for made in work.rounds] == [2, 1]
+    assert "share of 3 evaluations is spent" in work.heard(3)
+    assert "share of 3 evaluations is spent" in work.heard(4)
+    assert work.phases == ["turn 1", "turn 2", "turn 3", "turn 4"]
+
+
+def test_without_tools_a_proposal_has_one_turn() -> None:
+    assert Settings(turns=6).turns_taken == 6
+    assert Settings(turns=6, without=("tools",)).turns_taken == 1
+
+
+def test_a_share_is_a_quarter_of_the_budget_unless_given() -> None:
+    assert Settings().proposal_share is None
+    assert Settings(max_evaluations=10).proposal_share == 3
+    assert Settings(max_evaluations=10, share=7).proposal_share == 7

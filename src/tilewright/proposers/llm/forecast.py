@@ -40,12 +40,12 @@ def forecast(
         (candidates, "implement", prompts.implement(brief, start, plan)),
         (candidates * settings.repairs, "repair", prompts.repair(brief, start, failed)),
     )
-    if settings.turns > 1:
-        begun = prompts.turns(brief, start, History([start]), 0, settings.turns, ())
+    if settings.turns_taken > 1:
+        begun = prompts.turns(brief, start, History([start]), 0, settings.turns_taken, ())
         answers = Message("user", " " * ANSWERED)
         asked = [
             (candidates, f"turn {n}", begun + (answers,) * (n - 1))
-            for n in range(1, settings.turns + 1)
+            for n in range(1, settings.turns_taken + 1)
         ]
     for count, phase, messages in asked:
         calls += count
