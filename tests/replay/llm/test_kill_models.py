@@ -1,4 +1,7 @@
-"""kill -9 at any moment of a run that asks models: no call is paid twice, no trial is lost."""
+"""kill -9 at any moment of a run that asks models: nothing is paid or evaluated twice or lost.
+
+The environment variable TILEWRIGHT_KILLS says how often; 100 take a quarter of an hour.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from toy_models import answer
+from toy_models import EVALUATED, answer
 
 from tilewright.core.records import Trial
 from tilewright.storage.project import open_calls, open_project
@@ -77,7 +80,14 @@ def test_killed_at_random_moments(tmp_path: Path, turns: int, least: int) -> Non
             assert max(asked.values()) == 1, "a call was paid twice"
             assert len(asked) == calls
             assert trials(project) == trials(tmp_path / "undisturbed")
+            again = evaluated(project) - evaluated(tmp_path / "undisturbed")
+            assert not again, "what was evaluated is not evaluated again"
             check_calls(project, calls)
+
+
+def evaluated(project: Path) -> Counter[str]:
+    """How often each kernel was evaluated."""
+    return Counter((project / EVALUATED).read_text().splitlines())
 
 
 def check_calls(project: Path, calls: int) -> None:

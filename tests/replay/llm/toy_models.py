@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tilewright import run, session
@@ -27,6 +28,8 @@ from tilewright.testing.toy import (
 )
 
 SETTINGS = {"beam": 3, "plans": 3, "implementations": 2, "iterations": 13, "patience": 13}
+EVALUATED = "evaluated"
+"""File of a project with one line for each kernel that was evaluated and not looked up."""
 _CODE = re.compile(r"```toy\n(.*?)\n```", re.DOTALL)
 
 
@@ -89,7 +92,9 @@ class ModelToyTask(ToyTask):
     start = START + " kernel()"
 
 
-def enter_toy_world(delay_s: float = 0.0) -> None:
+def enter_toy_world(
+    delay_s: float = 0.0, on_evaluated: Callable[[str], None] = lambda source: None
+) -> None:
     """Make a run open the toy target and evaluate without any worker processes."""
 
     def create_executor(
@@ -97,7 +102,10 @@ def enter_toy_world(delay_s: float = 0.0) -> None:
     ) -> Executor:
         assert storage is not None
         return ToyExecutor(
-            delay_s=delay_s, lookup=storage.cached_outcome, store=storage.store_outcome
+            delay_s=delay_s,
+            lookup=storage.cached_outcome,
+            store=storage.store_outcome,
+            on_evaluated=on_evaluated,
         )
 
     tasks.load_target = lambda name: ModelToyTarget()
@@ -105,7 +113,13 @@ def enter_toy_world(delay_s: float = 0.0) -> None:
 
 
 def main(project: str, model: str, delay_s: str, turns: str) -> None:
-    enter_toy_world(float(delay_s))
+    evaluated = Path(project) / EVALUATED
+
+    def note(source: str) -> None:
+        with evaluated.open("a") as file:
+            file.write(f"{source.splitlines()[0]}\n")
+
+    enter_toy_world(float(delay_s), note)
     sizes = SETTINGS if turns == "1" else {**SETTINGS, "iterations": 6, "implementations": 1}
     settings = Settings(proposers=(model,), turns=int(turns), **sizes)
     summary = run.optimize("toy:digits", settings, project=Path(project))
