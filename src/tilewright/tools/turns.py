@@ -155,14 +155,14 @@ class Turns:
             except InputError:
                 continue  # the answer says why
         new = [s for s in dict.fromkeys(sources) if bench.find(Candidate(s).id) is None]
-        new = new[: min(MOST_EVALUATED, MOST_EVALUATED if bench.left is None else bench.left)]
+        new = new[: bench.left]  # all, where it may be any number
         if not new:
             return []
         plan = _plan(proposal, reply)
         with self._lock:
             self._open[plan.id] = proposal
         parent, author = proposal.parent.candidate.id, request.model
-        return [Candidate(s, parent, plan, author) for s in new]
+        return [Candidate(s, parent, plan, author) for s in new[:MOST_EVALUATED]]
 
     def _submitted(self, proposal: Proposal) -> bool:
         """Whether the kernel that a reply settles on is one that is known and correct."""
