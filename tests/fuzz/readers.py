@@ -90,7 +90,8 @@ def bundle(data: bytes) -> None:
         document = json.loads(data)
     if isinstance(document, dict):
         with suppress(InputError):
-            assert read_evidence(document).code is None
+            for name in read_evidence(document).files:
+                assert "/" not in name and not name.startswith("."), "no name of a file in a folder"
 
 
 def folder(data: bytes) -> None:
