@@ -113,7 +113,7 @@ def test_a_proposer_of_other_languages_is_refused(call) -> None:  # type: ignore
     code, text = call("optimize", "vecton:double-48", "--proposer", "builtin")
     assert code == 2
     assert (
-        "proposer 'builtin' writes C and Python only, and kernels of vecton are written in Vecton"
+        "proposer 'builtin' writes C and NKI only, and kernels of vecton are written in Vecton"
         in text
     )
     assert (
@@ -139,7 +139,7 @@ def test_messages_about_kernel_files_name_the_language(call) -> None:  # type: i
         (("evaluate", "broken.vec"), "give Vecton that defines `compute` by the rules of vecton"),
         (
             ("rewrite", "broken.vec", "--list"),
-            "kernels of vecton are written in Vecton, and the rewriter reads C and Python only",
+            "kernels of vecton are written in Vecton, and the rewriter reads C and NKI only",
         ),
     ):
         code, text = call(*words, "--workload", "vecton:double-48")

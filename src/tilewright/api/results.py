@@ -146,7 +146,7 @@ class OpenRun(Run):
         >>> import tilewright as tw
         >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:
         ...     start = run.history[0].candidate.source
-        ...     told = run.use("evaluate", kernel=start.replace("{", "{  // mine", 1))
+        ...     told = run.use("evaluate", kernel=start.replace("{", "{ fence();", 1))
         >>> told.verdict, told.left
         ('correct', 0)
         """
