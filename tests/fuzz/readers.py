@@ -91,7 +91,8 @@ def bundle(data: bytes) -> None:
     if isinstance(document, dict):
         with suppress(InputError):
             for name in read_evidence(document).files:
-                assert "/" not in name and not name.startswith("."), "no name of a file in a folder"
+                assert Path(name).name == name, "it leaves the folder"
+                assert not name.startswith("."), "a hidden file"
 
 
 def folder(data: bytes) -> None:
