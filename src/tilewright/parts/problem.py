@@ -65,6 +65,24 @@ class FormulaProblem(ABC):
         return follow(self.formula, self.operands(inputs), (), self.numbers)
 
 
+class ProductProblem(FormulaProblem):
+    """A matrix product of the operands `left` and `right`, which a subclass makes of the inputs."""
+
+    output: str
+    """Name of the argument that holds it."""
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """The product."""
+        return {self.output: operands["left"] @ operands["right"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows of one matrix and columns of the other."""
+        left, right = sampled_product(operands["left"], operands["right"], rng)
+        return {"left": left, "right": right}
+
+
 @runtime_checkable
 class DrawsInputs(Protocol):
     """A problem whose inputs must fit one another, which independent arrays would not."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tilewright.core.records import Argument
 from tilewright.parts import inputs
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import FormulaProblem, Problem, sampled_product
+from tilewright.parts.problem import Problem, ProductProblem
 from tilewright.targets.amx.elements import INT8, Element, bf16_bits, bf16_values
 from tilewright.targets.amx.shapes import Gemm, Shape
 
@@ -38,8 +37,8 @@ class Int8Problem:
         return {_output(self._shape): (left @ right).astype(np.int32)}
 
 
-class Bf16Problem(FormulaProblem):
-    """A product of two bfloat16 matrices with float32 sums."""
+class Bf16Problem(ProductProblem):
+    """A product of two bfloat16 matrices with float32 sums, in `C` or `output`."""
 
     fingerprint = "amx-bf16 reference 4"
     distributions = tuple(
@@ -49,6 +48,7 @@ class Bf16Problem(FormulaProblem):
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
+        self.output = _output(shape)
         self._shape = shape
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
@@ -66,17 +66,6 @@ class Bf16Problem(FormulaProblem):
         """Both matrices, as float64."""
         values = {name: bf16_values(array) for name, array in inputs.items()}
         left, right = _matrices(self._shape, values)
-        return {"left": left, "right": right}
-
-    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """`C` or `output`, in the type of the sums."""
-        return {_output(self._shape): operands["left"] @ operands["right"]}
-
-    def sample(
-        self, operands: Mapping[str, Array], rng: np.random.Generator
-    ) -> Mapping[str, Array]:
-        """Some rows of one matrix and columns of the other."""
-        left, right = sampled_product(operands["left"], operands["right"], rng)
         return {"left": left, "right": right}
 
 

@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import FormulaProblem, sampled_product, sampled_rows
+from tilewright.parts.problem import (
+    MOST_SAMPLED,
+    FormulaProblem,
+    ProductProblem,
+    chosen,
+    sampled_rows,
+)
 from tilewright.targets.cuda.shapes import Shape, outputs_of
 
 
-class ProductProblem(FormulaProblem):
+class MatrixProblem(ProductProblem):
     """A matrix product; of `matmul3d` all matrices are the rows of one."""
 
     fingerprint = "cuda product reference 1"
+    output = "C"
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -25,17 +32,6 @@ class ProductProblem(FormulaProblem):
         """Both matrices."""
         left, right = inputs.values()
         return {"left": left.reshape(-1, left.shape[-1]), "right": right}
-
-    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """The product."""
-        return {"C": operands["left"] @ operands["right"]}
-
-    def sample(
-        self, operands: Mapping[str, Array], rng: np.random.Generator
-    ) -> Mapping[str, Array]:
-        """Some rows of one and columns of the other."""
-        left, right = sampled_product(operands["left"], operands["right"], rng)
-        return {"left": left, "right": right}
 
 
 class ConvolutionProblem(FormulaProblem):
@@ -77,9 +73,8 @@ class ConvolutionProblem(FormulaProblem):
     ) -> Mapping[str, Array]:
         """Some of the outputs, of every filter."""
         right = operands["right"]
-        count = min(right.shape[1], max(8, (1 << 19) // operands["left"].size))
-        chosen = np.sort(rng.choice(right.shape[1], count, replace=False))
-        return {**operands, "right": right[:, chosen]}
+        most = max(8, MOST_SAMPLED // operands["left"].size)
+        return {**operands, "right": right[:, chosen(right.shape[1], most, rng)]}
 
 
 class RowProblem(FormulaProblem):
@@ -128,5 +123,5 @@ def create_problem(shape: Shape) -> FormulaProblem:
     if shape.kind.startswith("conv"):
         return ConvolutionProblem(shape)
     if shape.kind in ("gemm", "matmul3d"):
-        return ProductProblem(shape)
+        return MatrixProblem(shape)
     return RowProblem(shape) if shape.kind in ("softmax", "rowsum") else ElementProblem(shape)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import FormulaProblem, sampled_product
+from tilewright.parts.problem import ProductProblem
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
 
@@ -29,24 +28,7 @@ class GemmProblem:
         return {"C": np.clip(exact, -128, 127).astype(np.int8)}
 
 
-class FloatProductProblem(FormulaProblem):
-    """A matrix product in float32."""
-
-    output: str
-
-    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """The product."""
-        return {self.output: operands["left"] @ operands["right"]}
-
-    def sample(
-        self, operands: Mapping[str, Array], rng: np.random.Generator
-    ) -> Mapping[str, Array]:
-        """Some rows of one matrix and columns of the other."""
-        left, right = sampled_product(operands["left"], operands["right"], rng)
-        return {"left": left, "right": right}
-
-
-class FloatGemmProblem(FloatProductProblem):
+class FloatGemmProblem(ProductProblem):
     """C = A * B; `A` is float32[M][K], `B` is float32[K][N]."""
 
     fingerprint = "float gemm reference 2"
@@ -77,7 +59,7 @@ class ConvolutionProblem:
         return {"output": np.clip(total, -128, 127).astype(np.int8).reshape(conv.output_shape)}
 
 
-class FloatConvolutionProblem(FloatProductProblem):
+class FloatConvolutionProblem(ProductProblem):
     """output = bias + convolution in float32; the bias may be added anywhere among the products."""
 
     fingerprint = "float convolution reference 2"

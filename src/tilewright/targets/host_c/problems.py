@@ -14,8 +14,8 @@ from tilewright.parts.inputs import Array
 from tilewright.parts.problem import (
     MOST_SAMPLED,
     FormulaProblem,
+    ProductProblem,
     chosen,
-    sampled_product,
     sampled_rows,
 )
 from tilewright.targets.host_c.shapes import EPSILON, Shape
@@ -87,13 +87,13 @@ class AttentionProblem(FormulaProblem):
         return {**operands, "Q": queries[chosen(len(queries), most, rng)]}
 
 
-class ProductProblem(FormulaProblem):
+class MatrixProblem(ProductProblem):
     """C = A * B, or a 3x3 convolution of stride 1 whose input brings its border of one pixel."""
 
     def __init__(self, shape: Shape) -> None:
         self.fingerprint = f"host-c {shape.kind} reference 2"
         self.reduction = shape.reduction
-        self._output = shape.arguments[-1].name
+        self.output = shape.arguments[-1].name
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Both matrices; of a convolution, one row for each output pixel's patch."""
@@ -105,22 +105,11 @@ class ProductProblem(FormulaProblem):
         patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, 9 * channels)
         return {"left": patches, "right": weights.reshape(-1, filters)}
 
-    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """The product."""
-        return {self._output: operands["left"] @ operands["right"]}
-
-    def sample(
-        self, operands: Mapping[str, Array], rng: np.random.Generator
-    ) -> Mapping[str, Array]:
-        """Some rows of one matrix and columns of the other."""
-        left, right = sampled_product(operands["left"], operands["right"], rng)
-        return {"left": left, "right": right}
-
 
 def create_problem(shape: Shape) -> FormulaProblem:
     """The oracle of a shape."""
     if shape.kind in ("gemm", "conv"):
-        return ProductProblem(shape)
+        return MatrixProblem(shape)
     return AttentionProblem(shape) if shape.kind == "attention" else RowProblem(shape)
 
 

@@ -50,6 +50,23 @@ def same_partitions(run: Execution, *views: View | None) -> None:
         )
 
 
+def same_columns(run: Execution, names: tuple[str, str], one: View, other: View) -> None:
+    """`KernelError` where two inputs have different numbers of elements in a partition."""
+    if one.columns != other.columns:
+        raise KernelError(
+            "shape_mismatch",
+            f"{run.function}: {names[0]} {one.shape} and {names[1]} {other.shape} must have as "
+            "many elements in each partition",
+        )
+
+
+def two_in_psum(run: Execution) -> KernelError:
+    """The failure of an instruction whose two inputs lie in PSUM."""
+    return KernelError(
+        "unsupported_memory", f"{run.function}: both inputs lie in PSUM: copy one of them to SBUF"
+    )
+
+
 def column(run: Execution, operand: object, data: View, name: str) -> View | Number:
     """A scalar operand: a number, or a tile with one number for each partition."""
     if isinstance(operand, (int, float)):
@@ -116,18 +133,10 @@ def tensor_tensor(
     function = alu(name)
     one, other = tile(run, data1, "data1"), tile(run, data2, "data2")
     same_partitions(run, one, other)
-    if one.columns != other.columns:
-        raise KernelError(
-            "shape_mismatch",
-            f"{run.function}: data1 {one.shape} and data2 {other.shape} must have as many elements "
-            "in each partition",
-        )
+    same_columns(run, ("data1", "data2"), one, other)
     if one.memory == other.memory == "psum" and one.buffer is not other.buffer:
         if run.language == 2 or not copies_psum:
-            raise KernelError(
-                "unsupported_memory",
-                f"{run.function}: both inputs lie in PSUM: copy one of them to SBUF",
-            )
+            raise two_in_psum(run)
         other = in_sbuf(run, other, "its second input")
     types = [one.dtype, other.dtype]
     on_pool = name == "power" or _exact(name, types)
@@ -252,14 +261,9 @@ def scalar_tensor_tensor(
     view, other = tile(run, data, "data"), tile(run, operand1, "operand1")
     scalar = column(run, operand0, view, "operand0")
     same_partitions(run, view, other)
-    if view.columns != other.columns:
-        raise KernelError(
-            "shape_mismatch",
-            f"{run.function}: data {view.shape} and operand1 {other.shape} must have as many "
-            "elements in each partition",
-        )
+    same_columns(run, ("data", "operand1"), view, other)
     if view.memory == other.memory == "psum":
-        raise KernelError("unsupported_memory", f"{run.function}: both inputs lie in PSUM")
+        raise two_in_psum(run)
     names = name_of(op0, "op0"), name_of(op1, "op1")
     alu(names[0])
     function = alu(names[1])

@@ -24,8 +24,10 @@ from tilewright.targets.trainium.operations.elementwise import (
     column,
     column_values,
     named,
+    same_columns,
     same_partitions,
     tensor_scalar,
+    two_in_psum,
 )
 from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
 from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values, promoted
@@ -261,12 +263,9 @@ def tensor_tensor_scan(
     one, other = tile(run, data0, "data0"), tile(run, data1, "data1")
     start = column(run, initial, one, "initial")
     same_partitions(run, one, other)
-    if one.columns != other.columns:
-        raise KernelError(
-            "shape_mismatch", f"{run.function}: data0 {one.shape}, data1 {other.shape}"
-        )
+    same_columns(run, ("data0", "data1"), one, other)
     if one.memory == other.memory == "psum":
-        raise KernelError("unsupported_memory", f"{run.function}: both inputs lie in PSUM")
+        raise two_in_psum(run)
     names = name_of(op0, "op0"), name_of(op1, "op1")
     first, second = alu(names[0]), alu(names[1])
     out = destination(run, dst, one.shape, dtype or promoted(one.dtype, other.dtype), "dve")
