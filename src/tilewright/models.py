@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from tilewright.core.records import Brief, CallRecord, Candidate, Failed, RunRec
 from tilewright.core.roles import CallStore, Storage
 from tilewright.core.run_notes import Closed, Prices, Replayed, Shares
 from tilewright.core.tasks import OpenTask
+from tilewright.core.transcripts import Transcript
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.branches import Branches
@@ -33,7 +34,8 @@ from tilewright.proposers.llm.setup import (
     require_prices,
 )
 from tilewright.tools.proposal import Compiler
-from tilewright.tools.turns import Turns
+from tilewright.tools.transcripts import transcripts
+from tilewright.tools.turns import Turns, turn_sizes
 
 
 class Models:
@@ -124,6 +126,7 @@ class Models:
             brief,
             Trial(0, 0, Candidate(opened.task.start), Failed("measure", "timeout", "")),
             settings,
+            turn_sizes(),
         )
 
     def _note_replay(self, storage: Storage, run_id: str, replay: Recording) -> None:
@@ -195,3 +198,14 @@ def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:
 
     with closing(open_calls(project)) as calls:
         return calls.calls(run_id)
+
+
+def turns_taken(run_id: str, trials: Sequence[Trial], *, project: Path) -> list[Transcript]:
+    """What a run's models did in the turns of their proposals; empty where they had one each."""
+    from tilewright.storage.project import open_calls
+
+    with closing(open_calls(project)) as calls:
+        records = calls.calls(run_id)
+        if not any(record.phase.startswith("turn ") for record in records):
+            return []
+        return transcripts(calls.exchanges(run_id), records, trials)

@@ -30,12 +30,14 @@ def report(
     """Write the report of a run as one HTML file.
 
     It shows the speedup over the run, every candidate with its plan and its changes, the winning
-    schedule step by step, where the time goes, what models cost, and how to reproduce the result.
-    It needs no network. Runs that are not finished have a report, too.
+    schedule step by step, where the time goes, what models cost, what they and agents did in turns,
+    and how to reproduce the result. It needs no network. Runs that are not finished have a report,
+    too.
     """
     from tilewright.cli.searching import command_line
+    from tilewright.core.run_notes import AgentWork
     from tilewright.core.tasks import language_of
-    from tilewright.models import model_calls
+    from tilewright.models import model_calls, turns_taken
     from tilewright.report.static import render_report
     from tilewright.run import open_project
     from tilewright.session import baselines, left_alone
@@ -45,9 +47,18 @@ def report(
         record = storage.run(run)
         history = storage.history(record.id)
         compared, untouched = baselines(storage, record.id), left_alone(storage, record.id)
+        agents = storage.kept(record.id, AgentWork)
     calls = model_calls(record.id, project=project)
     document = render_report(
-        record, history, command_line(record), compared, untouched, calls, language_of(record)
+        record,
+        history,
+        command_line(record),
+        compared,
+        untouched,
+        calls,
+        language_of(record),
+        turns_taken(record.id, history, project=project),
+        agents,
     )
     path = output or Path(f"tilewright-{record.id}.html")
     write_text(path, document)

@@ -93,7 +93,10 @@ def show(
         typer.Option("--trials", help="Also list every trial: what was expected, and measured."),
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Print plans whole, not their first sentence only.")
+        bool,
+        typer.Option(
+            "--full", help="Print plans whole, and every turn of a model and call of an agent."
+        ),
     ] = False,
     project: Project = Path(),
     json: Json = None,

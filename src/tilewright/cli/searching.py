@@ -66,19 +66,24 @@ def search(
 
 
 def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False) -> None:
-    """Print the result of a run, plans in `full` if so wanted, and write the files asked for."""
+    """Print the result of a run and write the files asked for; plans and turns whole in `full`."""
     from tilewright.cli.console import results
     from tilewright.cli.cost_table import cost_lines
     from tilewright.cli.summary_table import summary_lines
+    from tilewright.cli.turn_table import turn_lines
+    from tilewright.core.run_notes import AgentWork
     from tilewright.core.tasks import language_of
-    from tilewright.models import model_calls, recording, replayed
+    from tilewright.models import model_calls, recording, replayed, turns_taken
+    from tilewright.report.turns import turns_json
     from tilewright.run import open_project
 
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)
-        replay = replayed(storage, run.id)
+        replay, agents = replayed(storage, run.id), storage.kept(run.id, AgentWork)
     calls, language = model_calls(run.id, project=project), language_of(run)
-    write_json(outputs.json, summary_json(summary, calls))
+    turns = turns_taken(run.id, history, project=project)
+    in_turns = turns_json(turns, agents, history)
+    write_json(outputs.json, {**summary_json(summary, calls), **in_turns})
     if outputs.record:
         write_text(outputs.record, recording(run.id, project=project))
     if outputs.report:
@@ -94,10 +99,16 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
                 summary.left_alone,
                 calls,
                 language,
+                turns,
+                agents,
             ),
         )
     console = results()
-    for line in (*summary_lines(summary, history, full), *cost_lines(calls, summary.speedup)):
+    for line in (
+        *summary_lines(summary, history, full),
+        *cost_lines(calls, summary.speedup),
+        *turn_lines(turns, agents, history, full),
+    ):
         console.print(line)
     if replay is not None:
         console.print(replay_sentence(replay.calls, replay.differing), soft_wrap=True)

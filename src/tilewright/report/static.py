@@ -21,6 +21,8 @@ from tilewright.core.records import (
     LeftAlone,
     RunRecord,
 )
+from tilewright.core.run_notes import AgentWork
+from tilewright.core.transcripts import Transcript
 from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
@@ -28,6 +30,7 @@ from tilewright.report.costs import usd_text
 from tilewright.report.markdown import as_html, first_sentence
 from tilewright.report.queries import report_view
 from tilewright.report.tree import beam_tree
+from tilewright.report.turns import turns_view
 from tilewright.report.views import ReportView, TrialState, TrialView
 
 _HIGHLIGHT_LIMIT = 400_000
@@ -52,12 +55,15 @@ def render_report(
     left_alone: Sequence[LeftAlone] = (),
     calls: Sequence[CallRecord] = (),
     language: KernelLanguage | None = None,
+    transcripts: Sequence[Transcript] = (),
+    agents: Sequence[AgentWork] = (),
 ) -> str:
     """The whole HTML document.
 
     `command` is what a reader types to get the same run, `baselines` what it is compared with,
     `left_alone` the code of the starting kernel that was not worked on,
-    `calls` what models were asked. Without its `language` the best kernel is shown uncoloured.
+    `calls` what models were asked, `transcripts` what they did in turns,
+    `agents` what agents did. Without its `language` the best kernel is shown uncoloured.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -86,6 +92,7 @@ def render_report(
     script = _web_file("report.js")
     return environment.get_template("report.html.j2").render(
         view=view,
+        turns=turns_view(transcripts, agents, history),
         command=command,
         chart=speedup_chart(view.trials),
         tree=beam_tree(view.trials),

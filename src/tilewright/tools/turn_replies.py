@@ -66,6 +66,16 @@ def read_turn(reply: Reply, language: KernelLanguage) -> Calls | str | ReplyFail
     return Calls(tuple(calls[:MOST_CALLS]), max(0, len(calls) - MOST_CALLS))
 
 
+def written_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls in the text of a reply, as far as they can be read; blocks are not filled in."""
+    blocks, _ = fenced_blocks(without_thoughts(text))
+    calls: list[ToolCall] = []
+    for block in blocks:
+        read = _calls(block, {}) if _CALLS.match(block) else []
+        calls += read if isinstance(read, list) else []
+    return tuple(calls[:MOST_CALLS])
+
+
 def _calls(block: str, named: Mapping[str, str]) -> list[ToolCall] | ReplyFailed:
     try:
         document = json.loads(block)

@@ -21,6 +21,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.proposers.llm.caller import Caller
+from tilewright.proposers.llm.forecast import TurnSizes
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.replies import (
     OTHER,
@@ -33,7 +34,7 @@ from tilewright.tools.proposal import MOST_EVALUATED, Compiler, Proposal, Propos
 from tilewright.tools.records import Fact
 from tilewright.tools.text import answer_text
 from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate, tool_named
-from tilewright.tools.turn_replies import Calls, ToolCall, read_turn
+from tilewright.tools.turn_replies import MOST_CALLS, Calls, ToolCall, read_turn
 
 LONGEST_ANSWER = 8000
 """Characters of one tool's answer."""
@@ -43,6 +44,11 @@ LONGEST_FOLDED = 300
 """Characters that are kept of an answer once the next turn has been answered."""
 LONGEST_NOTE = 2000
 """Characters that are kept with a kernel of what its author said."""
+
+
+def turn_sizes() -> TurnSizes:
+    """What the turns of a proposal send at most beside what the model says itself."""
+    return TurnSizes(_described(), LONGEST_ANSWERS, MOST_CALLS * LONGEST_FOLDED)
 
 
 class Turns:
@@ -76,7 +82,7 @@ class Turns:
     @property
     def tools(self) -> Sequence[tuple[str, str]]:
         """Each tool with the names of its arguments, and what it does."""
-        return [(t.usage, t.text) for t in TOOLS.values()]
+        return _described()
 
     def begin(
         self,
@@ -202,6 +208,10 @@ class Turns:
         folded = "\n\n".join(_folded(answer) for answer in answers)
         last = replace(proposal.turns[-1], answers=f"{whole}\n\n{note}", folded=folded)
         return replace(proposal, turns=(*proposal.turns[:-1], last))
+
+
+def _described() -> Sequence[tuple[str, str]]:
+    return [(tool.usage, tool.text) for tool in TOOLS.values()]
 
 
 def _messages(proposal: Proposal) -> tuple[Message, ...]:

@@ -19,7 +19,7 @@ from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import CallRecord, History, Trial
 from tilewright.core.secrets import is_secret_name
-from tilewright.models import model_calls, recording, replayed, stored_shares
+from tilewright.models import model_calls, recording, replayed, stored_shares, turns_taken
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.prompts import render
 from tilewright.search.events import Called, Event, ModelsForecast
@@ -421,6 +421,38 @@ def test_proposals_in_turns_are_trials_like_all_others(tmp_path: Path, server: M
     assert phases["turn 1"] == 2 + 2 * 2 * 2  # plans of one parent, then of two
     optimize(tmp_path / "b", name, turns=4, iterations=3)
     assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
+
+
+@pytest.mark.usefixtures("toy")
+def test_turns_leave_a_transcript(tmp_path: Path, server: ModelServer) -> None:
+    """Of each turn: its tools with their answers, its kernels, and what all that took."""
+    name = f"openai/a@{server.url}?price=1:2"
+    optimize(tmp_path, name, turns=4, iterations=3)
+    history, calls = history_of(tmp_path), calls_of(tmp_path)
+    found = turns_taken(history_run(tmp_path), history, project=tmp_path)
+    turns = [turn for transcript in found for turn in transcript.turns]
+    assert len(turns) == len(calls)
+    assert all([t.number for t in one.turns] == list(range(1, len(one.turns) + 1)) for one in found)
+    told = sorted(trial for turn in turns for trial in turn.trials)
+    assert told == [t.index for t in history if t.candidate.plan is not None]
+    for transcript in found:
+        for turn in transcript.turns:
+            for trial in turn.trials:
+                parent_id = history[trial].candidate.parent_id
+                assert parent_id is not None
+                parent = history.get(parent_id)
+                assert parent is not None
+                assert transcript.parent == parent.index
+                assert transcript.iteration == history[trial].iteration
+    assert sum(turn.input_tokens or 0 for turn in turns) == sum(c.input_tokens or 0 for c in calls)
+    assert sum(turn.usd or 0 for turn in turns) == pytest.approx(sum(c.usd or 0 for c in calls))
+    uses = [use for one in found for turn in one.turns[:-1] for use in turn.tools]
+    assert {"evaluate", "profile", "try", "tried"} <= {use.tool for use in uses}
+    assert all("beside the parent" in use.answer for use in uses if use.tool == "try")
+    for transcript in found:
+        *answered, last = transcript.turns
+        assert all(0 < turn.result_tokens < 1000 for turn in answered)
+        assert last.result_tokens == 0
 
 
 @pytest.mark.usefixtures("toy")

@@ -33,7 +33,7 @@ from tilewright.proposers.llm.replies import inside_block
 CONTINUATIONS = 2
 """How often a truncated reply is asked to go on."""
 
-_GO_ON = (
+GO_ON = (
     "Your answer was cut off. Go on exactly where it stopped, without repeating anything and "
     "without opening a new fenced block if you were inside one."
 )
@@ -96,7 +96,7 @@ class Caller:
         for _ in range(CONTINUATIONS):
             if reply.stop != "length" or not reply.text.strip():
                 break
-            go_on = (Message("assistant", reply.text), Message("user", _GO_ON))
+            go_on = (Message("assistant", reply.text), Message("user", GO_ON))
             future = self._submit(replace(request, messages=request.messages + go_on))
             if future is None:
                 break

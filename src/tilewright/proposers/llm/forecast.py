@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Brief, Failed, History, Plan, Trial
-from tilewright.proposers.llm.messages import Message, Phase, Request
-from tilewright.proposers.llm.prices import Price, reserved_usage
+from tilewright.proposers.llm.messages import Message, Phase, Request, Usage
+from tilewright.proposers.llm.models import parse_model
+from tilewright.proposers.llm.prices import CHARACTERS_PER_TOKEN, Price, reserved_usage
 from tilewright.proposers.llm.prompts.render import Prompts
 
-ANSWERED = 20_000
-"""Characters that a further turn adds to the prompt: a reply with kernels, and short answers."""
+
+@dataclass(frozen=True, slots=True)
+class TurnSizes:
+    """What is sent in the turns of a proposal: the tools, and characters of their answers.
+
+    `answered` are those to the last reply, `folded` what is kept of those to an earlier one.
+    """
+
+    tools: Sequence[tuple[str, str]]
+    answered: int
+    folded: int
 
 
 def forecast(
@@ -21,12 +32,13 @@ def forecast(
     brief: Brief,
     start: Trial,
     settings: Settings,
+    sizes: TurnSizes,
 ) -> tuple[int, int, float | None]:
     """Calls, tokens and US dollars (None if a price is unknown) that the search may use at most.
 
     That is with all iterations, a full beam, every candidate repaired or every proposal of as many
     turns as allowed, and every reply as long as allowed. Prompts are taken to be as long as those
-    for the starting kernel, shares to be equal.
+    for the starting kernel, shares to be equal. `sizes` are those of turns.
     """
     plan = Plan(start.candidate.id, "", "", "")
     failed = Trial(1, 1, start.candidate, Failed("check", "wrong_result", ""))
@@ -40,19 +52,26 @@ def forecast(
         (candidates, "implement", prompts.implement(brief, start, plan)),
         (candidates * settings.repairs, "repair", prompts.repair(brief, start, failed)),
     )
-    if settings.turns_taken > 1:
-        begun = prompts.turns(brief, start, History([start]), 0, settings.turns_taken, ())
-        answers = Message("user", " " * ANSWERED)
-        asked = [
-            (candidates, f"turn {n}", begun + (answers,) * (n - 1))
-            for n in range(1, settings.turns_taken + 1)
-        ]
-    for count, phase, messages in asked:
+    turns = settings.turns_taken
+    if turns > 1:
+        begun = prompts.turns(brief, start, History([start]), 0, turns, sizes.tools)
+        asked = [(candidates, f"turn {number}", begun) for number in range(1, turns + 1)]
+    for number, (count, phase, messages) in enumerate(asked):
         calls += count
         for name in names:
             usage = reserved_usage(Request(name, phase, messages))
+            if turns > 1:
+                usage = usage + Usage(input=_said_before(name, number, sizes), output=0)
             price = prices[name]
             tokens += count / len(names) * usage.total
             usd += count / len(names) * ((price.usd(usage) or 0.0) if price else 0.0)
     known = all(prices[name] is not None for name in names)
     return calls, round(tokens), usd if known else None
+
+
+def _said_before(name: str, turns: int, sizes: TurnSizes) -> int:
+    """Tokens that so many earlier turns add to a prompt: their replies, and what was answered."""
+    if not turns:
+        return 0
+    answers = sizes.answered + (turns - 1) * sizes.folded
+    return turns * parse_model(name).reply_tokens + round(answers / CHARACTERS_PER_TOKEN)

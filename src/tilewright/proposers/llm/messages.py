@@ -34,6 +34,11 @@ class Message:
     text: str
     stable: bool = False
 
+    @property
+    def characters(self) -> int:
+        """Length of all that is sent of it."""
+        return len(self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -57,7 +62,7 @@ class Request:
     @property
     def characters(self) -> int:
         """Length of all messages."""
-        return sum(len(m.text) for m in self.messages)
+        return sum(m.characters for m in self.messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,171 @@
+"""Transcripts of proposals in turns, read from the run's calls to models: nothing else keeps them.
+
+A call of turn N holds all that was said before it; what its tools answered stands at the end of the
+call of turn N + 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.core.records import CallRecord, Trial
+from tilewright.core.text import plain_text
+from tilewright.core.transcripts import ToolUse, Transcript, TurnTaken
+from tilewright.proposers.llm.caller import GO_ON
+from tilewright.proposers.llm.messages import (
+    Message,
+    Reply,
+    Request,
+    reply_from_json,
+    request_from_json,
+)
+from tilewright.proposers.llm.prices import CHARACTERS_PER_TOKEN
+from tilewright.tools.turn_replies import ToolCall, written_calls
+
+Exchanges = Iterable[tuple[str, Mapping[str, object], Mapping[str, object]]]
+"""Key, request and reply of calls to models, in the order in which they were made."""
+
+LONGEST_SAID = 2000
+"""Characters that are kept of what a model said in a turn."""
+LONGEST_GIVEN = 120
+LONGEST_ANSWER = 300
+_TURN = re.compile(r"turn ([1-9]\d{0,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One call of one turn."""
+
+    number: int
+    request: Request
+    reply: Reply
+    record: CallRecord
+
+
+def transcripts(
+    exchanges: Exchanges, records: Sequence[CallRecord], trials: Iterable[Trial]
+) -> list[Transcript]:
+    """Every proposal in turns of a run, in the order of their first calls."""
+    by_key = {record.key: record for record in records}
+    proposals: dict[str, list[_Asked]] = {}
+    for key, sent, received in exchanges:
+        found = _TURN.fullmatch(str(sent.get("phase")))
+        if found is None or key not in by_key:
+            continue
+        request = request_from_json(sent)
+        asked = _Asked(int(found[1]), request, reply_from_json(received), by_key[key])
+        proposals.setdefault(_proposal(request, asked.number), []).append(asked)
+    made: dict[str, list[Trial]] = {}
+    for trial in trials:
+        plan = trial.candidate.plan
+        if plan is not None and plan.turn is not None:
+            made.setdefault(str(plan.parameters.get("proposal")), []).append(trial)
+    indices = {trial.candidate.id: trial.index for trial in trials}
+    return [
+        _transcript(asked, made.get(proposal, []), indices) for proposal, asked in proposals.items()
+    ]
+
+
+def _proposal(request: Request, number: int) -> str:
+    """The name that the kernels of a proposal carry: the key of the request that began it."""
+    messages = _without_continuations(request.messages)
+    began = messages[: len(messages) - 2 * (number - 1)]
+    return replace(request, phase="implement", messages=began).key
+
+
+def _without_continuations(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """What was asked before a reply that was cut off was asked to go on."""
+    while messages and messages[-1].text == GO_ON:
+        messages = messages[:-2]
+    return messages
+
+
+def _transcript(
+    asked: Sequence[_Asked], made: Sequence[Trial], indices: Mapping[str, int]
+) -> Transcript:
+    turns: dict[int, list[_Asked]] = {}
+    for one in asked:
+        turns.setdefault(one.number, []).append(one)
+    first = made[0] if made else None
+    parent = first.candidate.parent_id if first else None
+    return Transcript(
+        asked[0].request.model,
+        indices.get(parent) if parent else None,
+        first.iteration if first else None,
+        tuple(
+            _turn(number, parts, turns.get(number + 1, []), made)
+            for number, parts in sorted(turns.items())
+        ),
+    )
+
+
+def _turn(
+    number: int, parts: Sequence[_Asked], following: Sequence[_Asked], made: Sequence[Trial]
+) -> TurnTaken:
+    """One turn; `parts` are its call and those that asked it to go on."""
+    said = "".join(part.reply.text for part in parts)
+    records = [part.record for part in parts]
+    answers = following[0].request.messages[-1] if following else None
+    plans = [(trial, trial.candidate.plan) for trial in made]
+    return TurnTaken(
+        number,
+        plain_text(said[:LONGEST_SAID]),
+        _tools(written_calls(said), answers.text if answers else ""),
+        tuple(trial.index for trial, plan in plans if plan is not None and plan.turn == number),
+        _sum(record.input_tokens for record in records),
+        _sum(record.cached_tokens for record in records),
+        _sum(record.output_tokens for record in records),
+        _result_tokens(following[0]) if following else 0,
+        _dollars(records),
+        "; ".join(filter(None, (record.note for record in records))),
+    )
+
+
+def _tools(calls: Sequence[ToolCall], answers: str) -> tuple[ToolUse, ...]:
+    """Each call with its answer, which begins with its number and name."""
+    used = []
+    for number, call in enumerate(calls, 1):
+        _, found, rest = answers.partition(f"{number}. {call.tool}: ")
+        used.append(
+            ToolUse(
+                plain_text(call.tool[:LONGEST_GIVEN]),
+                _given(call.arguments),
+                rest.partition("\n")[0][:LONGEST_ANSWER] if found else "",
+            )
+        )
+        answers = rest if found else answers
+    return tuple(used)
+
+
+def _given(arguments: Mapping[str, object]) -> str:
+    """Arguments in one line; of a kernel, only how long it is."""
+    parts = []
+    for name, value in arguments.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        lines = text.count("\n")
+        shown = f"{lines + 1} lines" if lines else text
+        parts.append(f"{name}: {shown}")
+    return plain_text(", ".join(parts)[:LONGEST_GIVEN]).replace("\n", " ")
+
+
+def _result_tokens(asked: _Asked) -> int:
+    """What the answers at the end of a call take of its input."""
+    characters, answers = asked.request.characters, asked.request.messages[-1].characters
+    known = asked.record.input_tokens
+    if known is None:
+        return round(answers / CHARACTERS_PER_TOKEN)
+    return round(known * answers / max(1, characters))
+
+
+def _dollars(records: Sequence[CallRecord]) -> float | None:
+    if any(record.usd is None for record in records):
+        return None
+    return sum(record.usd or 0.0 for record in records)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
