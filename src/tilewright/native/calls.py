@@ -31,6 +31,8 @@ AWAY_S = 100e-6
 """A core that was taken away for longer finds its caches filled by somebody else."""
 LONG_CALL_S = 5e-3
 """Calls from here on take so long that this does not matter."""
+HIDDEN_S, HIDDEN_SHARE = 2e-3, 0.02
+"""CPU seconds of other processes, beside a share of the kernel's own, that show nothing yet."""
 ATTEMPTS = 3
 """Calls at most, each on new values, until the core is not taken away."""
 
@@ -145,6 +147,22 @@ class TimedKernel:
         if self._process.is_asleep():
             return self._process.cpu_s() - self._clock_s
         return (time.perf_counter() - self._returned_s) * self._process.threads
+
+    def account(self) -> None:
+        """Compare the clock with the control group's, where there is one.
+
+        Raises `CallFailedError` if other processes computed beside the one whose clock is read.
+        """
+        try:
+            hidden_s, own_s = self._process.hidden_s(), self._process.cpu_s()
+        except ProcessGoneError:
+            return  # as the next call will say
+        if hidden_s > HIDDEN_S + HIDDEN_SHARE * own_s:
+            log = (
+                f"processes beside the kernel's own used {hidden_s:.3g} s of CPU time, which its "
+                f"clock of {own_s:.3g} s does not show."
+            )
+            raise CallFailedError(Failed("measure", "forbidden_call", log))
 
     def counts(self) -> dict[str, float]:
         """Hardware counters per call. Raises `CallFailedError` and `OSError`."""

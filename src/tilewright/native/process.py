@@ -27,7 +27,7 @@ from tilewright.native.image import BASE, Image, linked
 from tilewright.native.object_file import with_addresses
 from tilewright.native.shared_memory import SLOTS, SealedMemory, SharedArrays
 from tilewright.parts.debug_lines import source_line
-from tilewright.sandbox import Limits, Sandbox, open_folder
+from tilewright.sandbox import Limits, Sandbox, counting_group, open_folder
 
 MAX_ARGUMENTS = 8
 """That a kernel may have: MOST in harness.c."""
@@ -102,6 +102,7 @@ class KernelProcess:
             folder = Path(stack.enter_context(open_folder("tilewright-run-")))
             (folder / "harness").write_bytes(self._harness)
             (folder / "harness").chmod(0o755)
+            self._group = stack.enter_context(counting_group())
             self._messages, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             stack.callback(self._messages.close)
             with theirs:
@@ -123,6 +124,7 @@ class KernelProcess:
                         self._limits(),
                         self._environment(),
                         pass_on=passed,
+                        group=self._group,
                     )
                 )
             self._poll = select.poll()
@@ -130,6 +132,7 @@ class KernelProcess:
             self._missing: str | None = None
             self.pid = self._wait_until_ready(image)
             self._clock = (~self.pid << 3) | 2  # CPUCLOCK_SCHED of a process, see clock_getres(2)
+            self._others_s = self._beside_s()
             self._stack = stack.pop_all()
         return self
 
@@ -145,6 +148,17 @@ class KernelProcess:
             return time.clock_gettime_ns(self._clock) * 1e-9
         except OSError as error:
             raise ProcessGoneError from error
+
+    def hidden_s(self) -> float:
+        """CPU seconds since it was ready that its control group used and `cpu_s` does not show.
+
+        While it waits for a call. 0 where this process may make no control group. Raises
+        `ProcessGoneError`.
+        """
+        return self._beside_s() - self._others_s
+
+    def _beside_s(self) -> float:
+        return self._group.cpu_s() - self.cpu_s() if self._group else 0.0
 
     def is_asleep(self) -> bool:
         """Whether all its threads wait, or will within milliseconds."""

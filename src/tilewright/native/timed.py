@@ -167,7 +167,9 @@ def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan) -> S
     def time_call(variant: Variant, checked: float) -> float:
         return kernels[variant].call(checked=checked if variant == "candidate" else 0.0)
 
-    return measure_pairs(time_call, plan, secrets.randbits(63))
+    session = measure_pairs(time_call, plan, secrets.randbits(63))
+    candidate.account()
+    return session
 
 
 def _outcome(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tilewright.sandbox import confine
 from tilewright.sandbox.confine import Level
+from tilewright.sandbox.control_group import counting_group
 from tilewright.sandbox.limits import Limits
 from tilewright.sandbox.own_process import call_contained, contain_this_process
 from tilewright.sandbox.process import Finished, Sandbox, read_output
@@ -23,6 +24,7 @@ __all__ = [
     "Sandbox",
     "call_contained",
     "contain_this_process",
+    "counting_group",
     "find_sandbox",
     "open_folder",
     "read_output",

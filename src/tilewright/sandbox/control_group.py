@@ -2,12 +2,13 @@
 
 The system then bounds memory and processes of the command and of all it starts, in sum and at once.
 In most containers and logins groups are somebody else's: there, `sandbox.watch` alone looks at the
-sums, ten times a second.
+sums, ten times a second. A group that only counts CPU time needs less: no controller.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import time
@@ -20,12 +21,13 @@ ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _NEEDED = {"memory", "pids"}
 _REMOVE_S = 1.0
+_PREFIX = "tilewright-"
 
 
 class ControlGroup:
-    """One group, to be joined by the command itself before it begins."""
+    """One group, to be joined by the command itself before it begins; `bounds` None: it counts."""
 
-    def __init__(self, folder: Path, bounds: Limits) -> None:
+    def __init__(self, folder: Path, bounds: Limits | None = None) -> None:
         self._folder = folder
         self._bounds = bounds
         self._joining = os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
@@ -37,10 +39,14 @@ class ControlGroup:
 
     def excess(self) -> str | None:
         """Which bound the system had to keep, as a sentence, or None."""
-        if _count(self._folder / "memory.events", "oom_kill"):
+        if self._bounds and _count(self._folder / "memory.events", "oom_kill"):
             allowed = self._bounds.total_memory_bytes >> 20
             return f"killed: its processes took more than {allowed} MiB of memory together."
         return None
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all that was ever in it (`cpu.stat`); 0 where the system does not say."""
+        return _count(self._folder / "cpu.stat", "usage_usec") * 1e-6
 
     def remove(self) -> None:
         """End all that is left in it, and give it back."""
@@ -70,27 +76,85 @@ def control_group(
             group.remove()
 
 
+@contextlib.contextmanager
+def counting_group(root: Path = ROOT, own: Path = _OWN) -> Iterator[ControlGroup | None]:
+    """A group that bounds nothing, for its count of CPU time; None where there can be none."""
+    group = _counting(root, own)
+    try:
+        yield group
+    finally:
+        if group is not None:
+            group.remove()
+
+
 def parent_group(root: Path = ROOT, own: Path = _OWN) -> Path | None:
     """The group around this process's own, if this process may make further ones in it, or None.
 
     Not in its own: a group whose members are to be bounded has no processes of its own.
     """
     try:
-        paths = [p.removeprefix("0::") for p in own.read_text().splitlines() if p[:3] == "0::"]
-        if len(paths) != 1 or paths[0] == "/":
+        path = _own_path(own)
+        if path is None or path == "/":
             return None
-        parent = (root / paths[0].lstrip("/")).parent
+        parent = (root / path.lstrip("/")).parent
         enabled = (parent / "cgroup.subtree_control").read_text().split()
     except OSError:
         return None
-    mine = os.access(parent, os.W_OK | os.X_OK) and os.access(parent / "cgroup.procs", os.W_OK)
-    return parent if mine and set(enabled) >= _NEEDED else None
+    return parent if _is_mine(parent) and set(enabled) >= _NEEDED else None
+
+
+def _counting(root: Path, own: Path) -> ControlGroup | None:
+    """Beside this process's own group; in the root where it is there (only a root has both)."""
+    try:
+        path = _own_path(own)
+        if path is None:
+            return None
+        # Where version 1 keeps its controllers in `root`, version 2 is in a folder beside them.
+        root = root / "unified" if (root / "unified").is_dir() else root
+        parent = root if path == "/" else (root / path.lstrip("/")).parent
+        if not _is_mine(parent):
+            return None
+        _remove_left(parent)
+        folder = parent / _new_name()
+        folder.mkdir()
+    except OSError:
+        return None
+    try:
+        return ControlGroup(folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return None
+
+
+@functools.cache
+def _remove_left(parent: Path) -> None:
+    """What earlier processes left there when they were killed; a group with members stays."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        number = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if number.isdigit() and not Path("/proc", number).exists():
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _own_path(own: Path) -> str | None:
+    """This process's group (version 2), or None where there is none. Raises `OSError`."""
+    paths = [p.removeprefix("0::") for p in own.read_text().splitlines() if p[:3] == "0::"]
+    return paths[0] if len(paths) == 1 else None
+
+
+def _is_mine(parent: Path) -> bool:
+    return os.access(parent, os.W_OK | os.X_OK) and os.access(parent / "cgroup.procs", os.W_OK)
+
+
+def _new_name() -> str:
+    return f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _made(bounds: Limits, parent: Path | None) -> ControlGroup | None:
     if parent is None:
         return None
-    folder = parent / f"tilewright-{os.getpid()}-{secrets.token_hex(4)}"
+    folder = parent / _new_name()
     try:
         folder.mkdir()
     except OSError:

@@ -35,6 +35,9 @@ class Steady:
         jitter = 1 + 0.001 * (self.calls % 5)
         return self.seconds * jitter * (1 + self.drift * self.calls)
 
+    def account(self) -> None:
+        """No other process computes."""
+
     def counts(self) -> dict[str, float]:
         return {"cycles": 3.0}
 
@@ -99,6 +102,23 @@ def test_where_the_machine_drifts_every_session_must_agree(seconds: float, held:
     assert isinstance(outcome, Timed) == held
     if isinstance(outcome, Timed):
         assert "did not hold still" in outcome.warnings[0]
+
+
+class Accompanied(Steady):
+    """A kernel beside whose process others computed."""
+
+    def account(self) -> None:
+        raise CallFailedError(Failed("measure", "forbidden_call", "others computed."))
+
+
+def test_hidden_cpu_time_is_the_outcome_of_every_timing() -> None:
+    failed, opened = confirmed([Steady(0.05), Accompanied(0.05)])
+    assert isinstance(failed, Failed)
+    assert (failed.kind, opened) == ("forbidden_call", 2)
+    kernels = cast(TimedKernel, Accompanied(0.05)), cast(TimedKernel, Steady(0.1))
+    ranked = time_against(kernels[0], lambda: kernels[1], None, seed=1)
+    assert isinstance(ranked, Failed)
+    assert ranked.kind == "forbidden_call"
 
 
 def test_a_wrong_result_of_a_session_is_the_outcome() -> None:

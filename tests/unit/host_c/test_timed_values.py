@@ -210,6 +210,31 @@ def test_a_clock_that_says_nothing_is_a_failure_of_the_kernel(process: Clocked, 
     assert (failure.value.failed.stage, failure.value.failed.kind) == ("measure", kind)
 
 
+class Accompanied(Clocked):
+    """A process in whose control group others compute too."""
+
+    def __init__(self, hidden_s: float) -> None:
+        super().__init__([], 0.0)
+        self._hidden_s = hidden_s
+        self.used_s = 1.0
+
+    def hidden_s(self) -> float:
+        return self._hidden_s
+
+
+@pytest.mark.parametrize("hidden_s", [0.0, 0.02, -0.5])
+def test_a_control_group_that_shows_nothing_more_is_no_failure(hidden_s: float) -> None:
+    process = cast(KernelProcess, Accompanied(hidden_s))
+    TimedKernel(process, fresh_values("gemm-8x8x8"), 1.0).account()
+
+
+def test_cpu_time_that_only_the_control_group_shows_is_a_failure_of_the_kernel() -> None:
+    process = cast(KernelProcess, Accompanied(0.03))
+    with pytest.raises(CallFailedError, match=r"beside the kernel's own used 0\.03 s") as failure:
+        TimedKernel(process, fresh_values("gemm-8x8x8"), 1.0).account()
+    assert failure.value.failed.kind == "forbidden_call"
+
+
 def test_whether_threads_wait_is_seen_from_outside() -> None:
     assert not threads_wait(os.getpid())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as waiting:

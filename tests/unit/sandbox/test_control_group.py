@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tilewright.sandbox import Limits, open_folder, process
 from tilewright.sandbox.confine import Level
-from tilewright.sandbox.control_group import control_group, parent_group
+from tilewright.sandbox.control_group import control_group, counting_group, parent_group
 from tilewright.sandbox.process import Sandbox
 
 BOUNDS = Limits(5.0, total_memory_bytes=64 << 20, processes=7)
@@ -84,6 +87,46 @@ def test_a_group_has_the_bounds_and_goes_away(
         (folder / "memory.events").write_text("oom 1\noom_kill 1\n")
         assert group.excess() == "killed: its processes took more than 64 MiB of memory together."
     assert not list((root / "user" / "app").glob("tilewright-*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [("0::/user/app/scope\n", "user/app"), ("5:memory:/x\n0::/\n", "unified")],
+)
+def test_a_group_that_counts_needs_no_controller(
+    tree: tuple[Path, Path], like_the_system: None, text: str, folder: str
+) -> None:
+    root, own = tree
+    own.write_text(text)
+    (root / "user" / "app" / "cgroup.subtree_control").write_text("")
+    if folder == "unified":
+        (root / folder).mkdir()
+    left = root / folder / "tilewright-999999999-0"
+    left.mkdir()
+    with counting_group(root, own) as group:
+        assert group is not None
+        assert group.cpu_s() == 0.0
+        (made,) = (root / folder).glob("tilewright-*")
+        assert made != left, "what a killed process left is removed"
+        (made / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+        assert group.cpu_s() == 1.5
+        assert group.excess() is None
+    assert not list((root / folder).glob("tilewright-*"))
+
+
+def test_the_system_counts_what_every_process_of_a_group_used() -> None:
+    """On the machine's own groups."""
+    burn = "import os, time\nos.fork()\nwhile time.process_time() < 0.05: pass"
+    with counting_group() as group:
+        if group is None:
+            pytest.skip("this process may make no control group (cgroup v2) here")
+        with subprocess.Popen([sys.executable, "-c", burn], preexec_fn=group.join) as process:
+            process.wait()
+        # The child of the fork may end after its parent.
+        end = time.monotonic() + 30
+        while group.cpu_s() < 0.1 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert group.cpu_s() >= 0.1
 
 
 def test_a_command_joins_before_it_begins_and_is_told_what_it_exceeded(
