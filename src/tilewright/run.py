@@ -146,6 +146,8 @@ def _session(
     strict_replay: bool = False,
 ) -> Iterator[Session]:
     """The work on a new run, or on the unfinished one of the same task and settings."""
+    if replay is not None:
+        settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
     opened = open_task(task, settings.recorded())
     _require_clock(opened)
     versions = _versions(opened)

@@ -52,12 +52,13 @@ from tilewright.search.events import (
     ProposalFailed,
     Relay,
     RunStarted,
+    SchedulesReused,
     Stopped,
 )
 from tilewright.search.loop import Search
 from tilewright.search.processes import Processes
 from tilewright.search.proposing import Batches, Way
-from tilewright.search.reuse import schedule_of
+from tilewright.search.reuse import ReuseFirst, nearest_schedules, schedule_of
 from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary, summarize
@@ -318,19 +319,22 @@ class Session:
             search = GuidedParameters()
             proposer = ParametersFirst(proposer, search, opened.template, notation)
         task = SearchTask(
-            opened.task.workload, opened.target.brief(), proposer, settings, self._schedule()
+            opened.task.workload, opened.target.brief(), proposer, settings, self._schedules()
         )
+        strategy, phase = self._strategy, task.phase.iterations
+        if phase:
+            strategy = ReuseFirst(strategy, phase, settings.patience, settings.iterations)
         way: Way = OneThread(task)
         if getattr(proposer, "waits", False):
             way = ManyThreads(task)
         elif getattr(proposer, "parallel", False):
             way = stack.enter_context(Processes(task, processes))
         return Search(
-            strategy=self._strategy,
-            batches=Batches(task, self._strategy, way, self._hear),
+            strategy=strategy,
+            batches=Batches(task, strategy, way, self._hear),
             executor=executor,
             append=self._append,
-            iterations=settings.iterations,
+            iterations=settings.iterations + phase,
             budget=settings.budget,
             wall_s=lambda: self._wall_s() + self._reserved_s,
             on_event=self._hear,
@@ -341,17 +345,22 @@ class Session:
             closed=closed,
         )
 
-    def _schedule(self) -> Schedule | None:
-        """What an earlier run found, as it was when this run began."""
-        if not self._settings.schedule_from:
-            return None
-        storage, run_id = self._storage, self._run.id
-        for note in storage.kept(run_id, ReusedSchedule):
-            return note.schedule
-        source = storage.run(self._settings.schedule_from)
-        schedule = schedule_of(source, storage.history(source.id))
-        storage.keep(run_id, ReusedSchedule(schedule))
-        return schedule
+    def _schedules(self) -> tuple[Schedule, ...]:
+        """What earlier runs found, as it was when this run began."""
+        storage, run = self._storage, self._run
+        notes = storage.kept(run.id, ReusedSchedule)
+        if not notes and not storage.history(run.id):
+            if self._settings.schedule_from:
+                source = storage.run(self._settings.schedule_from)
+                schedule = schedule_of(source, storage.history(source.id))
+                notes = [ReusedSchedule(schedule, source.id)]
+            elif self._settings.reuse:
+                notes = nearest_schedules(run, storage)
+            for note in notes:
+                storage.keep(run.id, note)
+        if notes:
+            self._hear(SchedulesReused(tuple(notes)))
+        return tuple(note.schedule for note in notes)
 
     def _proposer(
         self, stack: ExitStack

@@ -138,12 +138,12 @@ class ShownProposer(ToyProposer):
     """Keeps the schedules it is shown."""
 
     def __init__(self) -> None:
-        self.seen: list[Schedule | None] = []
+        self.seen: list[tuple[Schedule, ...]] = []
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        self.seen.append(brief.schedule)
+        self.seen.append(brief.schedules)
         return super().plan(brief, parent, history, count, seed)
 
 
@@ -159,9 +159,8 @@ def test_a_run_is_shown_the_schedule_of_the_one_it_is_told_to_begin_with(
     world.interrupt_after = None
     done = run.optimize("toy:digits", told, project=tmp_path)
     assert done.run_id == cut.run_id
-    schedule = proposer.seen[0]
-    assert schedule is not None
-    assert all(shown == schedule for shown in proposer.seen)
+    (schedule,) = proposer.seen[0]
+    assert all(shown == (schedule,) for shown in proposer.seen)
     assert schedule.workload == "toy:digits"
     assert schedule.latencies == (235, *sorted(schedule.latencies[1:], reverse=True))
     assert schedule.latencies[-1] == first.best_latency

@@ -65,6 +65,7 @@ def optimize(
     allow_unpriced: model_options.AllowUnpriced = False,
     allocation: model_options.Allocation = options.DEFAULT.allocation,
     schedule_from: options.From = "",
+    reuse: options.Reuse = options.DEFAULT.reuse,
     record: model_options.Record = None,
     replay: model_options.Replay = None,
     target_settings: options.TargetSettings = None,
@@ -103,6 +104,7 @@ def optimize(
         allow_unpriced=allow_unpriced,
         allocation=allocation,
         schedule_from=schedule_from,
+        reuse=reuse,
         target_settings=target_settings,
     )
 

@@ -20,6 +20,7 @@ from tilewright.search.events import (
     ModelsForecast,
     ProposalFailed,
     RunStarted,
+    SchedulesReused,
 )
 
 SHOWN_IMPROVEMENTS = 8
@@ -67,6 +68,8 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
         return f"[{duration(state.wall_s)}] nothing proposed: {event.log.strip().splitlines()[-1]}"
     if isinstance(event, ModelsForecast):
         return f"forecast: {forecast_words(state)}"
+    if isinstance(event, SchedulesReused):
+        return _reuse(event)
     if improvement is not None:
         trial = improvement.trial
         return (
@@ -78,6 +81,15 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
     return ""
 
 
+def _reuse(event: SchedulesReused) -> str:
+    """What the run begins with, and how it would not."""
+    found = ", ".join(f"{note.schedule.workload} (run {note.run})" for note in event.notes)
+    chosen = any(note.chosen for note in event.notes)
+    return f"begins with what was found for {found}" + (
+        "; --no-reuse begins from nothing" if chosen else ""
+    )
+
+
 def live_panel(state: ProgressState) -> Group:
     """The panel for a terminal: where the search is, how it goes, what it found."""
     if not state.run_id:
@@ -86,6 +98,8 @@ def live_panel(state: ProgressState) -> Group:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")
     grid.add_row("run", Text(f"{state.task}  ({state.run_id})"))
+    if state.reused is not None:
+        grid.add_row("reuse", Text(_reuse(state.reused)))
     grid.add_row("iteration", Text(_where(state)))
     grid.add_row("evaluating", _bar(state.batch_done, state.batch) if state.batch else "-")
     grid.add_row("so far", Text(_counts(state)))

@@ -19,6 +19,7 @@ from tilewright.search.events import (
     Planned,
     ProposalFailed,
     RunStarted,
+    SchedulesReused,
     Stopped,
 )
 
@@ -66,6 +67,7 @@ class ProgressState:
     usd: float = 0.0
     unpriced: int = 0
     forecast: ModelsForecast | None = None
+    reused: SchedulesReused | None = None
     _started: float = 0.0
     _earlier_s: float = 0.0
     _evaluations_at_start: int = 0
@@ -112,6 +114,8 @@ class ProgressState:
                 self.unpriced += call.usd is None
             case ModelsForecast():
                 self.forecast = event
+            case SchedulesReused():
+                self.reused = event
             case Stopped(reason=reason):
                 self.stop_reason = reason
         return None

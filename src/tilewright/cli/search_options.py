@@ -82,6 +82,14 @@ From = Annotated[
         help="Start with the steps that this run of the project found for a similar workload.",
     ),
 ]
+Reuse = Annotated[
+    bool,
+    typer.Option(
+        "--reuse/--no-reuse",
+        help="Start with what the project's runs found for the workloads of the same kind that are "
+        "nearest in shape.",
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -137,6 +145,7 @@ def make_settings(
     share: int | None = None,
     allow_unpriced: bool = False,
     schedule_from: str = "",
+    reuse: bool = DEFAULT.reuse,
     target_settings: Sequence[str] | None = None,
     allocation: str = DEFAULT.allocation,
     input_seed: int | None = None,
@@ -163,6 +172,7 @@ def make_settings(
         share=share,
         allow_unpriced=allow_unpriced,
         schedule_from=schedule_from,
+        reuse=reuse,
         target_settings=parse_target_settings(target_settings or ()),
         allocation=allocation,
         input_seed=input_seed,

@@ -219,6 +219,7 @@ def command_line(run: RunRecord) -> str:
     words += ["--templates"] if settings.templates else []
     words += ["--allow-unpriced"] if settings.allow_unpriced else []
     words += [f"--from {settings.schedule_from}"] if settings.schedule_from else []
+    words += [] if settings.reuse else ["--no-reuse"]
     budget = describe_budget(settings.budget)
     if budget:
         words.append(f"--budget {shlex.quote(budget)}")

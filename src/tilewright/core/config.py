@@ -77,7 +77,8 @@ class Settings:
         edits: language models may answer with search/replace edits.
         templates: language models may leave numbers open, which are then searched.
         without: components that are switched off, some of `COMPONENTS`.
-        schedule_from: the run of the same project whose schedule proposers are shown; "" for none.
+        schedule_from: the run of the same project whose schedule is taken up; "" for none.
+        reuse: without a run named, take up what the project's runs found for the nearest shapes.
         allocation: how work is shared among language models, one of `ALLOCATIONS`.
         target_settings: values of the target's own settings, which its brief declares.
 
@@ -114,6 +115,7 @@ class Settings:
     templates: bool = False
     without: tuple[str, ...] = ()
     schedule_from: str = ""
+    reuse: bool = True
     allocation: str = "even"
     target_settings: Mapping[str, str] = field(default_factory=dict, hash=False)
     input_seed: int | None = None

@@ -254,8 +254,10 @@ class Brief:
     """What a proposer is given for one step: workload, target and the workload's menu.
 
     `dropout` is the probability that a plan is not offered an option, drawn from `seed` (see
-    `offered`). `rank` is the parent's place in the beam, 0 for the best. `schedule` is what an
-    earlier run found for a similar workload, if the user named one. The search stops at
+    `offered`). `rank` is the parent's place in the beam, 0 for the best. `schedules` are what
+    earlier runs found for similar workloads, the most similar first. While a search takes up the
+    plans of the first of them, one in each iteration, `step` is the number of the one that it is
+    at, from 0, and the menu has nothing but that plan's option. The search stops at
     a kernel that is at most the share `stop_within` above its bound; 0 for no such stop.
     """
 
@@ -265,10 +267,11 @@ class Brief:
     iteration: int
     iterations: int
     rank: int = 0
-    schedule: Schedule | None = None
+    schedules: tuple[Schedule, ...] = ()
     dropout: float = 0.0
     seed: int = 0
     stop_within: float = 0.0
+    step: int | None = None
 
     def offered(self, number: int = 0) -> tuple[MenuOption, ...]:
         """The menu of one plan after dropout, drawn anew for every `number`; never empty.

@@ -63,6 +63,8 @@ class Proposer(Protocol):
     are measured to the end. One that computes, and for each parent apart, says so by a
     true attribute `parallel`: parents may then be given to pickled copies of it in other processes.
     One that can only work on kernels in some languages names these in an attribute `languages`.
+    One that carries out recorded schedules (`Brief.schedules`) as a whole says so by a true
+    attribute `replays`: it is not led through them plan by plan.
     """
 
     name: str

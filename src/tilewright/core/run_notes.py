@@ -28,9 +28,14 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class ReusedSchedule:
-    """What an earlier run had found when this one began; once, where one was named."""
+    """What an earlier run had found when this one began; for each that is reused, nearest first.
+
+    `run` is the one that found it, and `chosen` says that nobody named it: it was the nearest.
+    """
 
     schedule: Schedule
+    run: str = ""
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
             raise ConfigurationError(
                 f"arm {name[:80]!r}: give it a name of letters, digits and - _ . +."
             )
-        chosen = {**common, **_options(f"arms.{name}", options), **shared}
+        chosen = {"reuse": False, **common, **_options(f"arms.{name}", options), **shared}
         arms[name] = Settings(
             max_evaluations=budget.evaluations,
             max_wall_s=budget.wall_s,

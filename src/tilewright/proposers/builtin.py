@@ -33,6 +33,7 @@ class BuiltinProposer:
 
     name = NAME
     parallel = True
+    replays = True
     languages = ("C", "NKI")
 
     def plan(

@@ -32,6 +32,7 @@ class MixedProposer:
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = tuple(members)
+        self.replays = all(getattr(m.proposer, "replays", False) for m in members)
         self._shares = [member for member in members for _ in member.names]
         self._turn = threading.Lock()
 

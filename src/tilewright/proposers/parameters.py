@@ -134,6 +134,7 @@ class ParametersFirst:
         self.name = others.name
         self.waits = getattr(others, "waits", False)
         self.parallel = getattr(others, "parallel", False)
+        self.replays = getattr(others, "replays", False)
         self._others, self._search = others, search
         self._instances = partial(_Instances, start, notation)
         self._planned: dict[str, KernelTemplate] = {}  # by the candidate that brought it

@@ -25,6 +25,7 @@ from tilewright.search.events import (
     Planned,
     ProposalFailed,
     RunStarted,
+    SchedulesReused,
     Stopped,
 )
 
@@ -116,6 +117,12 @@ def _fields(event: Event) -> dict[str, object]:
             }
         case ModelsForecast(calls, tokens, usd):
             return {"calls": calls, "tokens": tokens, "usd": usd}
+        case SchedulesReused(notes):
+            return {
+                "runs": [note.run for note in notes],
+                "workloads": [note.schedule.workload for note in notes],
+                "chosen": any(note.chosen for note in notes),
+            }
         case AgentEnded(work):
             return {
                 "iteration": work.iteration,

@@ -19,7 +19,7 @@ from threading import get_ident
 from typing import TypeAlias
 
 from tilewright.core.records import CallRecord, History, RunRecord, Trial
-from tilewright.core.run_notes import AgentWork
+from tilewright.core.run_notes import AgentWork, ReusedSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,13 @@ class ModelsForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulesReused:
+    """The run takes up what earlier ones found, the nearest first, before it searches on."""
+
+    notes: tuple[ReusedSchedule, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentEnded:
     """An agent that worked on a kernel is over, with all that it started."""
 
@@ -141,6 +148,7 @@ Event: TypeAlias = (
     | IterationFinished
     | Called
     | ModelsForecast
+    | SchedulesReused
     | AgentEnded
     | Stopped
 )

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from tilewright.core.config import Settings
@@ -27,12 +28,13 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import LiveProposer, Proposer, Responder, StreamingPlanner
 from tilewright.search.events import Planned, ProposalFailed
+from tilewright.search.reuse import ReusePhase
 from tilewright.search.step_limit import STEP_LIMIT_S, StepTooLongError, place_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchTask:
-    """What a proposer is asked for in a whole search; `schedule` is that of an earlier run.
+    """What a proposer is asked for in a whole search; `schedules` are those of earlier runs.
 
     A step that computes for more than `step_limit_s` in a process of its own is given up.
     """
@@ -41,8 +43,14 @@ class SearchTask:
     target: TargetBrief
     proposer: Proposer
     settings: Settings
-    schedule: Schedule | None = None
+    schedules: tuple[Schedule, ...] = ()
     step_limit_s: float = STEP_LIMIT_S
+
+    @cached_property
+    def phase(self) -> ReusePhase:
+        """The iterations in which the schedules are taken up, before the search at large."""
+        menu = self.target.menu_for(self.workload)
+        return ReusePhase.of(self.schedules, menu, getattr(self.proposer, "replays", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +105,19 @@ class Steps:
         parent = history.get(expansion.parent_id)
         assert parent is not None, "a parent is a trial of the history"
         task, settings = self._task, self._task.settings
+        phase, iteration = task.phase, expansion.iteration
         brief = Brief(
             task.workload,
             task.target,
-            task.target.menu_for(task.workload),
-            expansion.iteration,
-            settings.iterations,
+            phase.menu(iteration, task.target.menu_for(task.workload)),
+            iteration,
+            settings.iterations + phase.iterations,
             expansion.rank,
-            task.schedule,
-            settings.menu_dropout,
-            self._seed(expansion.iteration, parent, "dropout"),
+            task.schedules,
+            0.0 if phase.has(iteration) else settings.menu_dropout,
+            self._seed(iteration, parent, "dropout"),
             settings.stop_within,
+            phase.step(iteration),
         )
         return brief, parent
 
@@ -133,7 +143,8 @@ class Steps:
             yield plan
 
     def _plans(self, brief: Brief, parent: Trial, history: History) -> Iterator[Plan]:
-        proposer, count = self._task.proposer, self._task.settings.plans
+        task, proposer = self._task, self._task.proposer
+        count = task.phase.breadth(brief.iteration, task.settings.plans)
         seed = self._seed(brief.iteration, parent, "plan")
         if isinstance(proposer, StreamingPlanner):
             yield from proposer.each_plan(brief, parent, history, count, seed)
@@ -142,7 +153,8 @@ class Steps:
 
     def implemented(self, brief: Brief, parent: Trial, plan: Plan) -> list[Message]:
         """What the proposer makes of a plan."""
-        count = self._task.settings.implementations
+        task = self._task
+        count = task.phase.breadth(brief.iteration, task.settings.implementations)
         seed = self._seed(brief.iteration, parent, f"implement {plan.id}")
         proposer = self._task.proposer
         return self._made(

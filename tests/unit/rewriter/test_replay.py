@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kernel_model import gemm_is_right
 
@@ -43,7 +45,8 @@ def start(m: int, n: int, k: int) -> Trial:
 def planned(
     target: TargetBrief, parent: Trial, found: Schedule | None, iteration: int = 1
 ) -> list[Plan]:
-    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, iteration, 15, 0, found)
+    schedules = () if found is None else (found,)
+    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, iteration, 15, 0, schedules)
     return create_proposer().plan(brief, parent, History([parent]), 4, seed=1)
 
 
@@ -80,3 +83,15 @@ def test_a_schedule_without_steps_changes_nothing(target: TargetBrief) -> None:
     told = Schedule("other", (Plan("p", "tile", "Tile it.", "openai/a"),), (2.0, 1.0), "cycles")
     parent = start(64, 64, 64)
     assert planned(target, parent, told) == planned(target, parent, None)
+
+
+def test_of_several_schedules_the_nearest_is_first_and_the_most_promising_next(
+    target: TargetBrief,
+) -> None:
+    parent = start(64, 144, 64)
+    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, 1, 15)
+    several = (schedule("retile i 2"), schedule(STEPS))
+    plans = create_proposer().plan(
+        replace(brief, schedules=several), parent, History([parent]), 2, 1
+    )
+    assert [plan.parameters["steps"] for plan in plans] == ["retile i 2", STEPS]

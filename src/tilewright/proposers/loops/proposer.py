@@ -23,6 +23,7 @@ from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops, statements
 from tilewright.proposers.loops.parse_syntax import UnsupportedError
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
+from tilewright.proposers.loops.replay import replayed
 from tilewright.proposers.loops.sharing import regions
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
 
@@ -51,6 +52,8 @@ MOST_UNROLLED = 400
 class LoopProposer:
     """Draws sequences of rewrites; deterministic for a seed. `name` is what its plans carry."""
 
+    replays = True
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._shortest: dict[str, list[list[tuple[Step, Kernel]]]] = {}
@@ -64,6 +67,8 @@ class LoopProposer:
         except InputError:
             return []
         whole, brief = brief.menu, replace(brief, menu=brief.offered(), dropout=0.0)
+        reused = self._of_schedules(brief, parent, kernel)[:count]
+        count -= len(reused)
         rng, drawing = random.Random(f"plan {seed}"), _Drawing(brief.target)
         now = estimate(kernel, brief.target)
         wanted = count * (1 if now is None else DRAWN_PER_PLAN)
@@ -91,11 +96,11 @@ class LoopProposer:
             found.setdefault(str(plan.parameters["steps"]), (plan, cost))
         plans = list(found.values())
         if now is None:
-            return [plan for plan, _ in plans]
+            return reused + [plan for plan, _ in plans]
         # The estimate knows little of the machine: the other half is as it was drawn.
         best = sorted(plans, key=lambda made: made[1])[: -(-count // 2)]
         rest = [made for made in plans if made not in best][: count - len(best)]
-        return [plan for plan, _ in (*best, *rest)]
+        return reused + [plan for plan, _ in (*best, *rest)]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
@@ -160,6 +165,20 @@ class LoopProposer:
             return {}
         plan = self._plan(parent, option, steps)
         return {str(plan.parameters["steps"]): (plan, 0.0)}
+
+    def _of_schedules(self, brief: Brief, parent: Trial, kernel: Kernel) -> list[Plan]:
+        """At the start of a run: each earlier run's schedule as a whole, as far as it applies."""
+        if brief.iteration > 1:
+            return []
+        found: dict[str, Plan] = {}
+        for schedule in brief.schedules:
+            done = replayed(schedule, kernel)
+            if done:
+                option = MenuOption(schedule.plans[0].option, "")
+                plan = self._plan(parent, option, done)
+                text = f"As in {schedule.workload}: {plan.text}"
+                found.setdefault(str(plan.parameters["steps"]), replace(plan, text=text))
+        return list(found.values())
 
     def _plan(
         self, parent: Trial, option: MenuOption, steps: Sequence[tuple[Step, Kernel]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from tilewright.proposers.loops.analysis import NotApplicableError
@@ -85,6 +85,14 @@ class Step:
         after = _APPLY[self.technique](kernel, self.loop, self.factor)
         require_sharing(after)
         return after
+
+    def no_larger(self) -> Iterator[Step]:
+        """The step, then the same with the smaller factors that its technique knows."""
+        yield self
+        if self.technique != "stage":  # its factor says which load
+            smaller = (f for f in _FACTORS.get(self.technique, ()) if 1 < f < self.factor)
+            for factor in sorted(smaller, reverse=True):
+                yield replace(self, factor=factor)
 
     def sentence(self, kernel: Kernel) -> str:
         """What the step does to `kernel`."""

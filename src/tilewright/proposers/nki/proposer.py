@@ -13,6 +13,7 @@ from tilewright.core.records import (
     LeftAlone,
     MenuOption,
     Plan,
+    Schedule,
     TargetBrief,
     Trial,
 )
@@ -27,6 +28,8 @@ from tilewright.proposers.nki.values import UnsupportedError
 
 class NkiProposer:
     """Draws sequences of rewrites; deterministic for a seed. `name` is what its plans carry."""
+
+    replays = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -91,23 +94,31 @@ class NkiProposer:
         )
 
     def _of_schedule(self, brief: Brief, parent: Trial, kernel: Kernel) -> list[Plan]:
-        """At the start of a run: an earlier run's schedule as a whole, as far as it applies."""
-        if brief.schedule is None or brief.iteration > 1:
+        """At the start of a run: each earlier run's schedule as a whole, as far as it applies."""
+        if not brief.schedules or brief.iteration > 1:
             return []
+        made = [self._replayed(parent, schedule, kernel) for schedule in brief.schedules]
+        plans = {plan.parameters["steps"]: plan for plan in made if plan is not None}
+        return list(plans.values())
+
+    def _replayed(self, parent: Trial, schedule: Schedule, kernel: Kernel) -> Plan | None:
         done: list[Step] = []
         before, option = cost_of(kernel), ""
-        for plan in brief.schedule.plans:
+        for plan in schedule.plans:
             for text in filter(None, str(plan.parameters.get("steps", "")).split("; ")):
-                step = Step.parse(text)
+                try:
+                    step = Step.parse(text)
+                except ValueError:
+                    continue  # of another version
                 after = carried_out(kernel, step)
                 if after is not None:
                     kernel, option = after, option or plan.option
                     done.append(step)
         if not done:
-            return []
+            return None
         draft = Draft(MenuOption(option, ""), tuple(done), kernel, cost_of(kernel))
         plan = self._plan(parent, draft, before)
-        return [replace(plan, text=f"As in {brief.schedule.workload}: {plan.text}")]
+        return replace(plan, text=f"As in {schedule.workload}: {plan.text}")
 
 
 def _read(brief: Brief, parent: Trial) -> Kernel:

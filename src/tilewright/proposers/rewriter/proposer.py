@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,6 +39,7 @@ class RewriterProposer:
     """Writes candidates without any model; deterministic for a seed."""
 
     name = NAME
+    replays = True
 
     def __init__(self) -> None:
         self._machine: tuple[TargetBrief, Machine] | None = None
@@ -223,22 +225,31 @@ def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
 def _plans_of_schedule(
     brief: Brief, parent: Trial, kernel: Kernel, machine: Machine, before: Cost
 ) -> list[Plan]:
-    """At the start of a run: an earlier run's schedule as a whole, then the most promising part."""
-    if brief.schedule is None or brief.iteration > 1:
+    """At the start of a run: the nearest schedule as a whole, then the most promising parts.
+
+    Parts are a schedule's first plans, up to any of them, of whichever schedule.
+    """
+    if not brief.schedules or brief.iteration > 1:
         return []
     found = [
-        (number, steps, estimate(after, machine))
-        for number, steps, after in replayed(brief.schedule, kernel, machine)
+        [
+            (schedule, number, steps, estimate(after, machine))
+            for number, steps, after in replayed(schedule, kernel, machine)
+        ]
+        for schedule in brief.schedules
     ]
-    chosen = dict.fromkeys([*found[-1:], *sorted(found, key=lambda part: part[2].total)[:1]])
+    whole = [parts[-1] for parts in found if parts]
+    most = sorted(itertools.chain(*found), key=lambda part: part[3].total)[: len(found)]
     plans = []
-    for number, steps, cost in chosen:
+    for schedule, number, steps, cost in {
+        part[2]: part for part in (*whole[:1], *most, *whole[1:])
+    }.values():
         text = "; then ".join(step.sentence for step in steps)
         plans.append(
             Plan(
                 parent_id=parent.candidate.id,
-                option=brief.schedule.plans[number].option,
-                text=f"As in {brief.schedule.workload}: {text}.",
+                option=schedule.plans[number].option,
+                text=f"As in {schedule.workload}: {text}.",
                 proposer=NAME,
                 parameters={"steps": "; ".join(map(str, steps))},
                 expected=described(changes(before, cost)),
