@@ -35,10 +35,10 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome, Storage
-from tilewright.core.run_notes import Rechecked
+from tilewright.core.run_notes import Rechecked, ReusedSchedule
 from tilewright.core.tasks import OpenTask
 from tilewright.report.static import render_report
-from tilewright.search.events import Evaluated, Event, RunStarted, Stopped
+from tilewright.search.events import Evaluated, Event, RunStarted, SchedulesReused, Stopped
 from tilewright.testing.toy import (
     START,
     ToyExecutor,
@@ -166,6 +166,40 @@ def test_a_run_is_shown_the_schedule_of_the_one_it_is_told_to_begin_with(
     assert schedule.latencies[-1] == first.best_latency
     storage = run.open_project(tmp_path)
     assert storage.run(done.run_id).settings["schedule_from"] == first.run_id
+
+
+def test_what_is_found_nearest_is_kept_with_the_run_and_taken_up_plan_by_plan(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = tuple(Plan("p", f"lower-{n}", "", "toy") for n in (3, 1))
+    offered = [ReusedSchedule(Schedule("toy:other", plans, (3.0, 2.0, 1.0), "cycles"), "r", True)]
+    asked: list[str] = []
+    monkeypatch.setattr(
+        session, "nearest_schedules", lambda new, storage: asked.append(new.id) or offered
+    )
+    world.interrupt_after = 2
+    cut = run.optimize("toy:digits", QUICK, project=tmp_path)
+    world.interrupt_after, offered = None, []
+    heard: list[Event] = []
+    done = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=heard.append)
+    assert asked == [cut.run_id] == [done.run_id]
+    assert any(isinstance(event, SchedulesReused) for event in heard)
+    with closing(run.open_project(tmp_path)) as storage:
+        trials = [t for t in storage.history(done.run_id) if t.candidate.plan]
+    options = [{t.candidate.plan.option for t in trials if t.iteration == n} for n in (1, 2)]  # type: ignore[union-attr]
+    assert options == [{"lower-3"}, {"lower-1"}]
+    assert max(t.iteration for t in trials) == 2 + 3
+
+
+def test_nothing_is_looked_for_where_that_is_off_or_a_recording_answers(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "nearest_schedules", lambda new, storage: pytest.fail("asked"))
+    off = run.optimize("toy:digits", replace(QUICK, reuse=False), project=tmp_path)
+    (recording := tmp_path / "none.jsonl").write_text('{"recording": 1, "prices": null}\n')
+    run.optimize("toy:digits", replace(QUICK, seed=5), project=tmp_path, replay=recording)
+    with closing(run.open_project(tmp_path)) as storage:
+        assert command_line(storage.run(off.run_id)).endswith(" --no-reuse")
 
 
 def test_a_run_to_begin_with_must_fit(world: World, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from rich.console import Console
 from tilewright.cli.progress import Progress, live_panel
 from tilewright.cli.progress_state import ProgressState
 from tilewright.core.budget import Budget
-from tilewright.core.records import History
+from tilewright.core.records import History, Schedule
+from tilewright.core.run_notes import ReusedSchedule
 from tilewright.search.events import (
     Evaluated,
     EvaluationStarted,
@@ -18,6 +19,7 @@ from tilewright.search.events import (
     Planned,
     ProposalFailed,
     RunStarted,
+    SchedulesReused,
     Stopped,
 )
 from tilewright.testing.runs import history, measured, run_record
@@ -133,6 +135,19 @@ def test_a_forecast_is_told_with_the_limits_that_end_it() -> None:
         "forecast: at most 1,200 calls to models, 30,000,000 tokens, 12.50 USD; "
         "the budget ends them at 5 USD\n"
     )
+
+
+def test_what_a_run_begins_with_is_told_with_the_way_out() -> None:
+    stream = io.StringIO()
+    schedule = Schedule("toy:other", (), (1.0,), "cycles")
+    with Progress(Budget(), Console(file=stream, width=200)) as progress:
+        for chosen in (True, False):
+            progress.on_event(SchedulesReused((ReusedSchedule(schedule, "3fa94c10", chosen),)))
+        panel = Console(file=io.StringIO(), width=200)
+        panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
+        assert "what was found for toy:other" in panel.file.getvalue()  # type: ignore[attr-defined]
+    begins = "begins with what was found for toy:other (run 3fa94c10)"
+    assert stream.getvalue() == f"{begins}; --no-reuse begins from nothing\n{begins}\n"
 
 
 def test_the_panel_survives_every_state_and_hostile_names() -> None:

@@ -205,7 +205,10 @@ def test_plan_prompts_hold_what_made_a_similar_kernel_fast() -> None:
     rendered = text(Prompts().plan(replace(BRIEF, schedules=(schedule,)), PARENT, HISTORY))
     assert "For toyaccel:copy-64 these steps were taken" in rendered
     assert "1. `tile` (9,000 -> 4,000 cycles): Tile loop i by 4." in rendered
+    assert "carries out step" not in rendered
     assert "similar kernel" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))
+    taken_up = replace(BRIEF, schedules=(schedule,), step=0)
+    assert "your plan carries out step 1" in text(Prompts().plan(taken_up, PARENT, HISTORY))
 
 
 def test_plan_prompts_name_the_latency_at_which_the_search_stops() -> None:

@@ -10,8 +10,17 @@ from typing import get_args
 import pytest
 
 from tilewright.core.errors import OutputError
-from tilewright.core.records import CallRecord, Candidate, Failed, History, Plan, RunRecord, Trial
-from tilewright.core.run_notes import AgentWork
+from tilewright.core.records import (
+    CallRecord,
+    Candidate,
+    Failed,
+    History,
+    Plan,
+    RunRecord,
+    Schedule,
+    Trial,
+)
+from tilewright.core.run_notes import AgentWork, ReusedSchedule
 from tilewright.search import events
 from tilewright.search.event_records import EventLines, event_record, trial_record
 from tilewright.testing.toy import START, toy_outcome
@@ -23,6 +32,9 @@ RUN = RunRecord("r", "toy:digits", "toy", {"seed": 1}, {"toy": "1"}, "now")
 EVENTS: list[events.Event] = [
     events.RunStarted(RUN, History([START_TRIAL])),
     events.ModelsForecast(3, 1000, None),
+    events.SchedulesReused(
+        (ReusedSchedule(Schedule("toy:other", (), (1.0,), "cycles"), "r", chosen=True),)
+    ),
     events.AgentEnded(AgentWork(1, "p", "agent:a", "exited", "exit code 0", "", 2, 3, 1.0)),
     events.IterationStarted(1, 3, (START_TRIAL,)),
     events.Planned(1, "p", 2),
