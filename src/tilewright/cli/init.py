@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def init(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="The folder to create.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="The folder to create.", show_default=False)
     ] = "",
     target: Annotated[
         str,

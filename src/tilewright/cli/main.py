@@ -36,6 +36,7 @@ from tilewright.cli import (
     workloads,
 )
 from tilewright.cli.options import as_started, command_text, show_help_without_command
+from tilewright.cli.plain_help import use_plain_help
 from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.text import plain_text
 
@@ -96,6 +97,8 @@ for module in (
     module.register(app)
 app.add_typer(runs.app, name="runs")
 app.add_typer(agent.app, name="agent")
+for part in (app, runs.app, agent.app):
+    use_plain_help(part)
 for registered in app.registered_commands:
     registered.epilog = _pasteable(registered.epilog or "")
 

@@ -26,7 +26,7 @@ def mcp(
     task: Annotated[
         str | None,
         typer.Argument(
-            metavar="[WORKLOAD|FOLDER]",
+            metavar="WORKLOAD|FOLDER",
             help="What is to be optimised; known in the folder of an agent that a search started.",
         ),
     ] = None,

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 def models(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL]...", help="Models as for `optimize --proposer`."),
+        typer.Argument(metavar="MODEL", help="Models as for `optimize --proposer`."),
     ] = None,
     ask: Annotated[
         bool, typer.Option("--ask", help="Send each model one short question (costs a little).")

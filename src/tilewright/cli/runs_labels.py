@@ -24,7 +24,7 @@ def tag(
     run: RunName,
     tags: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TAG]...", help="Without any, all tags are removed."),
+        typer.Argument(metavar="TAG", help="Without any, all tags are removed."),
     ] = None,
     project: Project = Path(),
     json: Json = None,

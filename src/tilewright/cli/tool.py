@@ -53,7 +53,7 @@ def tool(
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KERNEL]...",
+            metavar="KERNEL",
             help="Files with kernels, or ids of kernels of the run; start, parent and best are ids "
             "too.",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,15 @@ def test_every_command_takes_the_shared_options(name: str) -> None:
     if name == "mcp":  # all its answers are JSON, on standard output
         shared.remove("--json")
     assert shared <= options
+
+
+def test_help_names_arguments_without_their_python_types(cli: Cli) -> None:
+    for name in COMMANDS:
+        said = cli(*name.split(), "--help").out
+        usage = said.splitlines()[0]
+        assert not set("{}<>") & set(usage), usage
+        assert "[[" not in usage
+        assert not re.search(r"<(str|path|int|list)\b", said), name
 
 
 @pytest.fixture

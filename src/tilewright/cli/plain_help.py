@@ -1,0 +1,31 @@
+"""Help texts that name an argument as the usage line does, without the type of Python behind it."""
+
+from __future__ import annotations
+
+import typer
+from typer.core import TyperArgument, TyperCommand
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help says `WORKLOAD`, where typer says `{WORKLOAD} <str>`."""
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:
+        """The words of the usage line after the command's name."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: typer.Context, formatter: object) -> None:
+        """Write the sections about arguments and options."""
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument):
+                parameter.display_type_rich = _no_type  # type: ignore[method-assign]
+        super().format_options(ctx, formatter)  # type: ignore[arg-type]
+
+
+def use_plain_help(app: typer.Typer) -> None:
+    """Give every command of an application such a help text."""
+    for command in app.registered_commands:
+        command.cls = PlainCommand
+
+
+def _no_type(ctx: typer.Context) -> str:
+    return ""
