@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from typer.core import TyperArgument, TyperCommand
 
@@ -9,16 +11,18 @@ from typer.core import TyperArgument, TyperCommand
 class PlainCommand(TyperCommand):
     """A command whose help says `WORKLOAD`, where typer says `{WORKLOAD} <str>`."""
 
-    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line after the command's name."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [
+            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
+        ]
 
-    def format_options(self, ctx: typer.Context, formatter: object) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections about arguments and options."""
         for parameter in self.params:
             if isinstance(parameter, TyperArgument):
-                parameter.display_type_rich = _no_type  # type: ignore[method-assign]
-        super().format_options(ctx, formatter)  # type: ignore[arg-type]
+                vars(parameter)["display_type_rich"] = _no_type
+        super().format_options(ctx, formatter)
 
 
 def use_plain_help(app: typer.Typer) -> None:
@@ -27,5 +31,5 @@ def use_plain_help(app: typer.Typer) -> None:
         command.cls = PlainCommand
 
 
-def _no_type(ctx: typer.Context) -> str:
+def _no_type(ctx: Any) -> str:
     return ""
