@@ -67,7 +67,7 @@ def tune(
     workload: Annotated[
         list[str],
         typer.Argument(
-            metavar="WORKLOAD|SIZE",
+            metavar="WORKLOAD [SIZE]",
             help="matmul or conv2d with sizes, an identifier of the benchmark set (M0-M5, R0-R12, "
             "Y0-Y10), or FILE.py:FUNCTION that returns a TVM PrimFunc.",
         ),

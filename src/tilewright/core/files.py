@@ -7,10 +7,12 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import KernelLanguage
+
+if TYPE_CHECKING:
+    from tilewright.core.records import KernelLanguage
 
 MAX_TOML_BYTES = 16 << 10
 """Far over any file of ours; parsing takes seconds where keys of this length nest."""
