@@ -17,7 +17,7 @@ JSON_FIELDS = {
     "best_utilization", "best_precision", "warnings", "baselines", "evaluations", "wall_s", "seed",
     "versions", "run",
     "status", "stop_reason", "confirmed", "unconfirmed", "left_alone",
-    "model_calls", "model_tokens", "model_usd",
+    "model_calls", "model_tokens", "model_usd", "proposals", "agents",
 }  # fmt: skip
 
 
