@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from tilewright.core.records import Failed
-from tilewright.native.calls import CallFailedError, TimedKernel
+from tilewright.native.calls import CallFailedError
 from tilewright.native.counters import why_not
 from tilewright.timing import (
     CHECKED,
@@ -65,6 +66,21 @@ class Timed:
     warnings: tuple[str, ...]
     counted: str
     samples: Mapping[str, tuple[float, ...]]
+
+
+class TimedKernel(Protocol):
+    """A kernel that runs somewhere, one sample at a time."""
+
+    def call(self, *, checked: float) -> float:
+        """Seconds of a call, whose outputs are compared with that probability.
+
+        Raises `CallFailedError`.
+        """
+        ...
+
+    def counts(self) -> dict[str, float]:
+        """Hardware counters per call. Raises `CallFailedError`, and `OSError` where none are."""
+        ...
 
 
 OpenKernel = Callable[[], TimedKernel]

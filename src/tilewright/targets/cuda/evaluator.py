@@ -17,10 +17,11 @@ from tilewright.parts.cases import Case, Cases
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler, not_checked
+from tilewright.targets.cuda.device.gpus import HOW_TO_GET, Gpu
 from tilewright.targets.cuda.emulation import ORDERS, Launch, Ran, Run, run_on_cpu
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, find_nvcc
-from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.targets.cuda.occupancy import Architecture, architectures
 from tilewright.targets.cuda.resources import in_words, refused_launch
 from tilewright.targets.cuda.source import only_a_gpu, refused
 
@@ -28,9 +29,21 @@ MOST_OPERATIONS = 1 << 28
 """Multiply-adds of one comparison on the CPU: a dozen of them take about a minute."""
 NO_GPU = (
     "no NVIDIA GPU can be used here, so that nothing is timed and nothing is ranked: `tilewright "
-    "check` and `tilewright evaluate` compile and check kernels on any machine, a search needs a "
-    "GPU (docs/targets/cuda.md)"
+    "check` and `tilewright evaluate` compile and check kernels on any machine; for a search, "
+    f"{HOW_TO_GET} (docs/targets/cuda.md)"
 )
+
+
+def other_gpu(gpu: Gpu, architecture: Architecture) -> str | None:
+    """Why kernels compiled for an architecture cannot be timed on a GPU, or None."""
+    if gpu.architecture == architecture.name:
+        return None
+    if gpu.architecture not in architectures():
+        return f"the GPU of this machine ({gpu.id}) is not one of {', '.join(architectures())}"
+    return (
+        f"the GPU of this machine ({gpu.id}) does not run what is compiled for "
+        f"{architecture.name}: leave out `--set arch={architecture.name}` to compile for it"
+    )
 
 
 @dataclass(frozen=True)
@@ -212,10 +225,10 @@ def _compared(runs: Sequence[tuple[Case, str]], ran: Ran) -> list[Check] | Faile
 
 
 class CudaRunner:
-    """Times nothing: there is no GPU."""
+    """Times nothing: there is no GPU that could."""
 
-    def __init__(self, evaluation: CudaEvaluation) -> None:
-        self._evaluation = evaluation
+    def __init__(self, evaluation: CudaEvaluation, reason: str = NO_GPU) -> None:
+        self._evaluation, self._reason = evaluation, reason
 
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
@@ -229,7 +242,8 @@ class CudaRunner:
         words = in_words(compiled.functions, launches, evaluation.architecture)
         raise NotTimedError(
             f"the kernel is right on the CPU in {len(verdict.checks)} comparisons with threads in "
-            f"three orders{self._at()}; for {evaluation.architecture.name} {words}; but {NO_GPU}."
+            f"three orders{self._at()}; for {evaluation.architecture.name} {words}; "
+            f"but {self._reason}."
         )
 
     def _at(self) -> str:

@@ -13,6 +13,8 @@ KINDS = {
     "launch_failure": "a launch that a GPU refuses: too many threads, blocks or bytes",
     "misaligned": "a vector access to an address that is no multiple of its size",
     "host_access": "host code touches memory of the device",
+    "unfinished": "an output changed after the kernel had returned",
+    "keeps_memory": "the kernel keeps memory of the device from one call to the next",
     "race": "the result depends on the order in which threads run",
 }
 """Kinds of failure that this target has of its own."""

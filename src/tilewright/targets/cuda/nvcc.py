@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,12 +65,22 @@ class Nvcc:
         self, source: str, call: str, architecture: str, timeout_s: float
     ) -> Compiled | Failed:
         """The machine code of a source, followed by `call`, which calls its launcher."""
+        text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
+        words = [*FLAGS, f"-arch={architecture}", "program.cu", "-o", "kernel.cubin"]
+        made = self.run({"program.cu": text}, words, "kernel.cubin", timeout_s)
+        return made if isinstance(made, Failed) else Compiled(made[0], read_resources(made[1]))
+
+    def run(
+        self, files: Mapping[str, str | bytes], words: Sequence[str], output: str, timeout_s: float
+    ) -> tuple[bytes, str] | Failed:
+        """The file that a call of nvcc leaves, and what it printed."""
         with open_folder("tilewright-nvcc-") as name:
             folder = Path(name)
-            text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
-            (folder / "program.cu").write_text(text, encoding="utf-8")
+            for file, content in files.items():
+                data = content.encode() if isinstance(content, str) else content
+                (folder / file).write_bytes(data)
             finished = self.sandbox.run(
-                [self.path, *FLAGS, f"-arch={architecture}", "program.cu", "-o", "kernel.cubin"],
+                [self.path, *words],
                 folder,
                 Limits(timeout_s, total_file_bytes=256 << 20),
                 _environment(),
@@ -80,10 +91,9 @@ class Nvcc:
             if finished.status != 0:
                 return _failed(log)
             try:
-                cubin = read_output(folder / "kernel.cubin", _MOST_BYTES)
+                return read_output(folder / output, _MOST_BYTES), log
             except OSError as error:
                 return Failed("build", "compile_error", f"nvcc left no machine code: {error}.")
-        return Compiled(cubin, read_resources(log))
 
 
 def read_resources(report: str) -> tuple[Resources, ...]:

@@ -18,6 +18,7 @@ class Architecture:
 
     name: str
     gpus: str
+    lanes: int
     warps: int
     blocks: int
     registers: int

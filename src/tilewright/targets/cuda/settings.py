@@ -15,11 +15,14 @@ def names() -> tuple[str, ...]:
     return (DEFAULT, *(name for name in architectures() if name != DEFAULT))
 
 
-def chosen_architecture(settings: Mapping[str, object]) -> Architecture:
-    """The one that `arch` in `target_settings` names; `UnknownNameError` for any other."""
+def chosen_architecture(settings: Mapping[str, object], gpu: str | None = None) -> Architecture:
+    """The one that `arch` in `target_settings` names, else that of the `gpu` of this machine.
+
+    `UnknownNameError` for one that is not described.
+    """
     own = settings.get("target_settings", {})
     assert isinstance(own, Mapping)
-    name = str(own.get("arch", DEFAULT))
+    name = str(own.get("arch", gpu if gpu in architectures() else DEFAULT))
     if name not in architectures():
         raise UnknownNameError("arch", name, architectures())
     return architectures()[name]

@@ -14,6 +14,8 @@ from tilewright.parts.brief_files import load_examples, load_menu, load_template
 from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import CUDA
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
+from tilewright.targets.cuda.device.build import FLAGS as DEVICE_FLAGS
+from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
 from tilewright.targets.cuda.faults import KINDS as FAILURES
 from tilewright.targets.cuda.launcher import parameters
 from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
@@ -80,6 +82,7 @@ class CudaTarget:
         require_linux(self.name)
         shape = parse_shape(spec)
         reduced, start = shape.reduced(), starting_kernel(shape)
+        gpu = find_gpu()
         return CudaTask(
             shape.workload(self.name),
             reduced.workload(self.name),
@@ -87,8 +90,11 @@ class CudaTarget:
             start,
             create_problem(reduced),
             EvaluationSettings.from_mapping(settings),
-            chosen_architecture(settings),
+            chosen_architecture(settings, gpu.architecture if gpu else None),
             {"naive": start},
+            create_problem(shape),
+            shape.sizes,
+            gpu,
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:
@@ -97,21 +103,24 @@ class CudaTarget:
         workload, start, problem = read_folder(
             folder, self.name, CUDA, MOST_BYTES, "the memory of a GPU"
         )
-        chosen = EvaluationSettings.from_mapping(settings)
-        architecture = chosen_architecture(settings)
-        return CudaTask(workload, workload, {}, start, problem, chosen, architecture, {})
+        chosen, gpu = EvaluationSettings.from_mapping(settings), find_gpu()
+        architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
+        return CudaTask(
+            workload, workload, {}, start, problem, chosen, architecture, {}, problem, {}, gpu
+        )
 
     def versions(self) -> Mapping[str, str]:
         """Both compilers and how they are used."""
-        cpu = find_cpu_compiler()
+        cpu, gpu = find_cpu_compiler(), find_gpu()
         return {
+            **({"gpu": gpu.id, "timed by": f"wall time, {' '.join(DEVICE_FLAGS)}"} if gpu else {}),
             "compiler": find_nvcc().id,
             "build": " ".join(FLAGS),
             "checked by": f"{cpu.id}, emulator {cpu.build}",
         }
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """The compilers; that no GPU is used yet."""
+        """The compilers and the GPU."""
         found = list[tuple[str, bool | None, str]]()
         try:
             require_linux(self.name)
@@ -122,8 +131,9 @@ class CudaTarget:
             found.append(("check on the CPU", True, find_cpu_compiler().id))
         except ToolchainMissingError as error:
             found.append(("check on the CPU", None, str(error)))
-        text = "not used yet: kernels are compiled and checked, not timed (docs/targets/cuda.md)"
-        return [*found, ("GPU", None, text)]
+        gpu = find_gpu()
+        missing = f"none: kernels are compiled and checked, not timed; {HOW_TO_GET}"
+        return [*found, ("GPU", True, gpu.id) if gpu else ("GPU", None, missing)]
 
 
 def starting_kernel(shape: Shape) -> str:

@@ -11,12 +11,21 @@ from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.device.build import DeviceCompiler
+from tilewright.targets.cuda.device.evaluator import (
+    DeviceBuilder,
+    DeviceChecker,
+    DeviceEvaluation,
+    DeviceRunner,
+)
+from tilewright.targets.cuda.device.gpus import Gpu
 from tilewright.targets.cuda.evaluator import (
     NO_GPU,
     CudaBuilder,
     CudaChecker,
     CudaEvaluation,
     CudaRunner,
+    other_gpu,
 )
 from tilewright.targets.cuda.hostile import hostile_kernels
 from tilewright.targets.cuda.occupancy import Architecture
@@ -35,10 +44,15 @@ class CudaTask:
         settings: EvaluationSettings,
         architecture: Architecture,
         baselines: Mapping[str, str],
+        full_problem: Problem,
+        full_sizes: Mapping[str, int],
+        gpu: Gpu | None,
     ) -> None:
         self.workload = workload
         self.start = start
         self.baselines = baselines
+        self._full = full_problem, full_sizes
+        self._gpu = gpu
         self._evaluation = CudaEvaluation(
             workload, compared, sizes, problem, settings, architecture
         )
@@ -58,8 +72,10 @@ class CudaTask:
 
     @property
     def untimed(self) -> str | None:
-        """That there is no GPU; level 1 of docs/targets/cuda.md is all there is."""
-        return NO_GPU
+        """That there is no GPU, or one of another architecture; None where kernels are timed."""
+        if self._gpu is None:
+            return NO_GPU
+        return other_gpu(self._gpu, self._evaluation.architecture)
 
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks."""
@@ -76,6 +92,26 @@ class CudaTask:
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Builder, Checker and Runner, sharing programs, inputs and expected outputs."""
+        """Builder, Checker and Runner: of a GPU where one can be used, else of this CPU."""
         shared = self._evaluation
-        return CudaBuilder(shared), CudaChecker(shared), CudaRunner(shared)
+        if self.untimed is not None:
+            return CudaBuilder(shared), CudaChecker(shared), CudaRunner(shared, self.untimed)
+        device = self.device
+        checker = DeviceChecker(device, CudaChecker(shared))
+        return DeviceBuilder(device), checker, DeviceRunner(device)
+
+    @cached_property
+    def device(self) -> DeviceEvaluation:
+        """What evaluates on the GPU, where one can be used."""
+        shared, (problem, sizes) = self._evaluation, self._full
+        assert self._gpu is not None
+        return DeviceEvaluation(
+            self.workload,
+            sizes,
+            problem,
+            shared.settings,
+            shared.architecture,
+            self.start,
+            self._gpu,
+            DeviceCompiler(shared.nvcc, shared.architecture.name),
+        )

@@ -332,6 +332,29 @@ template <class F> inline cudaError_t cudaFuncSetAttribute(F *function, cudaFunc
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) tw_allow_shared((const void *)function, value);
   return cudaSuccess;
 }
+enum cudaDeviceAttr {
+  cudaDevAttrMaxThreadsPerBlock = 1, cudaDevAttrMaxSharedMemoryPerBlock = 8, cudaDevAttrWarpSize = 10,
+  cudaDevAttrClockRate = 13, cudaDevAttrMultiProcessorCount = 16, cudaDevAttrMemoryClockRate = 36,
+  cudaDevAttrGlobalMemoryBusWidth = 37, cudaDevAttrL2CacheSize = 38,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81, cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int) {
+  switch (which) { /* a small device: kernels that size their grid by it run quickly */
+    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 99 << 10; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 100 << 10; break;
+    case cudaDevAttrWarpSize: *value = 32; break;
+    case cudaDevAttrMultiProcessorCount: *value = 4; break;
+    case cudaDevAttrClockRate: *value = 1000000; break;
+    case cudaDevAttrMemoryClockRate: *value = 1000000; break;
+    case cudaDevAttrGlobalMemoryBusWidth: *value = 256; break;
+    case cudaDevAttrL2CacheSize: *value = 1 << 14; break;
+  }
+  return cudaSuccess;
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
 inline const char *cudaGetErrorString(cudaError_t) { return ""; }
@@ -345,3 +368,4 @@ inline cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = nullptr
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = nullptr, cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0) { return cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }

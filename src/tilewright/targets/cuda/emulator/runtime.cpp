@@ -531,6 +531,22 @@ static void write_whole(int to, const char *from, size_t bytes) {
   }
 }
 
+static void begin(void) {
+  stacks = (char *)mmap(0, (size_t)(MOST_THREADS + 1) * (STACK + PAGE), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stacks == MAP_FAILED) _exit(3);
+  for (int t = 0; t <= MOST_THREADS; t++) mprotect(stacks + (size_t)t * (STACK + PAGE), PAGE, PROT_NONE);
+  catch_signals();
+}
+
+#ifdef SERVES
+/* Without a job: another program calls kernels, and has all arrays for its own. */
+__attribute__((constructor)) static void begin_to_serve(void) {
+  report = fopen("report.txt", "w");
+  if (!report) _exit(3);
+  begin();
+}
+#else
 int main(void) {
   report = fopen("report.txt", "w");
   FILE *job = fopen("job.txt", "r");
@@ -546,11 +562,7 @@ int main(void) {
     if (fscanf(job, "%lld", &sizes[i]) != 1) _exit(3);
   if (fscanf(job, "%d", &runs) != 1) _exit(3);
 
-  stacks = (char *)mmap(0, (size_t)(MOST_THREADS + 1) * (STACK + PAGE), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stacks == MAP_FAILED) _exit(3);
-  for (int t = 0; t <= MOST_THREADS; t++) mprotect(stacks + (size_t)t * (STACK + PAGE), PAGE, PROT_NONE);
-  catch_signals();
+  begin();
 
   for (int run = 0; run < runs; run++) {
     long long offset = 0;
@@ -577,3 +589,4 @@ int main(void) {
   fclose(report);
   return 0;
 }
+#endif

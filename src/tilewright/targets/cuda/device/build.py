@@ -1,0 +1,111 @@
+"""Builds the program that calls a kernel on a GPU, and refuses kernels that could reach its clock.
+
+Only what a launcher needs may be called by a kernel's host code, and nothing that the program calls
+may be defined by it: so it cannot answer the evaluator, read a clock, start threads or open files.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.records import Failed
+from tilewright.native.allowed_calls import refused_call
+from tilewright.targets.cuda.nvcc import HOW_TO_GET, Compiled, Nvcc, read_resources
+
+PROGRAM = Path(__file__).with_name("program.cu")
+FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas", "-v", "-Xcompiler", "-fvisibility=hidden")
+"""How kernels that run on a GPU are compiled; recorded with every result."""
+_TIMEOUT_S = 120.0
+_OF_CUDA = re.compile(
+    r"cuda(Malloc(Async)?|Free(Async)?|Memcpy(2D)?(Async)?|Memcpy(To|From)Symbol(Async)?|"
+    r"Memset(2D)?(Async)?|GetLastError|PeekAtLastError|GetErrorString|DeviceSynchronize|"
+    r"FuncSetAttribute|LaunchKernel(ExC)?|LaunchCooperativeKernel|GetSymbolAddress|"
+    r"Stream(Create(WithFlags|WithPriority)?|Destroy|Synchronize|WaitEvent|BeginCapture|EndCapture)"
+    r"|Event(Create(WithFlags)?|Record(WithFlags)?|Destroy|Synchronize)|"
+    r"Graph(Instantiate\w*|Launch|Destroy|ExecDestroy)|GetDevice|DeviceGetAttribute|"
+    r"OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
+)
+_OF_THE_COMPILER = re.compile(
+    r"__cuda(Register\w+|UnregisterFatBinary|PushCallConfiguration|PopCallConfiguration|InitModule)"
+    r"|__cxa_(atexit|guard_\w+|pure_virtual)|atexit|__dso_handle|_GLOBAL_OFFSET_TABLE_|"
+    r"__stack_chk_fail|__gxx_personality_v0|_Unwind_Resume|_ZSt9terminatev"
+)
+_MAY_DEFINE = re.compile(r"tw_call|_Z\w+|DW\.ref\.\w+|\.L\w*")
+
+
+@dataclass
+class DeviceCompiler:
+    """Builds programs for one architecture; the part that is the same for all is built once."""
+
+    nvcc: Nvcc
+    architecture: str
+    _harness: list[bytes] = field(default_factory=list)
+
+    def build(self, source: str, call: str, timeout_s: float) -> tuple[bytes, Compiled] | Failed:
+        """The program of a kernel, and what each of its functions needs."""
+        text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
+        made = self.nvcc.run({"program.cu": text}, self._words("kernel.o"), "kernel.o", timeout_s)
+        if isinstance(made, Failed):
+            return made
+        object_file, log = made
+        refused = refused_object(object_file)
+        if refused is not None:
+            return refused
+        parts = {"kernel.o": object_file, "harness.o": self._of_all()}
+        words = [f"-arch={self.architecture}", "kernel.o", "harness.o", "-o", "program"]
+        linked = self.nvcc.run(parts, words, "program", timeout_s)
+        if isinstance(linked, Failed):
+            return Failed("build", "link_error", linked.log, linked.line)
+        return linked[0], Compiled(object_file, read_resources(log))
+
+    def _of_all(self) -> bytes:
+        if not self._harness:
+            text = PROGRAM.read_text(encoding="utf-8")
+            words = self._words("harness.o")
+            made = self.nvcc.run({"program.cu": text}, words, "harness.o", _TIMEOUT_S)
+            if isinstance(made, Failed):
+                raise ToolchainMissingError(
+                    f"{self.nvcc.id} cannot build the program that calls kernels on a GPU "
+                    f"({made.log.strip()[-300:]}): {HOW_TO_GET}."
+                )
+            self._harness.append(made[0])
+        return self._harness[0]
+
+    def _words(self, output: str) -> list[str]:
+        return ["-c", *FLAGS, f"-arch={self.architecture}", "program.cu", "-o", output]
+
+
+def refused_object(data: bytes) -> Failed | None:
+    """Why an object file may not be linked, or None."""
+    try:
+        table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+        symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
+    except (ELFError, UnicodeDecodeError, ValueError):
+        return Failed("build", "forbidden_call", "the kernel's object file cannot be read.")
+    for symbol in symbols:
+        name = symbol.name
+        if not name or symbol["st_info"]["bind"] == "STB_LOCAL":
+            continue
+        if symbol["st_shndx"] != "SHN_UNDEF":
+            if _MAY_DEFINE.fullmatch(name) is None:
+                log = f"the kernel defines {name}, a name of C: declare it as C++ or static."
+                return Failed("build", "forbidden_call", log)
+        elif not (
+            _OF_CUDA.fullmatch(name)
+            or _OF_THE_COMPILER.fullmatch(name)
+            or refused_call(name, 1) is None
+        ):
+            log = (
+                f"the kernel calls {name}: its host code may launch kernels, allocate, copy and "
+                "clear on the device, and use streams, events and graphs, nothing else."
+            )
+            return Failed("build", "forbidden_call", log)
+    return None

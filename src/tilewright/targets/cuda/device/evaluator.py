@@ -1,0 +1,284 @@
+"""Builder, Checker and Runner where there is a GPU: full sizes, checked and timed on it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, Workload
+from tilewright.core.roles import NOTHING_CHECKED, Checker
+from tilewright.native.calls import CallFailedError
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.timed import OpenKernel, Timed, TimedKernel, confirm_against, time_against
+from tilewright.parts.cases import Case, Cases
+from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.device.build import FLAGS, DeviceCompiler
+from tilewright.targets.cuda.device.gpus import Gpu, clock_mhz
+from tilewright.targets.cuda.device.kernel import DeviceKernel, checked_call
+from tilewright.targets.cuda.device.performance import describe, least_seconds
+from tilewright.targets.cuda.device.process import DeviceFacts, DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.launcher import call
+from tilewright.targets.cuda.nvcc import Compiled
+from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.targets.cuda.source import refused
+from tilewright.timing import exclusive
+
+CLOCK_CHANGED = 0.03
+"""Share by which the multiprocessors' clock may change over a measurement without a warning."""
+_SANITIZER = "compute-sanitizer"
+_SANITIZED_S = 10.0
+"""Times longer than the usual limit that a call under the sanitizer may take."""
+
+
+@dataclass(frozen=True)
+class DeviceEvaluation:
+    """What the three roles share. `start` is the starting kernel, the baseline of every time."""
+
+    workload: Workload
+    sizes: Mapping[str, int]
+    problem: Problem
+    settings: EvaluationSettings
+    architecture: Architecture
+    start: str
+    gpu: Gpu
+    compiler: DeviceCompiler
+    _built: dict[str, tuple[bytes, Compiled] | Failed] = field(default_factory=dict)
+    facts: list[DeviceFacts] = field(default_factory=list)
+
+    @cached_property
+    def cases(self) -> Cases:
+        """Private inputs at full size."""
+        return Cases(self.workload, self.problem, self.settings.input_seed)
+
+    def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
+        """A kernel's program and what its functions need; the start's and the last are kept."""
+        if source not in self._built:
+            for known in [s for s in self._built if s != self.start]:
+                del self._built[known]
+            text = call(self.workload.arguments, tuple(self.sizes))
+            timeout_s = self.settings.compile_timeout_s * 3  # nvcc starts a dozen programs
+            self._built[source] = self.compiler.build(source, text, timeout_s)
+        return self._built[source]
+
+    def process(self, program: bytes, stage: str, sanitizer: Sequence[str] = ()) -> DeviceProcess:
+        """A kernel's process on the GPU, to be entered."""
+        timeout_s = self.settings.simulation_timeout_s * (_SANITIZED_S if sanitizer else 1)
+        return DeviceProcess(
+            program,
+            self.workload.arguments,
+            tuple(self.sizes.values()),
+            "check" if stage == "check" else "measure",
+            timeout_s,
+            sanitizer,
+        )
+
+    @property
+    def lock(self) -> str:
+        """Name of the device for the lock that measurements hold."""
+        return f"cuda:{self.gpu.uuid}"
+
+
+class DeviceBuilder:
+    """Compiles for the GPU, linked with the program that calls kernels on it."""
+
+    def __init__(self, evaluation: DeviceEvaluation) -> None:
+        self._evaluation = evaluation
+
+    @property
+    def sandbox(self) -> str:
+        """What the compiler runs in, and how the kernel is kept."""
+        return f"{self._evaluation.compiler.nvcc.sandbox.name}, GPU process: allowed calls"
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """The program, or the compiler's complaint with its line."""
+        evaluation = self._evaluation
+        problem = refused(candidate.source)
+        if problem is not None:
+            return problem
+        built = evaluation.built(candidate.source)
+        if isinstance(built, Failed):
+            return built
+        if not built[1].functions:
+            log = "the kernel launches nothing: it defines no __global__ function."
+            return Failed("build", "compile_error", log)
+        return Artifact(candidate.id, built[0], evaluation.compiler.nvcc.id, candidate.source)
+
+
+class DeviceChecker:
+    """Compares on the GPU at full size; then on the CPU, whose rules a GPU does not enforce.
+
+    `on_the_cpu` finds races, missing barriers and accesses beside arrays, at reduced sizes; what it
+    cannot run is only compared on the GPU.
+    """
+
+    def __init__(self, evaluation: DeviceEvaluation, on_the_cpu: Checker) -> None:
+        self._evaluation, self._on_the_cpu = evaluation, on_the_cpu
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case, on the GPU."""
+        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Every case on the GPU, then all that the CPU checks."""
+        evaluation = self._evaluation
+        numbers = evaluation.cases.compared(evaluation.settings.checks)
+        verdict = self._checked(artifact, numbers, passed)
+        if isinstance(verdict, Failed):
+            return verdict
+        other = self._on_the_cpu.check(artifact)
+        return other if isinstance(other, Failed) and other.kind != "not_checked" else verdict
+
+    def _checked(
+        self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
+    ) -> Verdict | Failed:
+        evaluation = self._evaluation
+        seeds = {check.seed for check in passed.checks}
+        cases = [evaluation.cases[number] for number in numbers]
+        checks = list(passed.checks)
+        try:
+            with evaluation.process(artifact.binary, "check") as process:
+                process.make_room(1)
+                for case in cases:
+                    if case.check.seed in seeds:
+                        continue
+                    failed = checked_call(process, case)
+                    if failed is not None:
+                        return failed
+                    checks.append(case.passed(process.outputs(0)))
+        except DeviceFailedError as error:
+            return error.failed
+        return Verdict(tuple(checks))
+
+
+class DeviceRunner:
+    """Times kernels in pairs with the starting kernel, by the rules of docs/timing.md."""
+
+    def __init__(self, evaluation: DeviceEvaluation) -> None:
+        self._evaluation = evaluation
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """Nanoseconds of a call: the median over batches of their wall time per call."""
+        evaluation = self._evaluation
+        baseline = evaluation.built(evaluation.start)
+        if isinstance(baseline, Failed):
+            log = f"the starting kernel, which others are timed against, fails: {baseline.log}"
+            return Failed("measure", baseline.kind, log)
+        programs = [artifact.binary] + [baseline[0]] * (artifact.binary != baseline[0])
+        sessions, case = evaluation.settings.sessions, evaluation.cases.timed(0)
+        before = clock_mhz()
+        try:
+            if sessions > 1:
+                timed = confirm_against(
+                    lambda index: self._kernels(programs, evaluation.cases.timed(index)),
+                    sessions,
+                    case.seed,
+                )
+            else:
+                limit_s = None if limit_latency is None else limit_latency * 1e-9
+                with self._kernels(programs, case) as (candidate, start):
+                    timed = time_against(candidate, start, limit_s, case.seed)
+        except DeviceFailedError as error:
+            return error.failed
+        except CallFailedError as error:
+            return error.failed
+        if isinstance(timed, Failed):
+            return timed
+        refuted = self._refuted(artifact, case, timed) if sessions > 1 else None
+        warnings = (*timed.warnings, *_clock_warning(before, clock_mhz()))
+        return refuted or self._measured(artifact, verdict, case, replace(timed, warnings=warnings))
+
+    @contextmanager
+    def _kernels(
+        self, programs: Sequence[bytes], case: Case
+    ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
+        """Candidate and what starts the starting kernel, while nobody else measures."""
+        evaluation = self._evaluation
+        with exclusive(evaluation.lock), ExitStack() as stack:
+
+            def opened(program: bytes) -> DeviceKernel:
+                process = stack.enter_context(evaluation.process(program, "measure"))
+                evaluation.facts[:] = [process.facts]
+                return DeviceKernel(process, case)
+
+            candidate = opened(programs[0])
+
+            def start() -> DeviceKernel:
+                try:
+                    return candidate if len(programs) == 1 else opened(programs[-1])
+                except DeviceFailedError as error:
+                    raise CallFailedError(error.failed) from error
+
+            yield candidate, start
+
+    def _refuted(self, artifact: Artifact, case: Case, timed: Timed) -> Failed | None:
+        """What NVIDIA's own checker of memory says against a winner, where it is installed."""
+        path = shutil.which(_SANITIZER)
+        if path is None:
+            return None
+        words = (path, "--tool", "memcheck", "--print-limit", "1")
+        try:
+            with self._evaluation.process(artifact.binary, "measure", words) as process:
+                process.make_room(1)
+                return checked_call(process, case)
+        except DeviceFailedError as error:
+            return error.failed
+
+    def _measured(
+        self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed
+    ) -> Measured | Failed:
+        evaluation = self._evaluation
+        facts = evaluation.facts[0]
+        least_s = least_seconds(evaluation.workload, facts, 1)
+        if timed.latency_s < least_s:
+            log = f"{timed.latency_s * 1e6:.3g} us: writing the outputs takes {least_s * 1e6:.3g}."
+            return Failed("measure", "invalid", log)
+        utilization, numbers, feedback = describe(
+            evaluation.workload, timed.latency_s, facts, evaluation.architecture
+        )
+        built = evaluation.built(artifact.source)
+        functions = built[1].functions if not isinstance(built, Failed) else ()
+        worst = max(functions, key=lambda f: f.registers, default=None)
+        if worst is not None:
+            numbers = {**numbers, "registers": float(worst.registers)}
+            numbers["spilled_bytes"] = float(sum(f.spilled_bytes for f in functions))
+            feedback += "".join(
+                f"\n{f.symbol}: {f.registers} registers, {f.spilled_bytes} bytes spilled, "
+                f"{f.shared_bytes} bytes of static shared memory."
+                for f in functions
+            )
+        return Measured(
+            latency=timed.latency_s * 1e9,
+            unit="ns",
+            quantity="measured",
+            utilization=utilization,
+            verdict=Verdict((*verdict.checks, case.check)),
+            details={**timed.details, **numbers},
+            bound=numbers.get("bound_ns"),
+            versions={
+                "compiler": artifact.toolchain,
+                "build": " ".join(FLAGS),
+                "gpu": evaluation.gpu.id,
+                "clock": "wall time of batches",
+            },
+            artifact_digest=artifact.digest,
+            feedback=feedback,
+            warnings=timed.warnings,
+            noise=timed.noise,
+            samples=timed.samples,
+        )
+
+
+def _clock_warning(before: float | None, after: float | None) -> tuple[str, ...]:
+    if before is None or after is None:
+        return ("the driver does not say how fast the GPU's clock is, nor whether it is locked.",)
+    if abs(after - before) <= CLOCK_CHANGED * before:
+        return ()
+    return (
+        f"the GPU's clock went from {before:.0f} to {after:.0f} MHz while the kernel was timed: "
+        "`nvidia-smi -lgc MHZ` locks it, where you may.",
+    )

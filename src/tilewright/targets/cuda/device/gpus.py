@@ -1,0 +1,68 @@
+"""The GPU of this machine, as the driver describes it."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+
+HOW_TO_GET = (
+    "run it on a machine with an NVIDIA GPU, its driver (nvidia-smi) and the CUDA toolkit, or let "
+    "such a machine measure for this one with `--executor ssh:HOST`"
+)
+_FIELDS = ("name", "uuid", "compute_cap", "memory.total", "driver_version")
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """The first GPU that the driver names; `architecture` is nvcc's name for what it runs."""
+
+    name: str
+    uuid: str
+    architecture: str
+    memory_mib: int
+    driver: str
+
+    @property
+    def id(self) -> str:
+        """As it goes into results."""
+        return f"{self.name}, {self.architecture}, driver {self.driver}"
+
+
+@cache
+def find_gpu() -> Gpu | None:
+    """The first GPU, or None where there is no driver or it names none."""
+    rows = _asked(_FIELDS)
+    try:
+        name, uuid, capability, memory, driver = rows[0]
+        return Gpu(name, uuid, f"sm_{capability.replace('.', '')}", int(float(memory)), driver)
+    except (IndexError, ValueError):
+        return None
+
+
+def clock_mhz() -> float | None:
+    """What the multiprocessors' clock is right now, or None where the driver does not say."""
+    try:
+        return float(_asked(("clocks.sm",))[0][0])
+    except (IndexError, ValueError):
+        return None
+
+
+def _asked(fields: tuple[str, ...]) -> list[list[str]]:
+    """What nvidia-smi answers, a row for each GPU."""
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        return []
+    question = [path, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(
+            question, capture_output=True, text=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    if done.returncode != 0:
+        return []
+    return [[w.strip() for w in row] for row in csv.reader(done.stdout.splitlines()) if row]

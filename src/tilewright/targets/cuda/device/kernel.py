@@ -1,0 +1,166 @@
+"""A kernel on the GPU as it is checked and timed: values of its own in each call of each batch."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.core.records import Failed
+from tilewright.native.calls import CallFailedError, is_checked
+from tilewright.parts.cases import Case
+from tilewright.parts.inputs import Array, bytes_of
+from tilewright.parts.problem import DrawsInputs
+from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.device.values import UNIT, drawn_floats, hash_of
+
+BATCH_S = 5e-3
+"""What a batch should take: the way to the process and back, about 20 us, is then half a percent
+of what is measured, of both kernels of a pair alike."""
+MOST_CALLS = 2000
+"""Of a batch."""
+SHARE = 0.3
+"""Of the device's free memory that one kernel's copies take; a pair has two processes."""
+CACHES = 2.0
+"""Times the second-level cache that the copies of a batch are at least, where memory allows."""
+LEAK_BYTES = 64 << 20
+"""By which free memory may shrink over a session: what the driver itself keeps."""
+
+
+def checked_call(process: DeviceProcess, case: Case) -> Failed | None:
+    """Call a kernel once on a case, and compare all that it may and may not have written."""
+    try:
+        process.place(case.initial)
+        process.batch(0, 1)
+        return _compared(process, case, 0)
+    except DeviceFailedError as error:
+        return error.failed
+
+
+class DeviceKernel:
+    """What calls are timed on. A batch is one sample: the seconds of its calls, per call.
+
+    Every call of a batch has copies of the arrays of its own, with other values where these are
+    floats drawn independently, and all are drawn anew for the next batch: what a kernel keeps of
+    one call is of no use in another. Outputs hold no numbers before.
+    """
+
+    def __init__(self, process: DeviceProcess, case: Case) -> None:
+        self._process, self._case = process, case
+        self._arguments = case.workload.arguments
+        self._scales = _scales(case)
+        self._count = 1
+        self._free: int | None = None
+        self.event_s = 0.0
+        """Seconds of a call by the device's own clock, of the last batch."""
+        self._open()
+
+    @property
+    def repeats_values(self) -> bool:
+        """Whether the calls of a batch see the same values, in copies of their own."""
+        return not self._scales
+
+    def call(self, *, checked: float) -> float:
+        """Seconds of a call, over one batch, of which one copy drawn at random is compared with
+        that probability. Raises `CallFailedError`."""
+        try:
+            return self._batch(is_checked(checked))
+        except DeviceFailedError as error:
+            raise CallFailedError(error.failed) from error
+
+    def counts(self) -> dict[str, float]:
+        """Raises `OSError`: counters of a GPU are read by Nsight Compute alone."""
+        raise OSError("counters of a GPU are not read while kernels are timed")
+
+    def _open(self) -> None:
+        try:
+            facts = self._process.facts
+            one = sum(-(-bytes_of([a]) // 256) * 256 for a in self._arguments)
+            most = max(1, int(SHARE * facts.free_bytes / max(1, one)))
+            self._copies = min(most, MOST_CALLS)
+            self._process.make_room(self._copies)
+            self._least = min(self._copies, math.ceil(CACHES * facts.cache_bytes / max(1, one)) + 1)
+            self._process.place(self._case.initial)
+            if not self._scales:
+                self._process.spread()
+        except DeviceFailedError as error:
+            raise CallFailedError(error.failed) from error
+
+    def _batch(self, check: bool) -> float:
+        process, count = self._process, max(self._count, self._least)
+        keys = {index: secrets.randbits(63) for index in self._scales}
+        for index, key in keys.items():
+            process.draw(index, count, key, self._scales[index])
+        if not keys and any(a.role == "inout" for a in self._arguments):
+            process.place(self._case.initial)
+            process.spread()
+        process.poison(count)
+        if self._free is None:
+            self._free = process.free_bytes()
+        seconds, on_device = process.batch(0, count)
+        if not seconds > 0:
+            raise DeviceFailedError(Failed("measure", "invalid", f"a batch took {seconds:g} s."))
+        copy = secrets.randbelow(count)
+        written = [i for i, a in enumerate(self._arguments) if a.is_written]
+        hashes = {i: process.hash(i, copy) for i in written}
+        if self._free - process.free_bytes() > LEAK_BYTES:
+            log = "the kernel keeps memory of the device from one call to the next."
+            raise DeviceFailedError(Failed("measure", "keeps_memory", log))
+        if check:
+            failed = _compared(process, _case(self._case, keys, self._scales, copy), copy, hashes)
+            if failed is not None:
+                raise DeviceFailedError(failed)
+        self._count = min(self._copies, max(1, round(BATCH_S * count / seconds)))
+        self.event_s = on_device / count
+        return seconds / count
+
+
+def _scales(case: Case) -> dict[int, float]:
+    """By index of an argument that is given: the scale of the floats that the device draws for it.
+
+    Empty where a task's inputs must fit one another or are no float32: the device cannot draw them.
+    """
+    given = {i: a for i, a in enumerate(case.workload.arguments) if a.is_given}
+    if isinstance(case.problem, DrawsInputs) or any(a.dtype != "float32" for a in given.values()):
+        return {}
+    found = {}
+    for index, argument in given.items():
+        values = case.initial[argument.name].astype(np.float64)
+        deviation = float(np.sqrt(np.mean(values * values)))
+        if not (math.isfinite(deviation) and deviation > 0):
+            return {}
+        found[index] = float(np.float32(UNIT * deviation))
+    return found
+
+
+def _case(case: Case, keys: Mapping[int, int], scales: Mapping[int, float], copy: int) -> Case:
+    """The case of one copy of a batch."""
+    drawn: dict[str, Array] = {}
+    for index, key in keys.items():
+        argument = case.workload.arguments[index]
+        drawn[argument.name] = drawn_floats(argument.shape, key, copy, scales[index])
+    return replace(case, initial={**case.initial, **drawn}, alike=case.alike or case)
+
+
+def _compared(
+    process: DeviceProcess, case: Case, copy: int, hashes: Mapping[int, int] | None = None
+) -> Failed | None:
+    """How a copy differs from what a right kernel leaves, or None.
+
+    `hashes` are of its outputs right after the calls: they must not have changed since.
+    """
+    stage = process.stage
+    outputs = process.outputs(copy)
+    for index, argument in enumerate(case.workload.arguments):
+        if argument.is_written:
+            if hashes is not None and hash_of(outputs[argument.name]) != hashes[index]:
+                log = f"{argument.name} changed after the kernel had returned and the GPU was idle."
+                return Failed(stage, "unfinished", log)
+        elif process.hash(index, copy) != hash_of(case.initial[argument.name].tobytes()):
+            log = f"the kernel writes to an input ({argument.name})."
+            return Failed(stage, "input_modified", log)
+    mismatch = case.mismatch(outputs)
+    return None if mismatch is None else Failed(stage, "wrong_result", f"{mismatch}.")

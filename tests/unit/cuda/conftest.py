@@ -1,0 +1,70 @@
+"""A machine with a GPU, made of this CPU: a driver, a compiler, and programs that really run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tilewright.targets.cuda import launches
+from tilewright.targets.cuda.cpu_program import EMULATOR
+from tilewright.targets.cuda.device.gpus import find_gpu
+from tilewright.targets.cuda.nvcc import find_nvcc
+
+FAKE = Path(__file__).with_name("fake_gpu")
+GPU = "Emulated GPU, GPU-0, 9.0, 64, 1.2.3"
+
+
+def make_toolkit(folder: Path) -> Path:
+    """Its `bin`, with nvcc and nvidia-smi."""
+    programs, library = folder / "bin", folder / "lib"
+    shutil.copytree(EMULATOR, library)
+    shutil.copy(FAKE / "more.h", library)
+    shutil.copy(Path(launches.__file__), library)
+    for name in ("cuda_runtime.h", "cuda.h", "cuda_pipeline.h"):
+        (library / name).write_text('#include "device.h"\n')
+    programs.mkdir()
+    shutil.copy(FAKE / "nvcc.py", programs)
+    scripts = {
+        "nvcc": f'exec {sys.executable} -I "$(dirname "$0")/nvcc.py" "$@"',
+        "nvidia-smi": f'case "$1" in *clocks.sm*) echo 1500;; *) echo "{GPU}";; esac',
+    }
+    for name, text in scripts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    words = ["-std=c++17", "-w", "-O2", "-fno-pie", "-DSERVES", "-c", "runtime.cpp"]
+    subprocess.run(["g++", *words, "-o", "runtime.o"], cwd=library, check=True)
+    sys.path.insert(0, str(FAKE))
+    try:
+        from nvcc import renamed  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(str(FAKE))
+    renamed(str(library / "runtime.o"))
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
+    return programs
+
+
+@pytest.fixture(scope="session")
+def gpu_toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that PATH begins with on a machine that has the GPU."""
+    for name in ("g++", "objcopy"):
+        if shutil.which(name) is None:
+            pytest.skip(f"needs {name} on PATH")
+    return make_toolkit(tmp_path_factory.mktemp("gpu") / "toolkit")
+
+
+@pytest.fixture
+def gpu(gpu_toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process, and those that it starts, find the GPU."""
+    monkeypatch.setenv("PATH", f"{gpu_toolkit}:{os.environ['PATH']}")
+    find_gpu.cache_clear()
+    find_nvcc.cache_clear()
+    yield
+    find_gpu.cache_clear()
+    find_nvcc.cache_clear()

@@ -1,0 +1,149 @@
+"""Level 3 end to end on a GPU that is emulated: real programs, real processes, the real protocol.
+
+The emulation's times mean nothing, and nothing here compares them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.core.records import Argument, Candidate, Failed, Measured
+from tilewright.targets.cuda import create_target
+from tilewright.targets.cuda.device.build import refused_object
+from tilewright.targets.cuda.device.gpus import find_gpu
+from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.device.values import drawn_floats, hash_of
+from tilewright.targets.cuda.task import CudaTask
+
+SPEC = "rowsum-8x100"
+
+
+@pytest.fixture
+def task(gpu: None) -> CudaTask:
+    return create_target().open(SPEC, {"input_seed": 3, "simulation_timeout_s": 30.0})
+
+
+def test_a_kernel_is_checked_and_timed_at_full_size(task: CudaTask) -> None:
+    assert task.untimed is None
+    builder, checker, runner = task.evaluator
+    artifact = builder.build(Candidate(task.start))
+    assert not isinstance(artifact, Failed), artifact.log
+    verdict = checker.check(artifact)
+    assert not isinstance(verdict, Failed), verdict.log
+    measured = runner.measure(artifact, verdict, None)
+    assert isinstance(measured, Measured), measured
+    assert (measured.unit, measured.quantity) == ("ns", "measured")
+    assert measured.latency > 0
+    assert measured.verdict.precision == "float32"
+    assert measured.versions["gpu"].startswith("Emulated GPU, sm_90")
+    assert measured.details["registers"] == 32
+    assert measured.bound is not None
+    assert "GFLOP/s" in measured.feedback
+    assert any(name.endswith("candidate") for name in measured.samples)
+
+
+def test_the_evaluator_draws_and_hashes_as_the_device_does(task: CudaTask) -> None:
+    built = task.device.built(task.start)
+    assert not isinstance(built, Failed), built.log
+    key, scale = (1 << 63) - 2, 0.25
+    with task.device.process(built[0], "check") as process:
+        process.make_room(3)
+        process.draw(0, 3, key, scale)
+        process.draw(1, 3, 7, scale)  # an output, which can be read
+        drawn = [drawn_floats((8, 100), key, copy, scale) for copy in range(3)]
+        assert [process.hash(0, i) for i in range(3)] == [hash_of(d.tobytes()) for d in drawn]
+        assert process.outputs(2)["Y"] == drawn_floats((8,), 7, 2, scale).tobytes()
+    values = np.concatenate(drawn)
+    assert abs(float(values.mean())) < 0.1 * float(values.std())
+    assert not np.array_equal(drawn[0], drawn[1])
+
+
+def test_a_wrong_kernel_is_found_on_the_device(task: CudaTask) -> None:
+    builder, checker, _ = task.evaluator
+    wrong = task.start.replace("Y[blockIdx.x] = parts[0]", "Y[blockIdx.x] = parts[0] + 1.0f")
+    assert wrong != task.start
+    artifact = builder.build(Candidate(wrong))
+    assert not isinstance(artifact, Failed)
+    failed = checker.check_first(artifact)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "wrong_result"
+
+
+@pytest.mark.parametrize(
+    ("arch", "words"), [("sm_90", None), ("sm_80", "leave out `--set arch=sm_80`")]
+)
+def test_kernels_for_another_architecture_are_not_timed(
+    arch: str, words: str | None, gpu: None
+) -> None:
+    task = create_target().open(SPEC, {"target_settings": {"arch": arch}})
+    assert task.untimed is None if words is None else words in str(task.untimed)
+
+
+def test_the_driver_and_the_gpu_are_named(gpu: None) -> None:
+    found = find_gpu()
+    assert found is not None
+    assert found.id == "Emulated GPU, sm_90, driver 1.2.3"
+    assert ("GPU", True, found.id) in create_target().doctor()
+
+
+ANSWERS = {
+    "ends": ("exit 0", "crash"),
+    "says nothing": ("sleep 60", "timeout"),
+    "answers nonsense": ('printf "hello\\n" >&$1; sleep 60', "no_result"),
+    "answers without end": ("cat /dev/zero >&$1", "no_result"),
+    "answers too few numbers": ('printf "device 1 2\\n" >&$1; sleep 60', "no_result"),
+    "reports an illegal address": (
+        'printf "failed call 700 an illegal memory access\\n" >&$1',
+        "illegal_address",
+    ),
+    "reports too little memory": ('printf "failed allocate 2 out of memory\\n" >&$1', "crash"),
+    "reports a launch": ('printf "failed call 9 invalid configuration\\n" >&$1', "launch_failure"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_whatever_a_process_does_is_a_failure_with_a_kind(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, kind = ANSWERS[name]
+    monkeypatch.setattr("tilewright.targets.cuda.device.process._START_S", 2.0)
+    program = f"#!/bin/bash\n{script}\n".encode()
+    opened = DeviceProcess(program, [Argument("X", (4,), "float32", "input")], [], "measure", 2.0)
+    with pytest.raises(DeviceFailedError) as failed, opened:
+        pass
+    assert failed.value.failed.kind == kind
+    assert failed.value.failed.stage == "measure"
+
+
+def object_file(tmp_path: Path, text: str) -> bytes:
+    (tmp_path / "k.cpp").write_text(text)
+    subprocess.run(["g++", "-c", "-O1", "k.cpp", "-o", "k.o"], cwd=tmp_path, check=True)
+    return (tmp_path / "k.o").read_bytes()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('extern "C" void write(int); void kernel() { write(1); }', "calls write"),
+        ('extern "C" int cudaDeviceSynchronize() { return 0; }', "defines cudaDeviceSynchronize"),
+        ('extern "C" void cudaHostAlloc(); void kernel() { cudaHostAlloc(); }', "cudaHostAlloc"),
+        ('extern "C" void clock_gettime(); void kernel() { clock_gettime(); }', "clock_gettime"),
+        ('extern "C" void cudaMalloc(); void kernel() { cudaMalloc(); }', None),
+    ],
+)
+def test_host_code_calls_and_defines_only_what_a_launcher_needs(
+    text: str, named: str | None, tmp_path: Path
+) -> None:
+    refused = refused_object(object_file(tmp_path, text))
+    if named is None:
+        assert refused is None
+    else:
+        assert refused is not None
+        assert refused.kind == "forbidden_call"
+        assert named in refused.log
