@@ -78,6 +78,13 @@ class TimedKernel(Protocol):
         """
         ...
 
+    def account(self) -> None:
+        """Look once, after a session's calls, for work that their clock did not count.
+
+        Raises `CallFailedError`.
+        """
+        ...
+
     def counts(self) -> dict[str, float]:
         """Hardware counters per call. Raises `CallFailedError`, and `OSError` where none are."""
         ...

@@ -71,6 +71,9 @@ class DeviceKernel:
         except DeviceFailedError as error:
             raise CallFailedError(error.failed) from error
 
+    def account(self) -> None:
+        """Nothing: a batch ends when the whole device is idle, and host code starts no threads."""
+
     def counts(self) -> dict[str, float]:
         """Raises `OSError`: counters of a GPU are read by Nsight Compute alone."""
         raise OSError("counters of a GPU are not read while kernels are timed")
