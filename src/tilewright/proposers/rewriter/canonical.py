@@ -48,14 +48,14 @@ def are_alike(first: Kernel, second: Kernel, machine: Machine) -> bool:
             kernel.body,
             lambda s: () if isinstance(s, Command) and machine.unit(s.name) == "config" else None,
         )
-        return _canonical(replace(kernel, body=body, signature=""), str)
+        return _canonical(replace(kernel, body=body, signature="", words=None), str)
 
     return commands_of(first) == commands_of(second)
 
 
 def _canonical(kernel: Kernel, form: Callable[[str], str]) -> str:
     body = _bare(kernel.body, [0], form)
-    return emit(Kernel("", kernel.signature, kernel.arrays, body, ""))
+    return emit(Kernel("", kernel.signature, kernel.arrays, body, "", words=kernel.words))
 
 
 def _bare(body: Body, counter: list[int], form: Callable[[str], str]) -> Body:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.ir import Kernel, Loop, same_code, walk
+from tilewright.proposers.rewriter.ir import Kernel, Loop, same_kernel, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.raising.execute import NotRaised
@@ -32,6 +32,7 @@ from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.offload import offload
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
+from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
 from tilewright.proposers.rewriter.rewrites.promote import promote
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
@@ -114,7 +115,7 @@ class Step:
             after = self.apply(kernel, machine)
         except NotApplicable:
             return None
-        return None if same_code(after.body, kernel.body) else after
+        return None if same_kernel(after, kernel) else after
 
 
 @lru_cache(maxsize=1 << 13)
@@ -402,6 +403,12 @@ CATALOGUE: Mapping[str, Technique] = {
         each_loop(),
         _on_loop(count_iterations),
         "let loop {0} count its iterations, so that addresses need no division",
+        _CORE,
+    ),
+    "pack": Technique(
+        once,
+        pack_blocks,
+        "pack the blocks that commands name into words that the core keeps in registers",
         _CORE,
     ),
     "dead-code": Technique(

@@ -24,12 +24,14 @@ from tilewright.proposers.rewriter.ir import (
     Guard,
     Kernel,
     Loop,
+    Words,
     children,
     commands,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.timeline import Choice, Event, Node, Repeat, Timeline
+from tilewright.proposers.rewriter.words import core_time
 
 MOVE_OVERHEAD = 6.0
 """Cycles a move takes beyond one per row: a wide move is cheaper than several narrow ones."""
@@ -60,11 +62,11 @@ class Cost:
 
 def estimate(kernel: Kernel, machine: Machine) -> Cost:
     """The cost of a kernel; opaque code counts nothing."""
-    return _estimate(kernel.body, machine)
+    return _estimate(kernel.body, kernel.words, machine)
 
 
 @lru_cache(maxsize=2048)
-def _estimate(body: Body, machine: Machine) -> Cost:
+def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
     runs = _runs(body)
     buffers = list(buffers_of(body, machine))
     rows = {c: _rows(c, a, machine) for c, a in walk_paths(body) if isinstance(c, Command)}
@@ -73,13 +75,14 @@ def _estimate(body: Body, machine: Machine) -> Cost:
     clash = clashing(buffers, machine)
     disturbing = disturbing_loads(buffers, machine)
     latching = _latching(body, machine)
+    sending = core_time(body, words) if words is not None else {}
     for stmt, times in runs.items():
         if isinstance(stmt, Loop):
             core += times * CORE_ITERATION
         elif isinstance(stmt, Assign):
             core += times * CORE_ELEMENT
         elif isinstance(stmt, Command):
-            core += times * CORE_COMMAND
+            core += times * sending.get(stmt, CORE_COMMAND)
             unit = machine.unit(stmt.name)
             if unit == "load":
                 busy[stmt] = rows[stmt] + MOVE_OVERHEAD
@@ -97,7 +100,7 @@ def _estimate(body: Body, machine: Machine) -> Cost:
         busy |= {c: busy[c] * (1 + stolen / array) for c in clash.keys() & busy.keys()}
         array += stolen
     timeline = Timeline(len(buffers))
-    timeline.run(_nodes(body, (), busy, _touched(body, buffers, machine)))
+    timeline.run(_nodes(body, (), busy, _touched(body, buffers, machine), sending))
     exposed = max(0.0, timeline.end - max(array, moves, core))
     return Cost(array, moves, core, exposed, loaded)
 
@@ -141,14 +144,15 @@ def _event(
     above: Body,
     busy: Mapping[Command, float],
     touched: Mapping[Command, _Touched],
+    sending: Mapping[Command, float],
 ) -> Event:
-    what = touched[command]
+    what, core = touched[command], sending.get(command, CORE_COMMAND)
     if what.unit == "execute" and command not in busy:
-        return Event("core", 0.0, CORE_COMMAND)  # it latches: what it names counts for the product
+        return Event("core", 0.0, core)  # it latches: what it names counts for the product
     return Event(
         what.unit,
         busy.get(command, 0.0),
-        CORE_COMMAND,
+        core,
         what.reads,
         what.writes,
         bool(_tested(above, "<")),
@@ -223,18 +227,22 @@ def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
 
 
 def _nodes(
-    body: Body, above: Body, busy: Mapping[Command, float], touched: Mapping[Command, _Touched]
+    body: Body,
+    above: Body,
+    busy: Mapping[Command, float],
+    touched: Mapping[Command, _Touched],
+    sending: Mapping[Command, float],
 ) -> tuple[Node, ...]:
     """The timeline's view of a body: commands with their times, loops, and tests of first times."""
     result: list[Node] = []
     for stmt in body:
         inside = (*above, stmt)
         if isinstance(stmt, Command):
-            result.append(_event(stmt, above, busy, touched))
+            result.append(_event(stmt, above, busy, touched, sending))
         elif isinstance(stmt, Assign):
             result.append(Event("core", 0.0, CORE_ELEMENT))
         elif isinstance(stmt, Loop):
-            nodes = _nodes(stmt.body, inside, busy, touched)
+            nodes = _nodes(stmt.body, inside, busy, touched, sending)
             paths = list(walk_paths(stmt.body, inside))
             ahead, delayed = (
                 {c for c, p in paths if isinstance(c, Command) and stmt.var in _tested(p, op)}
@@ -251,7 +259,7 @@ def _nodes(
                 )
             )
         elif isinstance(stmt, Guard):
-            yes, no = (_nodes(b, inside, busy, touched) for b in (stmt.body, stmt.orelse))
+            yes, no = (_nodes(b, inside, busy, touched, sending) for b in (stmt.body, stmt.orelse))
             result.append(Choice(_named(stmt, ("==",)), _named(stmt, (">", "!=")), yes, no))
     return tuple(result)
 

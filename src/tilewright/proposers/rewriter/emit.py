@@ -6,8 +6,9 @@ variables exist: the author's name when the expression had one, else one after i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.proposers.rewriter.expr import (
     Atom,
@@ -33,9 +34,11 @@ from tilewright.proposers.rewriter.ir import (
     Operand,
     Stmt,
     Text,
+    Words,
     expressions,
     walk,
 )
+from tilewright.proposers.rewriter.words import Packed, Share, bases, packed, used, windows
 
 
 def emit(kernel: Kernel) -> str:
@@ -46,18 +49,52 @@ def emit(kernel: Kernel) -> str:
             taken.add(stmt.var)
         elif isinstance(stmt, Opaque):
             taken |= stmt.names
-    printer = _Printer(kernel.names, taken)
+    printer = _Printer(kernel.names, taken, kernel.words)
     lines = [_declaration(a) for a in kernel.arrays if a.local and _mentions(kernel.body, a.name)]
+    lines += printer.bases(kernel.body)
     lines += printer.block(kernel.body, 1, frozenset(), {})
     return "\n".join([f"{kernel.before}{kernel.signature} {{", *lines, "}"]) + kernel.after
 
 
 @dataclass
 class _Printer:
-    """Prints one function; `taken` are the names that are in use."""
+    """Prints one function; `taken` are the names that are in use.
+
+    `known` are the names of packed words, with those of the blocks around.
+    """
 
     preferred: Mapping[Atom, str]
     taken: set[str]
+    words: Words | None = None
+    known: dict[Packed, str] = field(default_factory=dict)
+
+    def bases(self, body: Body) -> list[str]:
+        """Lines that pack each kind of block once, if blocks are packed."""
+        lines = []
+        for base in bases(body, self.words) if self.words is not None else ():
+            local = base.memory if base.absent else f"{base.memory}(0)"
+            name = self._fresh(base.memory.lower())
+            block = f"{self.words.macro}({local}, {base.columns}, {base.rows})"
+            lines.append(f"  const uint64_t {name} = {block};")
+            self.known[Packed(Share(base), 0)] = name
+        return lines
+
+    def _shared(self, body: Body, depth: int, text: _Text) -> list[str]:
+        """Lines that name what several words of a block have in common."""
+        if self.words is None:
+            return []
+        starts = windows(body, self.words)
+        uses = Counter(starts[word] for _, word in used(body, self.words))
+        lines = []
+        for start, count in uses.items():
+            if count > 1 and start not in self.known:
+                value = text.packed(start, self.known)
+                self.known[start] = self._fresh("word")
+                lines.append(f"{'  ' * depth}const uint64_t {self.known[start]} = {value};")
+        for word, start in starts.items():
+            if start in self.known:
+                self.known.setdefault(word, f"{self.known[start]} + {word.rows - start.rows}")
+        return lines
 
     def block(
         self, body: Body, depth: int, scope: frozenset[str], names: Mapping[Atom, str]
@@ -65,20 +102,23 @@ class _Printer:
         """Lines of a block: first the locals it defines, then its statements."""
         pad = "  " * depth
         known = dict(names)
-        inner = _Printer(self.preferred, set(self.taken))
+        inner = _Printer(self.preferred, set(self.taken), self.words, dict(self.known))
         lines = []
         for atom in _nameable(body):
             if atom not in known and Expr(0, ((atom, 1),)).names() <= scope:
                 value = _Text(known).atom(atom)
                 known[atom] = inner._name(atom)
                 lines.append(f"{pad}const int {known[atom]} = {value};")
+        lines += inner._shared(body, depth, _Text(known))
         for stmt in body:
             lines.extend(inner._statement(stmt, depth, scope, known))
         return lines
 
     def _name(self, atom: Atom) -> str:
         fallback = "slot" if isinstance(atom, Remainder) else "count"
-        base = self.preferred.get(atom, fallback).rstrip("0123456789") or fallback
+        return self._fresh(self.preferred.get(atom, fallback).rstrip("0123456789") or fallback)
+
+    def _fresh(self, base: str) -> str:
         name, number = base, 2
         while name in self.taken:
             name, number = f"{base}{number}", number + 1
@@ -93,7 +133,14 @@ class _Printer:
         lines = [f"{pad}// {note}" for note in stmt.notes]
         match stmt:
             case Command(name, operands, _, trailing):
-                call = f"{name}({', '.join(text.operand(o) for o in operands)});"
+                given = packed(stmt, self.words) if self.words is not None else None
+                if given is not None:
+                    name = self.words.forms[name].name
+                printed = (
+                    text.packed(o, self.known) if isinstance(o, Packed) else text.operand(o)
+                    for o in given or operands
+                )
+                call = f"{name}({', '.join(printed)});"
                 lines.append(pad + call + (f"  // {trailing}" if trailing else ""))
             case Loop(var, lower, upper, step, body):
                 advance = f"{var}++" if step == 1 else f"{var} += {step}"
@@ -133,6 +180,15 @@ class _Text:
                 return f"&{self.element(operand)}" if index else array
             case Text(text):
                 return text
+
+    def packed(self, word: Packed, known: Mapping[Packed, str]) -> str:
+        """A packed word, by its name or from its base."""
+        if word in known:
+            return known[word]
+        rows = Expr(word.rows, word.share.terms)
+        result = known[Packed(Share(word.share.base), 0)]
+        result += f" + {self.expr(rows)}" if rows != Expr(0) else ""
+        return " | ".join([result, *(self.flag(f) for f in word.share.flags)])
 
     def element(self, dram: Dram) -> str:
         return dram.array + "".join(f"[{self.expr(e)}]" for e in dram.index)

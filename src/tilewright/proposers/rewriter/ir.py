@@ -136,10 +136,30 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """A command that takes packed blocks: its name, and what each of its operands stands for.
+
+    One position is an operand as it is, three are a local address with its columns and rows.
+    """
+
+    name: str
+    operands: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """How a target packs local blocks into words: the macro, and the form of each command."""
+
+    macro: str
+    forms: Mapping[str, Form]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A kernel function and the text around it.
 
-    `names` holds the names the author gave to expressions, for printing them again.
+    `names` holds the names the author gave to expressions, for printing them again. With `words`
+    local blocks of constant size are printed as packed words.
     """
 
     before: str
@@ -148,6 +168,7 @@ class Kernel:
     body: Body
     after: str
     names: Mapping[Atom, str] = field(default_factory=dict)
+    words: Words | None = None
 
     def with_body(self, body: Body) -> Kernel:
         """The same kernel with another body."""
@@ -180,6 +201,11 @@ def walk_paths(body: Body, above: Body = ()) -> Iterator[tuple[Stmt, Body]]:
 def commands(body: Body) -> Iterator[Command]:
     """All commands in textual order."""
     return (s for s in walk(body) if isinstance(s, Command))
+
+
+def same_kernel(left: Kernel, right: Kernel) -> bool:
+    """Whether two versions of a kernel do the same, printed in the same way."""
+    return left.words is right.words and same_code(left.body, right.body)
 
 
 def same_code(left: Body, right: Body) -> bool:

@@ -14,6 +14,7 @@ from tilewright.core.errors import InputError
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import (
     descendants,
+    identifiers,
     parse,
     pointer_levels,
     text_of,
@@ -34,7 +35,7 @@ ENTRY = "kernel"
 
 def lift(source: str, machine: Machine) -> Kernel:
     """The kernel function of a C file as IR; `InputError` if there is none or it does not parse."""
-    plain = expanded(source, {*machine.constants, *machine.effects}, machine.macros)
+    plain = expanded(source, machine.known, machine.macros)
     root = parse(plain)
     _check_depth(root)
     defined = [
@@ -69,7 +70,9 @@ def lift(source: str, machine: Machine) -> Kernel:
             break
         pinned |= missing
     before, signature, after = _around(source, plain, entry, block)
-    return Kernel(before, signature, tuple(outermost.arrays.values()), body, after, lifter.names)
+    arrays = tuple(outermost.arrays.values())
+    words = machine.words if machine.words and machine.words.macro in identifiers(root) else None
+    return Kernel(before, signature, arrays, body, after, lifter.names, words)
 
 
 def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str, str]:

@@ -17,10 +17,11 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.lift_branches import parts_of_if
 from tilewright.proposers.rewriter.lift_choice import choice
-from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Reference, Value
+from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Reference, Value, Word
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
+from tilewright.proposers.rewriter.lift_values import Reader
 
 _ADDRESSES = {"dram_read": Dram, "dram_write": Dram, "local_read": Local, "local_write": Local}
 _DEEPEST = 16
@@ -36,6 +37,8 @@ class Calls(Lifting):
             raise NotModelled("call of something without a name")
         name = text_of(function)
         given = [a for a in arguments.named_children if a.type != "comment"]
+        if name in self.machine.forms:
+            return (self._unpacked(name, given, self._reader(scope)),)
         if not self.machine.is_command(name):
             return self._inlined(call, name, given, scope)
         reader = self._reader(scope)
@@ -54,6 +57,22 @@ class Calls(Lifting):
                 operands.append(chosen or reader.operand(argument, keep_names=named))
             branches.append((self._command(name, operands),))
         return (Guard(either.condition, branches[0], branches[1]),)
+
+    def _unpacked(self, name: str, given: list[Node], reader: Reader) -> Command:
+        """The command that a form with packed blocks stands for."""
+        of, form = self.machine.forms[name]
+        if len(given) != len(form.operands):
+            raise NotModelled(f"{name} with {len(given)} operands")
+        found: dict[int, Operand] = {}
+        for positions, argument in zip(form.operands, given, strict=True):
+            if len(positions) == 1:
+                found[positions[0]] = reader.operand(argument, keep_names=False)
+                continue
+            word = reader.value(argument)
+            if not isinstance(word, Word):
+                raise NotModelled(f"{name} with a packed block that is not affine")
+            found |= zip(positions, (word.local, word.columns, word.rows), strict=True)
+        return self._command(of, [found[at] for at in sorted(found)])
 
     def _command(self, name: str, operands: list[Operand]) -> Command:
         for at in self.machine.local_operands(name):

@@ -74,8 +74,17 @@ class Either:
     second: Local | Text
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A local block packed into one number."""
+
+    local: Local | Text
+    columns: Expr
+    rows: Expr
+
+
 Value: TypeAlias = (
-    "Expr | Local | Pointer | Flags | Truth | Table | Record | Reference | Either | Text"
+    "Expr | Local | Pointer | Flags | Truth | Table | Record | Reference | Either | Text | Word"
 )
 
 MARK = "@"

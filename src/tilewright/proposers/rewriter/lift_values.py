@@ -38,6 +38,7 @@ from tilewright.proposers.rewriter.lift_kinds import (
     Table,
     Truth,
     Value,
+    Word,
 )
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
@@ -269,6 +270,12 @@ class Reader:
                 return Local(left.space, left.row, left.flags + new)
             if operator == "|" and right == Expr(0):
                 return left
+        if isinstance(right, Word) and operator in ("+", "|"):
+            left, right = right, left
+        if isinstance(left, Word):
+            local = self.combined(operator, left.local, right)
+            if isinstance(local, Local):
+                return Word(local, left.columns, left.rows)
         if isinstance(left, Pointer) and isinstance(right, Expr) and operator in ("+", "-"):
             return self.advanced(left, right if operator == "+" else right * -1)
         if isinstance(left, Pointer) and isinstance(right, Pointer) and operator == "-":
@@ -333,9 +340,19 @@ class Reader:
             if len(given) != 1:
                 raise NotModelled(f"{name} without one row")
             return Local(name, self.integer(given[0]))
+        if self.machine.words is not None and name == self.machine.words.macro:
+            return self._word(given)
         if self.inlined is None or name not in self.scope.functions:
             raise NotModelled(f"call of {name}")
         return self.inlined(node, self.scope)
+
+    def _word(self, given: list[Node]) -> Word:
+        if len(given) != 3:
+            raise NotModelled("packed block without address, columns and rows")
+        local = self.machine.local(self.operand(given[0], keep_names=False))
+        if not isinstance(local, Local | Text):
+            raise NotModelled("packed block whose address is not affine")
+        return Word(local, self.integer(given[1]), self.integer(given[2]))
 
     def _size(self, node: Node) -> Expr:
         kind = node.child_by_field_name("type")
@@ -412,6 +429,7 @@ _KINDS = {
     Truth: "condition",
     Table: "table",
     Reference: "reference",
+    Word: "packed block",
 }
 
 

@@ -12,7 +12,10 @@ from functools import cached_property
 
 from tilewright.core.records import CommandEffect, TargetBrief
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.ir import Flag, Local, Operand, Text
+from tilewright.proposers.rewriter.ir import Flag, Form, Local, Operand, Text, Words
+
+
+_DRAM = ("dram_read", "dram_write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,58 @@ class Machine:
     effects: Mapping[str, CommandEffect]
     constants: Mapping[str, int]
     macros: tuple[str, ...] = ()
+    packed: tuple[CommandEffect, ...] = ()
 
     @classmethod
     def of(cls, brief: TargetBrief) -> Machine:
         """The machine a brief describes."""
-        effects = {e.name: e for e in brief.commands if e.unit != "macro"}
+        packed = [e for e in brief.commands if e.unit in ("word", "form")]
         macros = [e.attributes["definition"] for e in brief.commands if e.unit == "macro"]
-        return cls(effects, dict(brief.constants), tuple(macros))
+        effects = {e.name: e for e in brief.commands if e.unit != "macro" and e not in packed}
+        return cls(effects, dict(brief.constants), tuple(macros), tuple(packed))
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """Names that a kernel may use without defining them."""
+        return frozenset((*self.constants, *self.effects, *(e.name for e in self.packed)))
+
+    @cached_property
+    def unpacked(self) -> tuple[str, ...]:
+        """The same as macros of plain commands, as they stand after `#define`."""
+        return tuple(e.attributes["definition"] for e in self.packed)
+
+    @cached_property
+    def words(self) -> Words | None:
+        """How local blocks are packed into words, where the target has commands that take them."""
+        name = next((e.name for e in self.packed if e.unit == "word"), None)
+        if name is None:
+            return None
+        forms = (e for e in self.packed if e.unit == "form")
+        return Words(name, {e.attributes["of"]: self._form(e) for e in forms})
+
+    @cached_property
+    def forms(self) -> Mapping[str, tuple[str, Form]]:
+        """Commands that take packed blocks, by their names, with the command that each stands for."""
+        of = self.words.forms if self.words is not None else {}
+        return {form.name: (name, form) for name, form in of.items()}
+
+    def _form(self, effect: CommandEffect) -> Form:
+        of = effect.attributes["of"]
+        blocks = iter(self.local_operands(of))
+        plain = (n for n, role in enumerate(self.effects[of].operands) if role in _DRAM)
+        return Form(
+            effect.name,
+            tuple(
+                self._block(of, next(blocks)) if role == "word" else (next(plain),)
+                for role in effect.operands
+            ),
+        )
+
+    def _block(self, name: str, local: int) -> tuple[int, ...]:
+        columns, rows = (self.extent(name, local, axis) for axis in ("columns", "rows"))
+        assert columns is not None
+        assert rows is not None
+        return local, columns, rows
 
     @cached_property
     def spaces(self) -> Mapping[str, Space]:

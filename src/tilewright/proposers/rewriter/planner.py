@@ -48,7 +48,7 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "settings": 1,
 }
 """The same for kernels that load what they stored, or whose core computes on it."""
-DEEP = ("retile", "reuse", "unroll")
+DEEP = ("retile", "reuse", "unroll", "pack")
 """Techniques that pay within a long plan, beside those that complete a short one."""
 DEEPEST = 12
 """Steps of a long plan; every draw makes half of its plans long, one where code is straight."""

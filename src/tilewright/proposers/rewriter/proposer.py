@@ -25,7 +25,7 @@ from tilewright.proposers.rewriter.catalogue import RAISE, Step
 from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expectation import changes, described, gain
-from tilewright.proposers.rewriter.ir import Kernel, same_code
+from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
 from tilewright.proposers.rewriter.reading import read
@@ -143,7 +143,7 @@ class RewriterProposer:
         except (InputError, NotApplicable, ValueError):
             return []
         rng = random.Random(f"implement {seed}")
-        found = {} if same_code(kernel.body, start.body) else {emit(kernel): plan}
+        found = {} if same_kernel(kernel, start) else {emit(kernel): plan}
         for _ in range(2 * (count - 1)):
             more, variant = extended((), kernel, machine, rng, 1)
             source = emit(variant)

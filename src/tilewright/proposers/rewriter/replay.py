@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilewright.core.records import Schedule
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.catalogue import Step
-from tilewright.proposers.rewriter.ir import Kernel, same_code
+from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 
 
@@ -28,7 +28,7 @@ def replayed(
                     after = step.apply(kernel, machine)
                 except NotApplicable:
                     continue
-                if not same_code(after.body, kernel.body):
+                if not same_kernel(after, kernel):
                     steps, kernel = (*steps, step), after
                 break
         if len(steps) > before:

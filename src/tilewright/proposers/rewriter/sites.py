@@ -20,7 +20,10 @@ Arguments: TypeAlias = tuple[str, ...]
 
 
 class SameBody:
-    """A kernel that is recognised by the statements of its body, which compare by identity."""
+    """A kernel that is recognised by the statements of its body, which compare by identity.
+
+    And by how it is printed.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -29,7 +32,11 @@ class SameBody:
         return hash(self.kernel.body)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameBody) and self.kernel.body == other.kernel.body
+        return (
+            isinstance(other, SameBody)
+            and self.kernel.body == other.kernel.body
+            and self.kernel.words is other.kernel.words
+        )
 
 
 def loads(varying: bool) -> Callable[[Kernel, Machine], Iterator[Arguments]]:

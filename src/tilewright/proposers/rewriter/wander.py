@@ -14,7 +14,7 @@ from collections.abc import Sequence, Set
 from tilewright.core.records import History, MenuOption, Trial
 from tilewright.proposers.rewriter.catalogue import Step
 from tilewright.proposers.rewriter.cost import estimate
-from tilewright.proposers.rewriter.ir import Kernel, same_code
+from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import POOL, Draft, shuffled
 
@@ -67,7 +67,7 @@ def wander(
                 break
             steps, end = (*steps, taken[0]), taken[1]
         text = "; ".join(map(str, steps))
-        if steps and text not in tried and not same_code(end.body, kernel.body):
+        if steps and text not in tried and not same_kernel(end, kernel):
             option = next(o for o in menu if o.technique == steps[0].technique)
             found.setdefault(text, Draft(option, steps, end, estimate(end, machine)))
     return sorted(found.values(), key=lambda d: d.cost.total)[:count]

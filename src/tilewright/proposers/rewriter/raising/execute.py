@@ -79,7 +79,7 @@ class _Memory:
 
 def executed(source: str, machine: Machine) -> Run:
     """The commands a kernel issues; `NotRaised` where they depend on data or the C is not known."""
-    root = parse(expanded(source, {*machine.constants, *machine.effects}, machine.macros))
+    root = parse(expanded(source, machine.known, (*machine.macros, *machine.unpacked)))
     if root.has_error or nested_beyond(root, DEEPEST) is not None:
         raise NotRaised("the file does not parse as C")
     translator = Translator(machine)

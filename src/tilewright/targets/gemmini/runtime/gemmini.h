@@ -93,6 +93,22 @@ static inline uint64_t gemmini_float_(float value) {
 #define compute_accumulated(a, d, a_cols, a_rows, d_cols, d_rows) \
   GEMMINI_COMMAND_(5, GEMMINI_BLOCK_(a, a_cols, a_rows), GEMMINI_BLOCK_(d, d_cols, d_rows))
 
+/* A local block as one word that a register can hold: BLOCK(SPAD(0), 4, 4) + 8 is the block 8 rows
+   further on, in one instruction of the core. The empty assembly keeps the compiler from folding
+   words into 64-bit constants, which take several instructions each. */
+static inline uint64_t gemmini_word_(uint64_t word) {
+  __asm__("" : "+r"(word));
+  return word;
+}
+#define BLOCK(local, cols, rows) gemmini_word_(GEMMINI_BLOCK_(local, cols, rows))
+#define mvin_block(dram, block) GEMMINI_COMMAND_(2, (uintptr_t)(dram), block)
+#define mvin2_block(dram, block) GEMMINI_COMMAND_(1, (uintptr_t)(dram), block)
+#define mvin3_block(dram, block) GEMMINI_COMMAND_(14, (uintptr_t)(dram), block)
+#define mvout_block(dram, block) GEMMINI_COMMAND_(3, (uintptr_t)(dram), block)
+#define preload_blocks(b, c) GEMMINI_COMMAND_(6, b, c)
+#define compute_preloaded_blocks(a, d) GEMMINI_COMMAND_(4, a, d)
+#define compute_accumulated_blocks(a, d) GEMMINI_COMMAND_(5, a, d)
+
 #define flush() GEMMINI_COMMAND_(7, 0, 0)
 #define fence() __asm__ volatile("fence" ::: "memory")
 

@@ -1,0 +1,26 @@
+"""Blocks packed into words, which the core computes in fewer instructions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.words import bases
+
+
+def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:
+    """Pack the blocks that commands name into words that the core keeps in registers.
+
+    Before: `for k preload(SPAD(4 * k), ACC(0), 4, 4, 4, 4);`
+    After:  `b = BLOCK(SPAD(0), 4, 4); c = BLOCK(ACC(0), 4, 4); for k preload_blocks(b + 4 * k, c);`
+    """
+    words = machine.words
+    if words is None:
+        raise NotApplicable("no command takes packed blocks")
+    if kernel.words is not None:
+        raise NotApplicable("blocks are packed already")
+    if not bases(kernel.body, words):
+        raise NotApplicable("no block has a constant size")
+    return replace(kernel, words=words)

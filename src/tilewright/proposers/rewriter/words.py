@@ -1,0 +1,149 @@
+"""Local blocks packed into words, for a core that computes one word in one instruction.
+
+`preload(SPAD(4 * k + 16), ..)` computes a row, cuts it to 32 bits and puts its sizes above it, at
+every use. A word that holds all of that goes on to the next block by one addition. So each kind of
+block (memory and sizes) has a base, packed once; what the commands of a block of statements share
+is added to it once; what is left are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.proposers.rewriter.expr import Atom, Expr
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Flag,
+    Local,
+    Operand,
+    Text,
+    Words,
+    children,
+    commands,
+)
+
+REACH = 2048
+"""Constants below this are added by one instruction."""
+ADDRESS, SHARED = 1.5, 2.0
+"""Instructions for a place in an array, and for what the words of a block share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A kind of block: its memory, or the name of no block at all, and its size."""
+
+    memory: str
+    absent: bool
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What several words have in common: all but a constant number of rows."""
+
+    base: Base
+    terms: tuple[tuple[Atom, int], ...] = ()
+    flags: tuple[Flag, ...] = ()
+
+    @property
+    def is_base(self) -> bool:
+        """Whether nothing is added to the base."""
+        return not (self.terms or self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One word: what it shares with others, and the rows beyond that."""
+
+    share: Share
+    rows: int
+
+
+def packed(command: Command, words: Words) -> tuple[Operand | Packed, ...] | None:
+    """The operands of a command's form with packed blocks; None where it has to be written out."""
+    form = words.forms.get(command.name)
+    if form is None:
+        return None
+    result: list[Operand | Packed] = []
+    for positions in form.operands:
+        if len(positions) == 1:
+            result.append(command.operands[positions[0]])
+            continue
+        local, *extents = (command.operands[at] for at in positions)
+        columns, rows = (e.const if isinstance(e, Expr) and e.is_const else 0 for e in extents)
+        if not (columns > 0 and rows > 0):
+            return None
+        if isinstance(local, Local):
+            base = Base(local.space, False, columns, rows)
+            result.append(Packed(Share(base, local.row.terms, local.flags), local.row.const))
+        elif isinstance(local, Text):
+            result.append(Packed(Share(Base(local.text, True, columns, rows)), 0))
+        else:
+            return None
+    return tuple(result)
+
+
+def used(body: Body, words: Words) -> Iterator[tuple[Command, Packed]]:
+    """The words of the commands that stand directly in a block of statements."""
+    for stmt in body:
+        if isinstance(stmt, Command):
+            for operand in packed(stmt, words) or ():
+                if isinstance(operand, Packed):
+                    yield stmt, operand
+
+
+def windows(body: Body, words: Words) -> Mapping[Packed, Packed]:
+    """The word from which each word of a block is reached by a small constant.
+
+    Each share has one at its smallest row, and a further one wherever rows go too far.
+    """
+    rows: dict[Share, set[int]] = {}
+    for _, word in used(body, words):
+        rows.setdefault(word.share, set()).add(word.rows)
+    found: dict[Packed, Packed] = {}
+    for share, places in rows.items():
+        start = 0 if share.is_base else min(places)
+        for at in sorted(places):
+            if at - start >= REACH:
+                start = at
+            found[Packed(share, at)] = Packed(share, start)
+    return found
+
+
+def bases(body: Body, words: Words) -> list[Base]:
+    """The kinds of blocks in a kernel, in the order of their first use."""
+    found = {
+        operand.share.base: None
+        for command in commands(body)
+        for operand in packed(command, words) or ()
+        if isinstance(operand, Packed)
+    }
+    return list(found)
+
+
+def core_time(body: Body, words: Words) -> Mapping[Command, float]:
+    """Instructions of the core for each command that takes packed blocks, its loops aside.
+
+    The command itself, each word that no command before it in its block had, and addresses.
+    """
+    result: dict[Command, float] = {}
+    starts, seen = windows(body, words), set[Packed]()
+    for stmt in body:
+        result |= core_time(children(stmt), words)
+        operands = packed(stmt, words) if isinstance(stmt, Command) else None
+        if not isinstance(stmt, Command) or operands is None:
+            continue
+        result[stmt] = 1.0
+        for operand in operands:
+            if not isinstance(operand, Packed):
+                result[stmt] += ADDRESS
+                continue
+            start = starts[operand]
+            given = start in seen or (start.share.is_base and not start.rows)
+            result[stmt] += 0.0 if given else SHARED
+            result[stmt] += operand not in seen and operand != start
+            seen |= {operand, start}
+    return result
