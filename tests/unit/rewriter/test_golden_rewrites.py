@@ -46,6 +46,7 @@ CASES = {
     "reuse_in_a_loop": "hoist r; retile r 2; reuse",
     "reuse_unrolled": "hoist r; retile r 2; unroll rr#3 0; reuse",
     "settings": "overwrite Y; settings",
+    "pack": "overwrite Y; unroll p 0; pack",
     "expert": EXPERT,
     "raise": f"{EXPERT}; raise",
 }
