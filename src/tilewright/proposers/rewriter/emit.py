@@ -70,8 +70,10 @@ class _Printer:
 
     def bases(self, body: Body) -> list[str]:
         """Lines that pack each kind of block once, if blocks are packed."""
+        if self.words is None:
+            return []
         lines = []
-        for base in bases(body, self.words) if self.words is not None else ():
+        for base in bases(body, self.words):
             local = base.memory if base.absent else f"{base.memory}(0)"
             name = self._fresh(base.memory.lower())
             block = f"{self.words.macro}({local}, {base.columns}, {base.rows})"
@@ -133,8 +135,8 @@ class _Printer:
         lines = [f"{pad}// {note}" for note in stmt.notes]
         match stmt:
             case Command(name, operands, _, trailing):
-                given = packed(stmt, self.words) if self.words is not None else None
-                if given is not None:
+                given = None
+                if self.words is not None and (given := packed(stmt, self.words)) is not None:
                     name = self.words.forms[name].name
                 printed = (
                     text.packed(o, self.known) if isinstance(o, Packed) else text.operand(o)

@@ -14,7 +14,6 @@ from tilewright.core.records import CommandEffect, TargetBrief
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Flag, Form, Local, Operand, Text, Words
 
-
 _DRAM = ("dram_read", "dram_write")
 
 
@@ -74,7 +73,7 @@ class Machine:
 
     @cached_property
     def forms(self) -> Mapping[str, tuple[str, Form]]:
-        """Commands that take packed blocks, by their names, with the command that each stands for."""
+        """Commands that take packed blocks, with the command that each stands for."""
         of = self.words.forms if self.words is not None else {}
         return {form.name: (name, form) for name, form in of.items()}
 
