@@ -38,6 +38,8 @@ def attribute(run: Execution, value: Any, name: str) -> Any:
         return Builtin(f"{type(value).__name__}.{name}", lambda run, *args: method(value, *args))
     if isinstance(value, Index) and name == "shape":
         return value.counts
+    if isinstance(value, (slice, range)) and name in ("start", "stop", "step"):
+        return getattr(value, name)
     if isinstance(value, Decorator):
         raise not_supported(f"{value.name}.{name}")
     raise not_supported(f"attribute {name!r} of a value of type {_kind(value)}")
@@ -200,6 +202,17 @@ def _insert(items: list[Any], at: int, value: Any) -> None:
     items.insert(at, items.pop())
 
 
+def _join(text: str, parts: Any) -> str:
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+        raise KernelError("unsupported_operand", "join takes texts")
+    if sum(len(part) + len(text) for part in parts) > LONGEST_TEXT:
+        raise KernelError("too_large", f"a text of more than {LONGEST_TEXT:,} characters")
+    return text.join(parts)
+
+
+LONGEST_TEXT = 10_000
+
+
 def _get(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
     return mapping.get(bounded(key), default)
 
@@ -216,7 +229,7 @@ _METHODS: dict[type, dict[str, Callable[..., Any]]] = {
         "values": lambda m: list(m.values()),
     },
     str: {
-        "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
+        "join": _join, "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
         "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),
     },
 }  # fmt: skip

@@ -25,7 +25,7 @@ class FieldDefault:
 
 @dataclass(frozen=True)
 class Method:
-    """A function of a class that is marked: "property", "static" or "class"."""
+    """A function of a class that is marked: "property", "staticmethod" or "classmethod"."""
 
     function: Function
     mark: str
@@ -149,7 +149,7 @@ def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
     if isinstance(found, Method):
         if found.mark == "property":
             return found.function.call(run, [record], {})
-        return found.function if found.mark == "static" else Bound(found.function, record.cls)
+        return _of_class(found, record.cls)
     if isinstance(found, Function):
         return Bound(found, record)
     if found is REQUIRED:
@@ -157,11 +157,15 @@ def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
     return found
 
 
+def _of_class(method: Method, cls: Class) -> Function | Bound:
+    return Bound(method.function, cls) if method.mark == "classmethod" else method.function
+
+
 def attribute_of_class(cls: Class, name: str) -> Any:
     """A constant, a member of an enum or a function."""
     found = cls.members.get(name, REQUIRED)
     if isinstance(found, Method):
-        return Bound(found.function, cls) if found.mark == "class" else found.function
+        return _of_class(found, cls)
     if found is REQUIRED:
         raise not_supported(f"attribute {name!r} of the class {cls.name}")
     return found

@@ -16,7 +16,7 @@ from tilewright.targets.trainium.language.arithmetic import (
     of_numbers,
     truth,
 )
-from tilewright.targets.trainium.language.attributes import GridMaker, Grids, attribute
+from tilewright.targets.trainium.language.attributes import LONGEST_TEXT, GridMaker, Grids, attribute
 from tilewright.targets.trainium.language.classes import (
     Bound,
     Class,
@@ -51,7 +51,6 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 _FAST = {"+", "-", "*", "//", "%"}
 _SAFE = 1 << 100
-LONGEST_TEXT = 10_000
 
 
 def symbol_of(node: ast.operator) -> str:
@@ -116,15 +115,20 @@ def _attribute(node: ast.Attribute) -> Expression:
         run.line = line
         if type(owner) is Namespace and name in owner.members:
             return owner.members[name]
-        if type(owner) is Record:
-            return attribute_of_record(run, owner, name)
-        if type(owner) is Class:
-            return attribute_of_class(owner, name)
-        if private:
+        if private and type(owner) not in (Record, Class):
             raise not_supported(f"the attribute {name}", line)
-        return attribute(run, owner, name)
+        return attribute_named(run, owner, name)
 
     return load
+
+
+def attribute_named(run: Execution, owner: Any, name: str) -> Any:
+    """`owner.name`, of whatever has attributes."""
+    if type(owner) is Record:
+        return attribute_of_record(run, owner, name)
+    if type(owner) is Class:
+        return attribute_of_class(owner, name)
+    return attribute(run, owner, name)
 
 
 def _binary(node: ast.BinOp) -> Expression:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
-from tilewright.targets.trainium.language.library import module
+from tilewright.targets.trainium.language.library import HELPERS, module
 from tilewright.targets.trainium.language.values import Missing, Namespace
 
 Bindings = Callable[[int], Mapping[str, object]]
@@ -35,7 +35,8 @@ def _from(node: ast.ImportFrom, language: int) -> Mapping[str, object]:
     for item in node.names:
         name = item.asname or item.name
         if isinstance(owner, Missing):
-            found[name] = owner
+            if name not in HELPERS:  # those are there without an import
+                found[name] = owner
         elif item.name == "*":
             found.update(owner.members)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -120,8 +120,7 @@ def presets(language: int) -> dict[str, object]:
         **builtins(),
         "nki": found["nki"], "nl": nl, "nisa": found["nki.isa"], "nt": found["nki.typing"],
         "np": found["numpy"], "math": found["math"], "par_dim": nl.members["par_dim"],
-        "div_ceil": Builtin("div_ceil", _div_ceil), "n_elts": Builtin("n_elts", _n_elts),
-        "normalize_dim": Builtin("normalize_dim", _normalize_dim),
+        **{name: Builtin(name, function) for name, function in HELPERS.items()},
     }  # fmt: skip
 
 
@@ -137,6 +136,12 @@ def _n_elts(run: Execution, shape: Any) -> int:
 
 def _normalize_dim(run: Execution, i: Any, rank: Any) -> int:
     return whole(i, "normalize_dim") % max(1, whole(rank, "normalize_dim"))
+
+
+HELPERS: Mapping[str, Callable[..., Any]] = {
+    "div_ceil": _div_ceil, "n_elts": _n_elts, "normalize_dim": _normalize_dim
+}  # fmt: skip
+"""What public harnesses put in scope beside the kernel."""
 
 
 # ---- nki.language

@@ -20,8 +20,14 @@ from tilewright.targets.trainium.language.arithmetic import (
     compare,
     truth,
 )
-from tilewright.targets.trainium.language.classes import Class, Record, marked
-from tilewright.targets.trainium.language.expressions import call, iterable, set_of, text_of
+from tilewright.targets.trainium.language.classes import Class, Record, marked, set_attribute
+from tilewright.targets.trainium.language.expressions import (
+    attribute_named,
+    call,
+    iterable,
+    set_of,
+    text_of,
+)
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.values import Builtin, LoopRange, Namespace
 from tilewright.targets.trainium.operations.functions import ACTIVATION_NAMES, ALU_NAMES, Operator
@@ -135,6 +141,30 @@ def _filter(run: Execution, function: Any, values: Any) -> list[Any]:
     return [v for v in items_of_any(values) if truth(call(run, function, [v], {}))]
 
 
+def _getattr(run: Execution, value: Any, name: Any, *default: Any) -> Any:
+    try:
+        return attribute_named(run, value, _plain_name(name))
+    except KernelError as error:
+        if default and error.code == "not_supported":
+            return default[0]
+        raise
+
+
+def _hasattr(run: Execution, value: Any, name: Any) -> bool:
+    missing = object()
+    return _getattr(run, value, name, missing) is not missing
+
+
+def _setattr(run: Execution, value: Any, name: Any, new: Any) -> None:
+    set_attribute(value, _plain_name(name), new, run.line)
+
+
+def _plain_name(name: Any) -> str:
+    if not isinstance(name, str) or name.startswith("_"):
+        raise KernelError("unsupported_operand", f"{shown(name)} is no name of an attribute")
+    return name
+
+
 def _set(run: Execution, values: Any = ()) -> tuple[Any, ...]:
     return set_of(items_of_any(values), run.line)
 
@@ -214,6 +244,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "round": _round, "divmod": lambda run, a, b: _divmod(a, b),
     "any": lambda run, value: any(truth(v) for v in items_of_any(value)),
     "all": lambda run, value: all(truth(v) for v in items_of_any(value)),
+    "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr,
     "slice": lambda run, *args: slice(*args), "callable": lambda run, v: isinstance(
         v, (Builtin, Function)),
 }  # fmt: skip

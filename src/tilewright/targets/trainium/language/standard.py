@@ -94,6 +94,21 @@ def _operator(symbol: str) -> Builtin:
     return Builtin(f"operator {symbol}", compute)
 
 
+def _silent(name: str) -> Builtin:
+    return Builtin(name, lambda run, *args, **options: None, masked=False)
+
+
+def _logging() -> dict[str, object]:
+    """What kernels log is not kept."""
+    words = ("debug", "info", "warning", "error", "exception", "critical", "log", "setLevel")
+    silent: dict[str, object] = {word: _silent(f"logging.{word}") for word in words}
+    logger = Namespace("logging.Logger", dict(silent))
+    levels = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
+    get = Builtin("logging.getLogger", lambda run, *name: logger)
+    return {**silent, **levels, "getLogger": get, "Logger": logger,
+            "basicConfig": _silent("logging.basicConfig")}  # fmt: skip
+
+
 def standard_modules() -> dict[str, Namespace]:
     """By their paths."""
     enum = {name: Namespace(name, {}) for name in ("Enum", "IntEnum")}
@@ -127,6 +142,8 @@ def standard_modules() -> dict[str, Namespace]:
             "floordiv": _operator("//"),
         },
         "typing": typing,
+        "logging": _logging(),
+        "warnings": {"warn": _silent("warnings.warn")},
         "__future__": {"annotations": True},
         "abc": {"ABC": Namespace("ABC", {})},
     }  # fmt: skip

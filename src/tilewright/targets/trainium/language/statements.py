@@ -544,10 +544,18 @@ def _part_of_class(node: ast.stmt) -> Statement:
 
 
 def _try(node: ast.Try) -> Statement:
-    """Of a file, around imports: the handlers stand for modules that kernels do not have."""
-    if not all(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body[:1]):
-        raise not_supported("try in a kernel", node.lineno)
+    """Around imports, the handlers stand for modules that kernels do not have.
+
+    Elsewhere an error ends the kernel, as it does while the compiler traces it: no handler runs.
+    """
     body, otherwise, after = block(node.body), block(node.orelse), block(node.finalbody)
+    if not isinstance(node.body[0], (ast.Import, ast.ImportFrom)):
+
+        def carry_on(frame: Frame) -> int:
+            signal = body(frame) or otherwise(frame)
+            return after(frame) or signal
+
+        return carry_on
     handler = block(node.handlers[0].body) if node.handlers else None
     names = _bound_names(node.body)
 
@@ -562,6 +570,23 @@ def _try(node: ast.Try) -> Statement:
         return after(frame)
 
     return attempt
+
+
+def _delete(node: ast.Delete) -> Statement:
+    """Ends names; a tile lives as long as it is used, whatever its names are."""
+    for item in node.targets:
+        if not isinstance(item, ast.Name):
+            raise not_supported("del of anything but names", node.lineno)
+    names, line = [item.id for item in node.targets if isinstance(item, ast.Name)], node.lineno
+
+    def end(frame: Frame) -> int:
+        for name in names:
+            if name not in frame.names:
+                raise KernelError("undefined_name", f"name {name!r} is not defined here", line)
+            del frame.names[name]
+        return NEXT
+
+    return end
 
 
 def parameters_of(node: ast.arguments) -> Parameters:
@@ -601,12 +626,12 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[Any], Statement]] = {
     ast.Expr: _expression, ast.Assign: _assign, ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented, ast.For: _for, ast.While: _while, ast.If: _if,
     ast.Return: _return, ast.Assert: _assert, ast.Raise: _raise, ast.FunctionDef: _function,
-    ast.ClassDef: _class, ast.Try: _try,
+    ast.ClassDef: _class, ast.Try: _try, ast.Delete: _delete,
     ast.Import: _import, ast.ImportFrom: _import, ast.Pass: _signal(NEXT),
     ast.Break: _signal(BREAK), ast.Continue: _signal(CONTINUE),
 }  # fmt: skip
 _NAMES: dict[type[ast.AST], str] = {
     ast.With: "with", ast.Global: "global",
-    ast.Nonlocal: "nonlocal", ast.Delete: "del", ast.AsyncFunctionDef: "async",
+    ast.Nonlocal: "nonlocal", ast.AsyncFunctionDef: "async",
     ast.AsyncFor: "async", ast.AsyncWith: "async", ast.Match: "match",
 }  # fmt: skip
