@@ -16,7 +16,12 @@ from tilewright.targets.trainium.language.arithmetic import (
     of_numbers,
     truth,
 )
-from tilewright.targets.trainium.language.attributes import LONGEST_TEXT, GridMaker, Grids, attribute
+from tilewright.targets.trainium.language.attributes import (
+    LONGEST_TEXT,
+    GridMaker,
+    Grids,
+    attribute,
+)
 from tilewright.targets.trainium.language.classes import (
     Bound,
     Class,
