@@ -245,3 +245,16 @@ class Unbuildable(World):
 def test_wrong_kernels_that_are_not_built_show_nothing() -> None:
     with pytest.raises(InternalError, match="wrong kernel 'writes zeros' of preflight itself"):
         examine(Unbuildable())
+
+
+class TooSlow(Unbuildable):
+    """One whose wrong kernel is stopped before anything of it is compared."""
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {"writes zeros": "fail check timeout"}
+
+
+def test_wrong_kernels_that_are_not_compared_are_no_refusal() -> None:
+    (result,) = (found for found in examine(TooSlow()) if found.name == "kernel: writes zeros")
+    assert result.verdict == "does not apply"
+    assert result.log.startswith("shows nothing: it was not compared (timeout")

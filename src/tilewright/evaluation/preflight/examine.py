@@ -13,7 +13,7 @@ from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks
 from tilewright.parts.element_types import is_float
 
-VERSION = "4"
+VERSION = "5"
 """To be raised with every change of the attacks: tasks that passed are then examined again."""
 
 MARGIN = 2.0
@@ -29,6 +29,8 @@ SHORTCUTS = {
     "half the sum, doubled": "sums the first half of the terms and doubles it",
 }
 """Kernels that save digits or terms, by the names under which cases know their errors."""
+SHOWS_NOTHING = frozenset({"timeout", "slower_than_limit", "not_checked"})
+"""Failures of a wrong kernel that are no refusal: a right one may end so too."""
 LEFT_OUT = ("skipped terms", "half the sum, doubled")
 """Those that do not compute what the task asks for, in whatever precision."""
 
@@ -136,6 +138,9 @@ def _try_kernel(task: Task, name: str, source: str, kinds: Collection[str] | Non
         )
     if isinstance(outcome, Failed):
         log = next(iter(outcome.log.splitlines()), "")
+        if outcome.kind in SHOWS_NOTHING:
+            said = f"shows nothing: it was not compared ({outcome.kind}: {log})"
+            return AttackResult(f"kernel: {name}", text, "does not apply", said)
         return AttackResult(f"kernel: {name}", text, "rejected", f"{outcome.kind}: {log}")
     remedy = "draw the inputs from wider distributions, or correct the reference"
     return AttackResult(f"kernel: {name}", text, "accepted", remedy=remedy)
