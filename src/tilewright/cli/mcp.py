@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,10 +40,21 @@ def mcp(
     budget: options.BudgetText = None,
     target: TargetName = None,
     target_settings: options.TargetSettings = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve over HTTP on 127.0.0.1 instead, to clients that send the token in "
+            "TILEWRIGHT_MCP_TOKEN; 0 takes any free port.",
+        ),
+    ] = None,
     project: Project = Path(),
     no_color: NoColor = False,
 ) -> None:
-    """Serve the tools of `tilewright tool` to an agent, over standard input and output.
+    """Serve the tools of `tilewright tool` to an agent, over standard input and output or HTTP.
 
     Kernels that the agent evaluates are trials of a run in the project folder. Budget, references
     and private inputs stay in this process and those that it starts.
@@ -53,7 +65,6 @@ def mcp(
     from concurrent.futures import ThreadPoolExecutor
     from contextlib import ExitStack
     from dataclasses import replace
-    from typing import Any
 
     from tilewright.agents import protocol
     from tilewright.core.config import Settings
@@ -67,6 +78,7 @@ def mcp(
     socket = os.environ.get(protocol.SOCKET_VARIABLE)
     if task is None and socket is None:
         raise InputError("no workload is named: write `tilewright mcp WORKLOAD`.")
+    carried = serve if http is None else _over_http(http)
     if task is None:
         work = protocol.describe(str(socket))
         with ThreadPoolExecutor(1) as thread:
@@ -76,7 +88,7 @@ def mcp(
 
             texts = work["resources"]
             server = create_server(work["workload"], work["target"], texts, forward, thread)
-            asyncio.run(serve(server))
+            asyncio.run(carried(server))
         return
     chosen = options.parse_target_settings(target_settings or ())
     settings = replace(Settings(target=target, target_settings=chosen), **options.limits(budget))
@@ -93,6 +105,29 @@ def mcp(
         try:
             brief = opened.target.brief()
             texts = target_texts(brief)
-            asyncio.run(serve(create_server(opened.name, brief.name, texts, call, thread)))
+            asyncio.run(carried(create_server(opened.name, brief.name, texts, call, thread)))
         finally:
             thread.submit(stack.close).result()
+
+
+def _over_http(port: int) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """Listen, and tell the address; a token that is not given is made up and told as well."""
+    import os
+    import secrets
+
+    from tilewright.tools.mcp_http import (
+        HOST,
+        PATH,
+        TOKEN_VARIABLE,
+        bound,
+        require_token,
+        serve_http,
+    )
+
+    given = os.environ.get(TOKEN_VARIABLE)
+    token = require_token(given) if given is not None else secrets.token_urlsafe(32)
+    listener = bound(port)
+    typer.echo(f"serving on http://{HOST}:{listener.getsockname()[1]}{PATH}", err=True)
+    if given is None:
+        typer.echo(f"token: {token}", err=True)
+    return lambda server: serve_http(server, listener, token)

@@ -11,16 +11,30 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = Callable[[str, str], str]
+Call = tuple[str, dict[str, Any]]
+"""A tool's name and arguments."""
+THOUGHT, SIGNATURE = "a thought of its own", "c2lnbmVk"
+"""What stands before calls of tools in every protocol that has reasoning."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a function answers that calls tools by the provider's protocol."""
+
+    text: str
+    calls: tuple[Call, ...] = ()
+
+
+Answer = Callable[[str, str], str | Said]
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One HTTP answer. `kind` is how it goes wrong, "ok" if it does not."""
+    """One HTTP answer. `kind` is how it goes wrong, "ok" if it does not; `calls` are of tools."""
 
     kind: str = "ok"
     text: str = "hello"
@@ -30,6 +44,7 @@ class Behaviour:
     usage: bool = True
     model: str = ""
     delay_s: float = 0.0
+    calls: tuple[Call, ...] = ()
 
 
 class ModelServer:
@@ -84,13 +99,24 @@ class ModelServer:
 
 
 def prompt_of(body: dict[str, Any]) -> str:
-    """All messages of a request as one text."""
+    """All messages of a request as one text, with the results of tools."""
     parts: list[str] = []
     for message in body.get("messages") or body["contents"]:
-        content = message.get("content") or message["parts"]
+        content = message.get("content") or message.get("parts") or []
         blocks = [{"text": content}] if isinstance(content, str) else content
-        parts += [block["text"] for block in blocks if "text" in block]
+        for block in blocks:
+            parts += _texts(block)
     return "\n\n".join(parts)
+
+
+def _texts(block: dict[str, Any]) -> list[str]:
+    """The text of one block of any protocol."""
+    if "toolResult" in block:
+        return [part["text"] for part in block["toolResult"]["content"]]
+    if "functionResponse" in block:
+        return [block["functionResponse"]["response"]["output"]]
+    text = block.get("text") or block.get("content") or ""
+    return [text] if isinstance(text, str) and text else []
 
 
 def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
@@ -114,12 +140,17 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             if behaviour.status != 200:
-                error = {"error": {"message": behaviour.text, "code": behaviour.kind}}
+                error = {
+                    "message": behaviour.text,  # where Bedrock has it
+                    "error": {"message": behaviour.text, "code": behaviour.kind},
+                }
                 self._send(behaviour.status, json.dumps(error).encode(), behaviour.headers)
                 return
             text = behaviour.text
             if server.answer is not None:
-                text = server.answer(prompt_of(body), key)
+                said = server.answer(prompt_of(body), key)
+                said = Said(said) if isinstance(said, str) else said
+                text, behaviour = said.text, replace(behaviour, calls=said.calls)
             document = _protocol(self.path)(behaviour, body, text)
             data = json.dumps(document).encode()
             if behaviour.kind == "malformed":
@@ -164,6 +195,18 @@ def _openai(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, 
         "model": behaviour.model or body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": behaviour.finish}],
     }
+    if behaviour.calls:
+        message["reasoning_content"] = THOUGHT
+        message["tool_calls"] = [
+            {
+                "id": f"call-{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for number, (name, arguments) in enumerate(behaviour.calls)
+        ]
+    if behaviour.kind == "bad_arguments":
+        message["tool_calls"][0]["function"]["arguments"] = '{"kernel": '
     if behaviour.kind == "empty":
         document["choices"] = [
             {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"}
@@ -190,6 +233,13 @@ def _anthropic(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[st
         "stop_reason": stops.get(behaviour.finish, behaviour.finish),
         "stop_sequence": None,
     }
+    if behaviour.calls:
+        thinking = {"type": "thinking", "thinking": THOUGHT, "signature": SIGNATURE}
+        uses = [
+            {"type": "tool_use", "id": f"call-{number}", "name": name, "input": arguments}
+            for number, (name, arguments) in enumerate(behaviour.calls)
+        ]
+        document["content"] = [thinking, *document["content"], *uses]
     if behaviour.kind == "empty":
         document["content"] = []
     if behaviour.kind == "refusal":
@@ -207,10 +257,14 @@ def _anthropic(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[st
 def _google(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
     reasons = {"stop": "STOP", "length": "MAX_TOKENS"}
     thought, answer = {"text": "hm", "thought": True}, {"text": text}
+    uses = [
+        {"functionCall": {"name": name, "args": arguments}, "thoughtSignature": SIGNATURE}
+        for name, arguments in behaviour.calls
+    ]
     document: dict[str, Any] = {
         "candidates": [
             {
-                "content": {"role": "model", "parts": [thought, answer]},
+                "content": {"role": "model", "parts": [thought, answer, *uses]},
                 "finishReason": reasons.get(behaviour.finish, behaviour.finish),
             }
         ],
@@ -230,8 +284,21 @@ def _google(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, 
 
 def _bedrock(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str, Any]:
     stops = {"stop": "end_turn", "length": "max_tokens"}
+    blocks: list[dict[str, Any]] = [{"text": text}]
+    if behaviour.calls:
+        thinking = {"text": THOUGHT, "signature": SIGNATURE}
+        hidden = {"redactedContent": SIGNATURE}  # bytes, which travel in base64
+        uses = [
+            {"toolUse": {"toolUseId": f"call-{number}", "name": name, "input": arguments}}
+            for number, (name, arguments) in enumerate(behaviour.calls)
+        ]
+        reasoning: list[dict[str, Any]] = [
+            {"reasoningContent": {"reasoningText": thinking}},
+            {"reasoningContent": hidden},
+        ]
+        blocks = [*reasoning, *blocks, *uses]
     document: dict[str, Any] = {
-        "output": {"message": {"role": "assistant", "content": [{"text": text}]}},
+        "output": {"message": {"role": "assistant", "content": blocks}},
         "stopReason": stops.get(behaviour.finish, behaviour.finish),
         "metrics": {"latencyMs": 1},
     }

@@ -7,25 +7,26 @@ and as the JSON object of its record; what could not be carried out is marked as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError, TilewrightError
 from tilewright.core.records import TargetBrief
+from tilewright.core.text import plain_text
 from tilewright.tools.records import Refused
+from tilewright.tools.schemas import output_schema
 from tilewright.tools.text import said
 from tilewright.tools.toolbox import TOOLS
 
 Call = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Carries out a tool by name with its arguments: what `tools.text.said` gives."""
 
-OUTPUT_SCHEMA = {
-    "type": "object",
-    "properties": {"answer": {"type": "string", "description": "The kind of the answer."}},
-    "required": ["answer"],
-}
+PROGRESS_EVERY_S = 2.0
+"""How often a client that asked for it is told that its call is still under way."""
 INSTRUCTIONS = (
     "Make the kernel `start` of {workload} faster for the target {target}. Every kernel that you "
     "evaluate counts, and the fastest correct one is kept; evaluations are limited. Read the "
@@ -55,7 +56,7 @@ def create_server(
                     name=tool.name,
                     description=tool.text,
                     input_schema=tool.schema,
-                    output_schema=OUTPUT_SCHEMA,
+                    output_schema=output_schema(tool),
                 )
                 for tool in TOOLS.values()
             ]
@@ -63,8 +64,9 @@ def create_server(
 
     async def call_tool(context: Any, parameters: Any) -> Any:
         loop, given = asyncio.get_running_loop(), parameters.arguments or {}
+        work = loop.run_in_executor(thread, call, parameters.name, given)
         try:
-            answer = await loop.run_in_executor(thread, call, parameters.name, given)
+            answer = await _with_progress(work, parameters.name, context.session.report_progress)
         except TilewrightError as error:
             answer = said(Refused(str(error)))
         return types.CallToolResult(
@@ -81,18 +83,68 @@ def create_server(
         return types.ListResourcesResult(resources=found)
 
     async def read_resource(context: Any, parameters: Any) -> Any:
-        _, text = resources.get(parameters.uri, ("", ""))
+        if str(parameters.uri) not in resources:
+            raise _sdk("mcp.shared.exceptions").MCPError(
+                types.INVALID_PARAMS,
+                f"there is no resource {plain_text(str(parameters.uri)[:80])}: read one of "
+                f"{', '.join(resources)}.",
+            )
+        _, text = resources[str(parameters.uri)]
         contents = types.TextResourceContents(uri=parameters.uri, text=text)
         return types.ReadResourceResult(contents=[contents])
 
-    return _sdk("mcp.server.lowlevel").Server(
+    server = _sdk("mcp.server.lowlevel").Server(
         "tilewright",
+        version=metadata.version("tilewright"),
         instructions=INSTRUCTIONS.format(workload=workload, target=target),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
     )
+    server.middleware.append(_known_version)
+    return server
+
+
+async def _with_progress(
+    work: asyncio.Future[Mapping[str, Any]],
+    tool: str,
+    report: Callable[[float, float | None, str], Awaitable[None]],
+) -> Mapping[str, Any]:
+    """What a call answers; until then its client hears every few seconds how long it has taken.
+
+    A cancelled call that has not begun is dropped. One that has begun ends, and its evaluation
+    counts: asked for again, it is known.
+    """
+    began = time.monotonic()
+    try:
+        while not (await asyncio.wait([work], timeout=PROGRESS_EVERY_S))[0]:
+            seconds = time.monotonic() - began
+            await report(seconds, None, f"{plain_text(tool[:40])}: {seconds:.0f} s")
+        return work.result()
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
+
+
+async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Refuse a client whose version of the protocol nobody here speaks.
+
+    To one that offers a later version than is known, the latest known one is offered instead, as
+    the protocol says.
+    """
+    if context.method == "initialize":
+        versions = _sdk("mcp_types.version").HANDSHAKE_PROTOCOL_VERSIONS
+        given = str((context.params or {}).get("protocolVersion"))
+        is_later = re.fullmatch(r"\d{4}-\d\d-\d\d", given) and given > versions[-1]
+        if given not in versions and not is_later:
+            raise _sdk("mcp.shared.exceptions").MCPError(
+                _sdk("mcp.types").INVALID_PARAMS,
+                f"this server does not speak version {plain_text(given[:40])!r} of the Model "
+                f"Context Protocol, but {', '.join(versions)}: update the client.",
+                {"supported": list(versions)},
+            )
+    return await call_next(context)
 
 
 async def serve(server: Any) -> None:

@@ -18,12 +18,13 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
-from tilewright.proposers.llm.messages import Request
+from tilewright.proposers.llm.messages import Message, NativeCall, Request
 from tilewright.tools.records import Fact
 from tilewright.tools.turn_replies import ToolCall
 
 MOST_EVALUATED = 4
 """Kernels of one reply that are evaluated."""
+NOTHING = Message("user", "")
 
 
 class Compiler(Protocol):
@@ -40,11 +41,12 @@ class Compiler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A reply, and what it was answered, whole and folded."""
+    """A model's turn, its calls by the provider's protocol, and the answer, whole and folded."""
 
-    reply: str
-    answers: str = ""
-    folded: str = ""
+    said: Message
+    calls: tuple[NativeCall, ...] = ()
+    answered: Message = NOTHING
+    folded: Message = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

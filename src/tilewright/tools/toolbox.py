@@ -73,7 +73,7 @@ class Tool:
         }
 
 
-def call(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Answer:
+def call(bench: Bench, name: str, arguments: object) -> Answer:
     """What a tool answers; `Refused` where name or arguments cannot be used."""
     try:
         tool = tool_named(name)
@@ -84,7 +84,7 @@ def call(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Answer:
         return Refused("the kernel is nested too deeply to be read: give a plainer one.")
 
 
-def sources_to_evaluate(bench: Bench, name: str, arguments: Mapping[str, Any]) -> list[str]:
+def sources_to_evaluate(bench: Bench, name: str, arguments: object) -> list[str]:
     """The kernels that a call would have evaluated; `InputError` where it cannot be used."""
     tool = tool_named(name)
     given = read_arguments(name, tool.parameters, arguments)

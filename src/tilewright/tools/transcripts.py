@@ -73,7 +73,7 @@ def _proposal(request: Request, number: int) -> str:
     """The name that the kernels of a proposal carry: the key of the request that began it."""
     messages = _without_continuations(request.messages)
     began = messages[: len(messages) - 2 * (number - 1)]
-    return replace(request, phase="implement", messages=began).key
+    return replace(request, phase="implement", messages=began, tools=()).key
 
 
 def _without_continuations(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -107,13 +107,14 @@ def _turn(
 ) -> TurnTaken:
     """One turn; `parts` are its call and those that asked it to go on."""
     said = "".join(part.reply.text for part in parts)
+    whole = replace(parts[-1].reply, text=said)
     records = [part.record for part in parts]
     answers = following[0].request.messages[-1] if following else None
     plans = [(trial, trial.candidate.plan) for trial in made]
     return TurnTaken(
         number,
         plain_text(said[:LONGEST_SAID]),
-        _tools(written_calls(said), answers.text if answers else ""),
+        _tools(written_calls(whole), answers),
         tuple(trial.index for trial, plan in plans if plan is not None and plan.turn == number),
         _sum(record.input_tokens for record in records),
         _sum(record.cached_tokens for record in records),
@@ -124,24 +125,36 @@ def _turn(
     )
 
 
-def _tools(calls: Sequence[ToolCall], answers: str) -> tuple[ToolUse, ...]:
-    """Each call with its answer, which begins with its number and name."""
-    used = []
-    for number, call in enumerate(calls, 1):
-        _, found, rest = answers.partition(f"{number}. {call.tool}: ")
-        used.append(
-            ToolUse(
-                plain_text(call.tool[:LONGEST_GIVEN]),
-                _given(call.arguments),
-                rest.partition("\n")[0][:LONGEST_ANSWER] if found else "",
-            )
+def _tools(calls: Sequence[ToolCall], answers: Message | None) -> tuple[ToolUse, ...]:
+    """Each call with the first line of its answer."""
+    found = _answers(calls, answers) if answers is not None else [""] * len(calls)
+    return tuple(
+        ToolUse(
+            plain_text(call.tool[:LONGEST_GIVEN]),
+            _given(call.arguments),
+            answer.partition("\n")[0][:LONGEST_ANSWER],
         )
-        answers = rest if found else answers
-    return tuple(used)
+        for call, answer in zip(calls, found, strict=True)
+    )
 
 
-def _given(arguments: Mapping[str, object]) -> str:
+def _answers(calls: Sequence[ToolCall], answers: Message) -> list[str]:
+    """What each call was answered: in a text, each begins with its number and name."""
+    if answers.results:
+        texts = [result.text for result in answers.results]
+        return [*texts[: len(calls)], *[""] * (len(calls) - len(texts))]
+    found, rest = [], answers.text
+    for number, call in enumerate(calls, 1):
+        _, is_there, after = rest.partition(f"{number}. {call.tool}: ")
+        found.append(after if is_there else "")
+        rest = after if is_there else rest
+    return found
+
+
+def _given(arguments: object) -> str:
     """Arguments in one line; of a kernel, only how long it is."""
+    if not isinstance(arguments, Mapping):
+        return "(no JSON object)"
     parts = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.core.records import KernelLanguage
 from tilewright.core.text import plain_text
@@ -27,10 +26,13 @@ _CALLS = re.compile(r'\s*+[\[{].*"tool"', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as a model wrote it; `arguments` may be anything that JSON can say."""
+    """One call as a model wrote it; `arguments` may be anything that JSON can say.
+
+    They are None where a native call's are no JSON.
+    """
 
     tool: str
-    arguments: Mapping[str, Any]
+    arguments: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,11 @@ class Calls:
 def read_turn(reply: Reply, language: KernelLanguage) -> Calls | str | ReplyFailed:
     """The calls in a reply; without any, the one kernel that it submits.
 
-    Fenced blocks that hold no calls are named A, B, C in their order: arguments may be these names.
+    Calls by the provider's protocol go before those in the text. Fenced blocks that hold no calls
+    are named A, B, C in their order: arguments may be these names.
     """
+    if reply.calls:
+        return _native(reply)
     failure = unusable(reply)
     if failure is not None:
         return failure
@@ -66,9 +71,37 @@ def read_turn(reply: Reply, language: KernelLanguage) -> Calls | str | ReplyFail
     return Calls(tuple(calls[:MOST_CALLS]), max(0, len(calls) - MOST_CALLS))
 
 
-def written_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls in the text of a reply, as far as they can be read; blocks are not filled in."""
-    blocks, _ = fenced_blocks(without_thoughts(text))
+def _native(reply: Reply) -> Calls | ReplyFailed:
+    """The calls that were made by the provider's protocol; none of those that were cut off."""
+    if reply.stop == "refused":
+        return ReplyFailed("refused", reply.text.strip()[:200])
+    if reply.stop == "length":
+        return ReplyFailed("truncated", "none of its calls was carried out: write less at a time")
+    blocks, _ = fenced_blocks(without_thoughts(reply.text))
+    named = dict(zip(_LETTERS, blocks, strict=False))
+    calls = []
+    for call in reply.calls[:MOST_CALLS]:
+        arguments = _json(call.arguments)
+        if isinstance(arguments, dict):
+            arguments = {key: _meant(value, named) for key, value in arguments.items()}
+        calls.append(ToolCall(call.name, arguments))
+    return Calls(tuple(calls), max(0, len(reply.calls) - MOST_CALLS))
+
+
+def _json(text: str) -> object:
+    """The value, or None for a text that is no JSON."""
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def written_calls(reply: Reply) -> tuple[ToolCall, ...]:
+    """The calls in a reply, as far as they can be read; blocks are not filled in."""
+    if reply.calls:
+        return tuple(ToolCall(call.name, _json(call.arguments)) for call in reply.calls)
+    blocks, _ = fenced_blocks(without_thoughts(reply.text))
     calls: list[ToolCall] = []
     for block in blocks:
         read = _calls(block, {}) if _CALLS.match(block) else []

@@ -7,6 +7,7 @@ the calls themselves: a run that was killed asks the same again, and is answered
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,11 @@ from tilewright.core.records import (
     Plan,
     Trial,
 )
+from tilewright.core.text import plain_text
 from tilewright.proposers.llm.caller import Caller
 from tilewright.proposers.llm.forecast import TurnSizes
-from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.proposers.llm.messages import Message, OfferedTool, Reply, Request
+from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.replies import (
     OTHER,
     NothingWorthwhile,
@@ -34,16 +37,23 @@ from tilewright.tools.proposal import MOST_EVALUATED, Compiler, Proposal, Propos
 from tilewright.tools.records import Fact
 from tilewright.tools.text import answer_text
 from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate, tool_named
+from tilewright.tools.turn_messages import (
+    LONGEST_ANSWERS,
+    LONGEST_FOLDED,
+    Answered,
+    told,
+    turn_messages,
+)
 from tilewright.tools.turn_replies import MOST_CALLS, Calls, ToolCall, read_turn
 
 LONGEST_ANSWER = 8000
 """Characters of one tool's answer."""
-LONGEST_ANSWERS = 24_000
-"""Characters of all answers to one reply."""
-LONGEST_FOLDED = 300
-"""Characters that are kept of an answer once the next turn has been answered."""
 LONGEST_NOTE = 2000
 """Characters that are kept with a kernel of what its author said."""
+
+_OFFERED = tuple(
+    OfferedTool(tool.name, tool.text, json.dumps(tool.schema)) for tool in TOOLS.values()
+)
 
 
 def turn_sizes() -> TurnSizes:
@@ -121,13 +131,18 @@ class Turns:
         """Ask until there is something to evaluate, or the proposal is over."""
         while len(proposal.turns) < self.most:
             number = len(proposal.turns) + 1
+            native = parse_model(proposal.request.model).calls_tools
             request = replace(
-                proposal.request, phase=f"turn {number}", messages=_messages(proposal)
+                proposal.request,
+                phase=f"turn {number}",
+                messages=turn_messages(proposal, native),
+                tools=_OFFERED if native else (),
             )
             reply = self._caller.ask([request])[0]
             if reply is None:
                 return []
-            proposal = replace(proposal, turns=(*proposal.turns, Turn(reply.text)))
+            said = Message("assistant", reply.text.strip() or "(nothing)", raw=reply.raw)
+            proposal = replace(proposal, turns=(*proposal.turns, Turn(said, reply.calls)))
             language = proposal.brief.target.language
             read = read_turn(reply, language)
             if isinstance(read, ReplyFailed):
@@ -136,9 +151,8 @@ class Turns:
                     return []
                 detail = f" ({read.detail})" if read.detail else ""
                 self._caller.reject(request, f"{read.kind}{detail}")
-                proposal = self._told(
-                    proposal, [f"Your answer cannot be used: {read.kind}{detail}."]
-                )
+                unusable = f"Your answer cannot be used: {read.kind}{detail}."
+                proposal = self._told(proposal, [Answered("", unusable)])
                 continue
             if isinstance(read, str):
                 read = Calls((ToolCall("submit", {"kernel": read}),))
@@ -187,26 +201,19 @@ class Turns:
         """The calls that waited are answered."""
         bench = ProposalBench(proposal, self._builds, self._versions)
         answers = []
-        for number, one in enumerate(proposal.waiting, 1):
+        for one in proposal.waiting:
             text = answer_text(call(bench, one.tool, one.arguments))
             cut = text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]} ... (cut off)"
-            answers.append(f"{number}. {_name(one)}: {cut}")
-        if proposal.left_out:
-            answers.append(f"{proposal.left_out} further calls were left out: too many at a time.")
+            answers.append(Answered(_name(one), cut))
+        if proposal.left_out and not proposal.turns[-1].calls:
+            left_out = f"{proposal.left_out} further calls were left out: too many at a time."
+            answers.append(Answered("", left_out))
         drafts = tuple(bench.drafts.items())
         return self._told(replace(proposal, waiting=(), left_out=0, drafts=drafts), answers)
 
-    def _told(self, proposal: Proposal, answers: Sequence[str]) -> Proposal:
+    def _told(self, proposal: Proposal, answers: Sequence[Answered]) -> Proposal:
         """The last turn with its answers, and how many turns are left."""
-        left = self.most - len(proposal.turns)
-        note = f"You have {left} turn{'s' * (left != 1)} left."
-        if left == 1:
-            note += " In this one, submit: nothing will be answered any more."
-        whole = "\n\n".join(answers)
-        if len(whole) > LONGEST_ANSWERS:
-            whole = f"{whole[:LONGEST_ANSWERS]} ... (cut off)"
-        folded = "\n\n".join(_folded(answer) for answer in answers)
-        last = replace(proposal.turns[-1], answers=f"{whole}\n\n{note}", folded=folded)
+        last = told(proposal.turns[-1], answers, self.most - len(proposal.turns))
         return replace(proposal, turns=(*proposal.turns[:-1], last))
 
 
@@ -214,33 +221,28 @@ def _described() -> Sequence[tuple[str, str]]:
     return [(tool.usage, tool.text) for tool in TOOLS.values()]
 
 
-def _messages(proposal: Proposal) -> tuple[Message, ...]:
-    """What is sent next: every reply as it was, and of the answers only the last ones whole."""
-    messages = list(proposal.request.messages)
-    for number, turn in enumerate(proposal.turns, 1):
-        answers = turn.answers if number == len(proposal.turns) else turn.folded
-        messages += [
-            Message("assistant", turn.reply.strip() or "(nothing)"),
-            Message("user", answers),
-        ]
-    return tuple(messages)
-
-
 def _plan(proposal: Proposal, reply: Reply) -> Plan:
     """What a reply says of its kernels; the option of the first turn unless it names another."""
     said = read_headings(reply, proposal.brief.menu)
     option = said.option
     if option == OTHER and proposal.turns[1:]:
-        first = read_headings(Reply(proposal.turns[0].reply), proposal.brief.menu)
+        first = read_headings(Reply(proposal.turns[0].said.text), proposal.brief.menu)
         option = first.option
     turn = len(proposal.turns)
     return replace(
         proposal.plan,
         option=option,
-        text=said.text[:LONGEST_NOTE] or f"Turn {turn}.",
+        text=said.text[:LONGEST_NOTE] or _note(proposal) or f"Turn {turn}.",
         expected=said.expected,
         parameters={**proposal.plan.parameters, "proposal": proposal.request.key, "turn": turn},
     )
+
+
+def _note(proposal: Proposal) -> str:
+    """What the calls that wait say of their kernels."""
+    given = (one.arguments for one in proposal.waiting)
+    notes = [one.get("note") for one in given if isinstance(one, Mapping)]
+    return "; ".join(plain_text(note) for note in notes if isinstance(note, str))[:LONGEST_NOTE]
 
 
 def _sees_nothing(reply: Reply, brief: Brief) -> bool:
@@ -252,9 +254,3 @@ def _name(one: ToolCall) -> str:
         return tool_named(one.tool).name
     except InputError:
         return "call"
-
-
-def _folded(answer: str) -> str:
-    """The first line of an answer."""
-    line = answer.partition("\n")[0]
-    return line if len(line) <= LONGEST_FOLDED else f"{line[:LONGEST_FOLDED]} ..."

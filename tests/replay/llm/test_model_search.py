@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import get_ident
 
 import pytest
-from toy_models import answer, enter_toy_world
+from toy_models import answer, answer_natively, enter_toy_world
 
 from tilewright import run, session
 from tilewright.core.config import Settings
@@ -420,6 +420,32 @@ def test_proposals_in_turns_are_trials_like_all_others(tmp_path: Path, server: M
     assert set(phases) == {"turn 1", "turn 2", "turn 3", "turn 4"}
     assert phases["turn 1"] == 2 + 2 * 2 * 2  # plans of one parent, then of two
     optimize(tmp_path / "b", name, turns=4, iterations=3)
+    assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+def test_native_calls_make_a_search_that_replays(
+    tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_API_KEY", CANARY)
+    with ModelServer(answer=answer_natively) as server:
+        url = server.url if protocol == "openai" else server.root
+        name = f"{protocol}/a@{url}?price=1:2&key_env=TEST_API_KEY"
+        summary = optimize(tmp_path / "a", name, turns=4, iterations=3)
+        assert all("tools" in body for body in server.requests)
+    assert summary.speedup is not None
+    assert summary.speedup > 1
+    found = turns_taken(
+        history_run(tmp_path / "a"), history_of(tmp_path / "a"), project=tmp_path / "a"
+    )
+    uses = [use for one in found for turn in one.turns[:-1] for use in turn.tools]
+    assert {"evaluate", "profile", "try", "tried"} <= {use.tool for use in uses}
+    assert all("beside the parent" in use.answer for use in uses if use.tool == "try")
+    file = tmp_path / "turns.jsonl"
+    file.write_text(recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
+    assert CANARY not in file.read_text()
+    optimize(tmp_path / "b", name, turns=4, iterations=3, replay=file)
     assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
 
 

@@ -17,6 +17,8 @@ from tilewright.core.config import Settings
 from tilewright.core.records import MenuOption, TargetBrief
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.tasks import OpenTask
+from tilewright.proposers.llm.messages import Reply
+from tilewright.testing.model_server import Said
 from tilewright.testing.toy import (
     DIGITS,
     LANGUAGE,
@@ -26,6 +28,7 @@ from tilewright.testing.toy import (
     ToyTask,
     digits_of,
 )
+from tilewright.tools.turn_replies import Calls, read_turn
 
 SETTINGS = {"beam": 3, "plans": 3, "implementations": 2, "iterations": 13, "patience": 13}
 EVALUATED = "evaluated"
@@ -76,6 +79,16 @@ def answer_in_turns(prompt: str, rng: random.Random) -> str:
         )
     )
     return f"{said}{blocks}```json\n{call}\n```"
+
+
+def answer_natively(prompt: str, key: str) -> Said:
+    """The same in turns by calls of the provider's protocol, as far as they can be read."""
+    text = answer(prompt, key)
+    read = read_turn(Reply(text), LANGUAGE)
+    if not isinstance(read, Calls):
+        return Said(text)
+    calls = tuple((call.tool, dict(call.arguments)) for call in read.calls)  # type: ignore[call-overload]
+    return Said("OPTION: lower-1\nCHANGE: two digits", calls)
 
 
 class ModelToyTarget(ToyTarget):

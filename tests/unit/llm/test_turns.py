@@ -2,104 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
-from world import BRIEF, HISTORY, PARENT, START, MemoryCalls, caller
+from turn_work import FASTER, UNWRITTEN, Work, calling, fenced, kernel, outcome_of
+from world import BRIEF, HISTORY, PARENT
 
 from tilewright.core.config import Settings
-from tilewright.core.records import Candidate, Failed, Measured, Outcome, Plan, Trial
-from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.core.records import Candidate, Failed, Trial
+from tilewright.proposers.llm.messages import Message, Request
 from tilewright.tools.proposal import MOST_EVALUATED
+from tilewright.tools.turn_messages import LONGEST_FOLDED
 from tilewright.tools.turn_replies import MOST_CALLS
-from tilewright.tools.turns import LONGEST_ANSWER, LONGEST_FOLDED, Turns
-
-UNWRITTEN = Plan(PARENT.candidate.id, "other", "Written without a plan.", "openai/m", {"slot": 0})
-FASTER = START.replace("  fence();\n", "")
-
-
-def kernel(number: int) -> str:
-    return START.replace("copy(x, y)", f"copy{number}(x, y)")
-
-
-def fenced(*kernels: str) -> str:
-    return "".join(f"```c\n{text}```\n" for text in kernels)
-
-
-def calling(*calls: dict[str, Any]) -> str:
-    return f"```json\n{json.dumps(list(calls))}\n```\n"
-
-
-def outcome_of(source: str) -> Outcome:
-    if "wrong" in source:
-        return Failed("check", "wrong_result", "y[0]: got 0, expected 7", line=2)
-    assert isinstance(PARENT.outcome, Measured)
-    latency = 900.0 if "fence" in source else 700.0
-    return replace(PARENT.outcome, latency=latency, breakdown={"dma_wait": latency - 300.0})
-
-
-@dataclass
-class ToyCompiler:
-    """The `Compiler` role of a target that shows no machine code."""
-
-    problem: Callable[[str], Failed | None]
-
-    def code(self, source: str) -> None:
-        return None
-
-
-class Work:
-    """One proposal, driven as a search would: candidates are evaluated, their author goes on."""
-
-    def __init__(
-        self,
-        *replies: str,
-        most: int = 4,
-        check: Callable[[str], Failed | None] = lambda source: None,
-        share: int | None = None,
-    ) -> None:
-        self.store = MemoryCalls()
-        self.replies = replies
-        made, self.transport = caller(self._reply, self.store)
-        self.turns = Turns(made, most, ToyCompiler(check), {"compiler": "13.2"}, share)
-        self.trials: list[Trial] = []
-        self.rounds: list[list[Candidate]] = []
-
-    def _reply(self, request: Request) -> Reply:
-        turn = int(request.phase.removeprefix("turn "))
-        return Reply(self.replies[min(turn, len(self.replies)) - 1])
-
-    def go(self, requests: int = 1) -> Work:
-        asked = [
-            Request("openai/m", "implement", (Message("user", "Faster!"),), sample=str(n))
-            for n in range(requests)
-        ]
-        made = self.turns.begin(BRIEF, PARENT, HISTORY, UNWRITTEN, asked)
-        while made:
-            self.rounds.append(made)
-            trials = [
-                Trial(len(self.trials) + n, 3, child, outcome_of(child.source))
-                for n, child in enumerate(made, 1)
-            ]
-            self.trials += trials
-            made = self.turns.go_on(trials)
-        return self
-
-    def heard(self, turn: int) -> str:
-        """What the model was answered last before it was asked for this turn."""
-        asked = [r for r in self.transport.sent if r.phase == f"turn {turn}"]
-        return asked[0].messages[-1].text
-
-    @property
-    def phases(self) -> list[str]:
-        return [request.phase for request in self.transport.sent]
-
-    @property
-    def notes(self) -> list[str]:
-        return [call.note for call in self.store.records.values() if call.note]
+from tilewright.tools.turns import LONGEST_ANSWER
 
 
 def test_a_kernel_without_calls_is_submitted_and_ends_the_work() -> None:
@@ -220,7 +135,7 @@ def test_a_reply_that_was_recorded_is_not_asked_for_again() -> None:
 def test_several_proposals_of_one_plan_stay_apart() -> None:
     work = Work(fenced(FASTER) + calling({"tool": "evaluate", "kernel": "A"}))
     asked = [
-        Request("openai/m", "implement", (Message("user", "?"),), sample=str(n)) for n in range(3)
+        Request("command:m", "implement", (Message("user", "?"),), sample=str(n)) for n in range(3)
     ]
     made = work.turns.begin(BRIEF, PARENT, HISTORY, UNWRITTEN, asked)
     assert len({child.plan.id for child in made if child.plan}) == 3

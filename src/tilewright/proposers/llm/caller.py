@@ -92,7 +92,12 @@ class Caller:
         self._store.annotate(self._run_id, request.key, note)
 
     def continued(self, request: Request, reply: Reply) -> Reply:
-        """A truncated reply together with its continuations."""
+        """A truncated reply together with its continuations.
+
+        Where tools were offered there is none: a turn that was cut off within a call has no end.
+        """
+        if request.tools:
+            return reply
         for _ in range(CONTINUATIONS):
             if reply.stop != "length" or not reply.text.strip():
                 break

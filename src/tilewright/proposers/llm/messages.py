@@ -22,22 +22,58 @@ Stop = Literal["end", "length", "refused"]
 
 MAX_REPLY_CHARACTERS = 1 << 20
 """Of a reply; far over any kernel, and over what models write in one answer."""
+MAX_RAW_CHARACTERS = 4 << 20
+"""Of a reply as its provider gave it, in JSON."""
 MAX_TOKENS = (1 << 31) - 1
 """Of one call; what a database's whole numbers hold, and far over any model's context."""
 
 
 @dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that a model may call by its provider's protocol; `schema` is JSON Schema as text."""
+
+    name: str
+    text: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """One call by the provider's protocol; `arguments` is JSON as the model wrote it, or is not."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a native call is answered; `call` and `name` are those of the call."""
+
+    call: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One turn. `stable` marks text that many requests share: providers cache up to there."""
+    """One turn. `stable` marks text that many requests share: providers cache up to there.
+
+    `raw` is a model's turn as its provider gave it, in JSON: it goes back unchanged, with its
+    reasoning and signatures. `results` answer the calls of the turn before.
+    """
 
     role: Role
     text: str
     stable: bool = False
+    results: tuple[ToolResult, ...] = ()
+    raw: str = ""
 
     @property
     def characters(self) -> int:
         """Length of all that is sent of it."""
-        return len(self.text)
+        said = len(self.raw) or len(self.text)
+        return said + sum(len(result.text) for result in self.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +81,7 @@ class Request:
     """One call to one model. Equal requests with different `sample`s are different calls.
 
     `model` is the model's full name as the user gave it, options included. `as_json` asks for a
-    JSON object where the provider offers that.
+    JSON object where the provider offers that. `tools` may be called by the provider's protocol.
     """
 
     model: str
@@ -53,6 +89,7 @@ class Request:
     messages: tuple[Message, ...]
     sample: str = "0"
     as_json: bool = False
+    tools: tuple[OfferedTool, ...] = ()
 
     @property
     def key(self) -> str:
@@ -61,8 +98,9 @@ class Request:
 
     @property
     def characters(self) -> int:
-        """Length of all messages."""
-        return sum(m.characters for m in self.messages)
+        """Length of all messages, and of what is said of the tools."""
+        tools = sum(len(tool.name) + len(tool.text) + len(tool.schema) for tool in self.tools)
+        return sum(m.characters for m in self.messages) + tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +143,8 @@ class Reply:
 
     `attempts` counts the tries it took; earlier ones that timed out may have been paid for.
     Wherever a reply comes from (a provider, the database, a recording), it holds plain text of
-    at most `MAX_REPLY_CHARACTERS`: what is longer is cut off.
+    at most `MAX_REPLY_CHARACTERS`: what is longer is cut off. `calls` were made by the provider's
+    protocol, `raw` is all of it as the provider gave it; one that is far too long has neither.
     """
 
     text: str
@@ -113,8 +152,14 @@ class Reply:
     usage: Usage = Usage()
     served_by: str = ""
     attempts: int = 1
+    calls: tuple[NativeCall, ...] = ()
+    raw: str = ""
 
     def __post_init__(self) -> None:
+        if len(self.raw) + sum(len(call.arguments) for call in self.calls) > MAX_RAW_CHARACTERS:
+            object.__setattr__(self, "calls", ())
+            object.__setattr__(self, "raw", "")
+            object.__setattr__(self, "stop", "length")
         text = plain_text(self.text[:MAX_REPLY_CHARACTERS])
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "served_by", plain_text(self.served_by[:200]))
@@ -134,21 +179,36 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
-    """Plain JSON value of a request."""
-    return asdict(request)
+    """Plain JSON value of a request.
+
+    What belongs to native calls is left out where there are none: requests in plain text keep
+    their keys, by which earlier runs and recordings know them.
+    """
+    value = _filled(asdict(request), "tools")
+    value["messages"] = tuple(_filled(m, "results", "raw") for m in value["messages"])
+    return value
 
 
 def request_from_json(value: Mapping[str, Any]) -> Request:
     """Inverse of `request_to_json`."""
-    messages = tuple(Message(**m) for m in value["messages"])
-    return Request(**{**value, "messages": messages})
+    messages = tuple(
+        Message(**{**m, "results": tuple(ToolResult(**r) for r in m.get("results", ()))})
+        for m in value["messages"]
+    )
+    tools = tuple(OfferedTool(**tool) for tool in value.get("tools", ()))
+    return Request(**{**value, "messages": messages, "tools": tools})
 
 
 def reply_to_json(reply: Reply) -> dict[str, Any]:
     """Plain JSON value of a reply."""
-    return asdict(reply)
+    return _filled(asdict(reply), "calls", "raw")
 
 
 def reply_from_json(value: Mapping[str, Any]) -> Reply:
     """Inverse of `reply_to_json`."""
-    return Reply(**{**value, "usage": Usage(**value["usage"])})
+    calls = tuple(NativeCall(**call) for call in value.get("calls", ()))
+    return Reply(**{**value, "usage": Usage(**value["usage"]), "calls": calls})
+
+
+def _filled(value: dict[str, Any], *optional: str) -> dict[str, Any]:
+    return {name: part for name, part in value.items() if part or name not in optional}

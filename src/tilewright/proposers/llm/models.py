@@ -56,6 +56,7 @@ class Options:
         max_tokens: most tokens a reply may have, reasoning included.
         key_env: environment variable with the key, instead of the provider's usual one.
         json: whether the provider can be asked for JSON objects.
+        tools: whether tools are called by the provider's protocol; else in plain text.
         price: "INPUT:OUTPUT" in US dollars per million tokens, instead of the price table's.
         timeout_s: seconds until an attempt is given up.
         concurrency: calls to this model at a time.
@@ -66,6 +67,7 @@ class Options:
     max_tokens: int | None = None
     key_env: str | None = None
     json: bool = False
+    tools: bool = True
     price: str | None = None
     timeout_s: float = 600.0
     concurrency: int = 8
@@ -90,6 +92,11 @@ class Model:
         if self.options.key_env:
             return (self.options.key_env,)
         return () if self.base_url else KEY_VARIABLES.get(self.provider, ())
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether its provider's protocol offers it tools; commands and folders have none."""
+        return self.provider not in LOCAL and self.options.tools
 
     @property
     def on_this_machine(self) -> bool:

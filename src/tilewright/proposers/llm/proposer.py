@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
 
-from tilewright.core.errors import InputError
 from tilewright.core.records import (
     Brief,
     Candidate,
     Failed,
     History,
-    KernelLanguage,
     Plan,
     TargetBrief,
     Trial,
     content_id,
 )
-from tilewright.core.templates import parse_template, without_template
+from tilewright.core.templates import without_template
 from tilewright.proposers.dealing import implementer, plan_slots, planner
 from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller, Pending
-from tilewright.proposers.llm.edits import apply_edits, read_edits
+from tilewright.proposers.llm.conversations import Conversations
+from tilewright.proposers.llm.kernels import first_instance, source_in
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.prompts.render import Prompts
@@ -31,7 +30,6 @@ from tilewright.proposers.llm.replies import (
     OTHER,
     NothingWorthwhile,
     ReplyFailed,
-    read_code,
     read_headings,
     read_plan,
 )
@@ -46,30 +44,6 @@ _AS_JSON = (
         "plan.",
     ),
 )
-
-
-class Conversations(Protocol):
-    """Proposals in which a model works in several turns with tools."""
-
-    @property
-    def most(self) -> int:
-        """Turns of one proposal."""
-        ...
-
-    @property
-    def tools(self) -> Sequence[tuple[str, str]]:
-        """Each tool with the names of its arguments, and what it does."""
-        ...
-
-    def begin(
-        self, brief: Brief, parent: Trial, history: History, plan: Plan, requests: Sequence[Request]
-    ) -> list[Candidate]:
-        """The first candidates of a proposal for each request; their plans say in which turn."""
-        ...
-
-    def go_on(self, trials: Sequence[Trial]) -> list[Candidate]:
-        """The next candidates of the proposal whose last ones became these trials."""
-        ...
 
 
 class LLMProposer:
@@ -109,8 +83,8 @@ class LLMProposer:
         self._shares = shares
         self.branches = branches or Branches()
         self._turns = turns
-        # By plan id: what to ask for it, and the history that this follows from.
-        self._unplanned: dict[str, tuple[tuple[Message, ...], History]] = {}
+        # By plan id: what to ask a model for it, and the history that this follows from.
+        self._unplanned: dict[str, tuple[Callable[[str], tuple[Message, ...]], History]] = {}
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -128,16 +102,20 @@ class LLMProposer:
             self._shares.begin(brief.iteration, history)
         shares = self._shares_in(brief)
         slots = plan_slots(brief.iteration, brief.rank, count)
-        messages = [self._asked(brief, parent, history, n) for n in range(count)]
         if self._turns is not None or not self._prompts.in_two_phases:
             return iter(
                 [
                     self._unwritten(
-                        parent, planner(self._models, slot, shares), slot, asked, history
+                        parent,
+                        planner(self._models, slot, shares),
+                        slot,
+                        partial(self._asked, brief, parent, history, number),
+                        history,
                     )
-                    for slot, asked in zip(slots, messages, strict=True)
+                    for number, slot in enumerate(slots)
                 ]
             )
+        messages = [self._prompts.plan(brief, parent, history, n) for n in range(count)]
         calls = self._caller.begin(
             [
                 self._request(planner(self._models, slot, shares), "plan", asked, seed, number)
@@ -178,24 +156,26 @@ class LLMProposer:
             self.branches.close(parent.candidate.id, brief.iteration)
 
     def _asked(
-        self, brief: Brief, parent: Trial, history: History, number: int
+        self, brief: Brief, parent: Trial, history: History, number: int, model: str
     ) -> tuple[Message, ...]:
+        """What a model is asked where it writes a kernel at once, or works in turns."""
         if self._turns is None:
             return self._prompts.plan(brief, parent, history, number)
         most, tools = self._turns.most, self._turns.tools
-        return self._prompts.turns(brief, parent, history, number, most, tools)
+        native = parse_model(model).calls_tools
+        return self._prompts.turns(brief, parent, history, number, most, tools, native)
 
     def _unwritten(
         self,
         parent: Trial,
         model: str,
         slot: int,
-        messages: tuple[Message, ...],
+        asked: Callable[[str], tuple[Message, ...]],
         history: History,
     ) -> Plan:
-        """Stands for a plan where kernels are asked for at once; `implement` sends `messages`."""
+        """Stands for a plan where kernels are asked for at once; `implement` sends `asked`."""
         plan = Plan(parent.candidate.id, OTHER, "Written without a plan.", model, {"slot": slot})
-        self._unplanned[plan.id] = messages, history
+        self._unplanned[plan.id] = asked, history
         return plan
 
     def implement(
@@ -203,11 +183,12 @@ class LLMProposer:
     ) -> list[Candidate]:
         """Up to `count` candidates, one call each."""
         unplanned = self._unplanned.pop(plan.id, None)
-        messages = unplanned[0] if unplanned else self._prompts.implement(brief, parent, plan)
+        asked = unplanned[0] if unplanned else None
+        messages = () if asked else self._prompts.implement(brief, parent, plan)
         slot = int(plan.parameters.get("slot", 0))
         shares = self._shares_in(brief)
         requests = [
-            self._request(author, "implement", messages, seed, number)
+            self._request(author, "implement", asked(author) if asked else messages, seed, number)
             for number in range(count)
             for author in [implementer(self._models, slot, number, count, shares)]
         ]
@@ -265,40 +246,17 @@ class LLMProposer:
         for request, reply in zip(requests, self._caller.ask(requests), strict=True):
             if reply is None:
                 continue
-            source = self._source(reply, base, brief.target.language)
-            plan = None
+            language, plan = brief.target.language, None
+            source = source_in(reply, base, language, edits=self._edits)
             if not isinstance(source, ReplyFailed):
-                source, plan = self._filled_in(source, plan_in(reply), brief.target.language)
+                plan = plan_in(reply)
+                if self._templates:
+                    source, plan = first_instance(source, plan, language)
             if isinstance(source, ReplyFailed):
                 self._reject(request, source)
             else:
                 found.append(Candidate(source, parent.candidate.id, plan, request.model))
         return found
-
-    def _filled_in(
-        self, source: str, plan: Plan | None, language: KernelLanguage
-    ) -> tuple[str | ReplyFailed, Plan | None]:
-        """A kernel as it stands, or a template's first instance, whose plan has the template."""
-        if not self._templates or plan is None:
-            return source, plan
-        try:
-            template = parse_template(source, language.templates)
-        except InputError as error:
-            return ReplyFailed("template", str(error)), plan
-        if template is None:
-            return source, plan
-        values = template.planned(template.first)
-        parameters = {**plan.parameters, **values, "template": source}
-        return template.instance(template.first), replace(plan, parameters=parameters)
-
-    def _source(self, reply: Reply, base: str, language: KernelLanguage) -> str | ReplyFailed:
-        """The kernel in a reply: edits where they were asked for and given, else a whole one."""
-        edits = read_edits(reply.text) if self._edits and reply.stop == "end" else []
-        source = apply_edits(base, edits) if edits else read_code(reply, language)
-        form = language.normal_form
-        if isinstance(source, str) and form(source) == form(base):
-            return ReplyFailed("unchanged")
-        return source
 
     def _request(
         self, model: str, phase: Phase, messages: tuple[Message, ...], seed: int, number: int

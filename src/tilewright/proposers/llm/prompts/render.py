@@ -105,10 +105,14 @@ class Prompts:
         number: int,
         most: int,
         tools: Sequence[tuple[str, str]],
+        native: bool = False,
     ) -> tuple[Message, ...]:
-        """Begins proposal `number` for `parent` in at most so many turns, with these tools."""
+        """Begins proposal `number` for `parent` in at most so many turns, with these tools.
+
+        They are called in plain text, or by the provider's protocol where that is `native`.
+        """
         situation = self._situation(brief, parent, history, number)
-        return self._messages("turns", brief, **situation, turns=most, tools=tools)
+        return self._messages("turns", brief, **situation, turns=most, tools=tools, native=native)
 
     def _situation(
         self, brief: Brief, parent: Trial, history: History, number: int

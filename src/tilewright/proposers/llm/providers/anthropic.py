@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.proposers.llm.failures import TransientError
-from tilewright.proposers.llm.messages import Message, Reply, Request, Stop, Usage
+from tilewright.proposers.llm.messages import Message, NativeCall, Reply, Request, Stop, Usage
 from tilewright.proposers.llm.models import Model
-from tilewright.proposers.llm.providers.base import alternating, find_key, load_sdk, sdk_error
+from tilewright.proposers.llm.providers.base import (
+    alternating,
+    find_key,
+    from_raw,
+    load_sdk,
+    raw_json,
+    sdk_error,
+)
 
 OFFICIAL_URL = "https://api.anthropic.com"
 _STOPS: Mapping[str, Stop] = {
@@ -39,12 +47,18 @@ class AnthropicProvider:
                 extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)
             )
         except (self._sdk.AnthropicError, ValueError) as error:
-            raise sdk_error(self._sdk, error, self._model) from None
+            raise sdk_error(self._sdk, error, self._model, request) from None
         if not hasattr(answer, "content"):
             raise TransientError("the answer holds no content")
         text = "".join(b.text for b in answer.content or () if b.type == "text")
         stop = _STOPS.get(answer.stop_reason or "", "end")
-        return Reply(text, stop, _usage(answer.usage), answer.model or "")
+        calls = tuple(
+            NativeCall(b.id, b.name, json.dumps(b.input))
+            for b in answer.content or ()
+            if b.type == "tool_use"
+        )
+        raw = raw_json([b.to_dict(mode="json") for b in answer.content]) if calls else ""
+        return Reply(text, stop, _usage(answer.usage), answer.model or "", calls=calls, raw=raw)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         options = self._model.options
@@ -52,10 +66,15 @@ class AnthropicProvider:
             "model": self._model.target,
             "max_tokens": self._model.reply_tokens,
             "messages": [
-                {"role": role, "content": [_block(m) for m in turn]}
+                {"role": role, "content": [block for m in turn for block in _blocks(m)]}
                 for role, turn in alternating(request.messages)
             ],
         }
+        if request.tools:
+            arguments["tools"] = [
+                {"name": t.name, "description": t.text, "input_schema": json.loads(t.schema)}
+                for t in request.tools
+            ]
         if options.reasoning_effort is not None:
             arguments["output_config"] = {"effort": options.reasoning_effort}
         if options.temperature is not None:
@@ -64,11 +83,20 @@ class AnthropicProvider:
         return arguments
 
 
-def _block(message: Message) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "text", "text": message.text}
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    """A model's own turn as it was; else results and text, the last one marked if it is stable."""
+    if message.raw:
+        own: list[dict[str, Any]] = from_raw(message.raw)
+        return own
+    blocks: list[dict[str, Any]] = [
+        {"type": "tool_result", "tool_use_id": result.call, "content": result.text}
+        for result in message.results
+    ]
+    if message.text or not blocks:
+        blocks.append({"type": "text", "text": message.text})
     if message.stable:
-        block["cache_control"] = {"type": "ephemeral"}
-    return block
+        blocks[-1]["cache_control"] = {"type": "ephemeral"}
+    return blocks
 
 
 def _usage(usage: Any) -> Usage:

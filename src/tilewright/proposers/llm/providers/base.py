@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.proposers.llm.failures import ModelError, TransientError, redacted
-from tilewright.proposers.llm.messages import Message, Reply, Request
+from tilewright.proposers.llm.messages import Message, Reply, Request, ToolResult
 from tilewright.proposers.llm.models import Model
 
 _NO_MONEY = ("insufficient_quota", "billing_hard_limit", "credit balance is too low")
 """What providers say when waiting does not help; a mere "quota" may be that of one minute."""
+
+_NO_TOOLS = (400, 404, 422, 501)
+"""What endpoints answer that do not know tools, each with words on them."""
+_BYTES = "base64"
 
 GO_ON = "the same command goes on where the run stopped"
 
@@ -79,7 +86,26 @@ def joined(messages: list[Message]) -> str:
     return "\n\n".join(m.text for m in messages)
 
 
-def sdk_error(sdk: Any, error: Exception, model: Model) -> Exception:
+def results_of(messages: list[Message]) -> list[ToolResult]:
+    """What a turn answers to calls."""
+    return [result for message in messages for result in message.results]
+
+
+def raw_json(value: Any) -> str:
+    """A provider's own value as JSON, bytes in base64."""
+    return json.dumps(value, default=lambda data: {_BYTES: b64encode(data).decode()})
+
+
+def from_raw(text: str) -> Any:
+    """Inverse of `raw_json`."""
+    return json.loads(text, object_hook=_restored)
+
+
+def _restored(value: dict[str, Any]) -> Any:
+    return b64decode(value[_BYTES]) if set(value) == {_BYTES} else value
+
+
+def sdk_error(sdk: Any, error: Exception, model: Model, request: Request) -> Exception:
     """Our exception for one of the openai or anthropic SDK, which share their class names."""
     text = redacted(str(error), secret_values())
     if isinstance(error, sdk.APITimeoutError):
@@ -90,12 +116,24 @@ def sdk_error(sdk: Any, error: Exception, model: Model) -> Exception:
     if isinstance(error, sdk.APIStatusError):
         headers = error.response.headers
         body = redacted(str(getattr(error, "body", "") or text), secret_values())
-        return status_error(model, error.status_code, body, headers.get("retry-after"))
+        after = headers.get("retry-after")
+        return status_error(model, error.status_code, body, after, bool(request.tools))
     return TransientError(f"unreadable answer: {text}")
 
 
-def status_error(model: Model, status: int, text: str, retry_after: str | None) -> Exception:
-    """Our exception for an HTTP status; `text` is redacted already."""
+def status_error(
+    model: Model, status: int, text: str, retry_after: str | None, with_tools: bool = False
+) -> Exception:
+    """Our exception for an HTTP status; `text` is redacted already.
+
+    Args:
+        with_tools: whether the request offered tools, which may be what was wrong with it.
+    """
+    if with_tools and status in _NO_TOOLS and re.search(r"tool|function.?call", text, re.I):
+        return ModelError(
+            f"model {model.name} does not take tools by its provider's protocol ({text}): add "
+            "?tools=no to its name, and it calls them in plain text, or give --without tools."
+        )
     if status in (401, 403):
         variable = model.key_variables[0] if model.key_variables else "key_env"
         return ModelError(

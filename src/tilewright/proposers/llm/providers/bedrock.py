@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.proposers.llm.failures import TransientError, redacted
-from tilewright.proposers.llm.messages import Message, Reply, Request, Stop, Usage
+from tilewright.proposers.llm.messages import (
+    Message,
+    NativeCall,
+    OfferedTool,
+    Reply,
+    Request,
+    Stop,
+    Usage,
+)
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import (
     alternating,
+    from_raw,
     load_sdk,
+    raw_json,
     secret_values,
     status_error,
 )
@@ -54,13 +65,21 @@ class BedrockProvider:
         except self._errors.ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
             text = redacted(str(error), secret_values())
-            raise status_error(self._model, status, text, None) from None
+            with_tools = bool(request.tools)
+            raise status_error(self._model, status, text, None, with_tools) from None
         except (self._errors.BotoCoreError, ValueError) as error:
             raise TransientError(redacted(str(error), secret_values())) from None
         blocks = answer.get("output", {}).get("message", {}).get("content", [])
         text = "".join(b.get("text", "") for b in blocks)
         stop = _STOPS.get(answer.get("stopReason", ""), "end")
-        return Reply(text, stop, _usage(answer.get("usage", {})), self._model.target)
+        used = [block["toolUse"] for block in blocks if "toolUse" in block]
+        calls = tuple(
+            NativeCall(use["toolUseId"], use["name"], json.dumps(use.get("input") or {}))
+            for use in used
+        )
+        raw = raw_json(blocks) if calls else ""
+        usage = _usage(answer.get("usage", {}))
+        return Reply(text, stop, usage, self._model.target, calls=calls, raw=raw)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         options = self._model.options
@@ -73,6 +92,8 @@ class BedrockProvider:
             ],
             "inferenceConfig": {k: v for k, v in limits.items() if v is not None},
         }
+        if request.tools:
+            arguments["toolConfig"] = {"tools": [_offered(tool) for tool in request.tools]}
         if options.reasoning_effort is not None:
             arguments["additionalModelRequestFields"] = {
                 "reasoning_effort": options.reasoning_effort
@@ -80,10 +101,23 @@ class BedrockProvider:
         return arguments
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
-        blocks: list[dict[str, Any]] = [{"text": message.text}]
+        if message.raw:
+            own: list[dict[str, Any]] = from_raw(message.raw)
+            return own
+        blocks: list[dict[str, Any]] = [
+            {"toolResult": {"toolUseId": result.call, "content": [{"text": result.text}]}}
+            for result in message.results
+        ]
+        if message.text or not blocks:
+            blocks.append({"text": message.text})
         if message.stable and "anthropic." in self._model.target:
             blocks.append({"cachePoint": {"type": "default"}})
         return blocks
+
+
+def _offered(tool: OfferedTool) -> dict[str, Any]:
+    schema = {"json": json.loads(tool.schema)}
+    return {"toolSpec": {"name": tool.name, "description": tool.text, "inputSchema": schema}}
 
 
 def require_region(model: Model) -> None:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.proposers.llm.failures import TransientError, redacted
-from tilewright.proposers.llm.messages import Reply, Request, Stop, Usage
+from tilewright.proposers.llm.messages import (
+    Message,
+    NativeCall,
+    OfferedTool,
+    Reply,
+    Request,
+    Stop,
+    ToolResult,
+    Usage,
+)
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import (
     alternating,
     find_key,
     joined,
     load_sdk,
+    results_of,
     secret_values,
     status_error,
 )
@@ -33,6 +44,7 @@ class GoogleProvider:
     def __init__(self, model: Model, environment: Mapping[str, str] = os.environ) -> None:
         self._sdk = load_sdk("google.genai", model)
         self._errors = load_sdk("google.genai.errors", model)
+        self._types = load_sdk("google.genai.types", model)
         self._model = model
         http = {"timeout": int(model.options.timeout_s * 1000), "base_url": model.base_url}
         self._client = self._sdk.Client(
@@ -47,17 +59,14 @@ class GoogleProvider:
             answer = self._client.models.generate_content(
                 model=self._model.target,
                 contents=[
-                    {
-                        "role": "model" if role == "assistant" else role,
-                        "parts": [{"text": joined(turn)}],
-                    }
-                    for role, turn in alternating(request.messages)
+                    self._content(role, turn) for role, turn in alternating(request.messages)
                 ],
                 config=self._config(request),
             )
         except self._errors.APIError as error:
             text = redacted(str(error), secret_values())
-            raise status_error(self._model, int(error.code or 500), text, None) from None
+            code = int(error.code or 500)
+            raise status_error(self._model, code, text, None, bool(request.tools)) from None
         except (OSError, ValueError) as error:
             raise TransientError(redacted(str(error), secret_values())) from None
         except Exception as error:
@@ -66,6 +75,16 @@ class GoogleProvider:
                 raise TransientError(redacted(str(error), secret_values())) from None
             raise
         return _reply(answer)
+
+    def _content(self, role: str, turn: list[Message]) -> Any:
+        """One turn: a model's own as it was, with its signatures; else results or text."""
+        if role == "assistant" and turn[-1].raw:
+            return self._types.Content.model_validate_json(turn[-1].raw)
+        parts: list[dict[str, Any]] = [_result(result) for result in results_of(turn)]
+        text = joined(turn)
+        if text or not parts:
+            parts.append({"text": text})
+        return {"role": "model" if role == "assistant" else role, "parts": parts}
 
     def _config(self, request: Request) -> dict[str, Any]:
         options = self._model.options
@@ -77,6 +96,11 @@ class GoogleProvider:
             ),
             "response_mime_type": (
                 "application/json" if request.as_json and options.json else None
+            ),
+            "tools": (
+                [{"function_declarations": [_offered(tool) for tool in request.tools]}]
+                if request.tools
+                else None
             ),
         }
         return {name: value for name, value in config.items() if value is not None}
@@ -91,7 +115,32 @@ def _reply(answer: Any) -> Reply:
     reason = getattr(candidates[0].finish_reason, "name", "") or ""
     parts = getattr(candidates[0].content, "parts", None) or ()
     text = "".join(p.text for p in parts if p.text and not p.thought)
-    return Reply(text, _STOPS.get(reason, "end"), usage, version)
+    calls = tuple(
+        NativeCall(p.function_call.id or "", p.function_call.name or "", _arguments(p))
+        for p in parts
+        if p.function_call
+    )
+    raw = candidates[0].content.model_dump_json(exclude_none=True) if calls else ""
+    stop = _STOPS.get(reason, "end")
+    return Reply(text, stop, usage, version, calls=calls, raw=raw)
+
+
+def _arguments(part: Any) -> str:
+    return json.dumps(part.function_call.args or {})
+
+
+def _offered(tool: OfferedTool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.text,
+        "parameters_json_schema": json.loads(tool.schema),
+    }
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    """The answer to a call; calls have an id in some versions of the protocol only."""
+    response = {"name": result.name, "response": {"output": result.text}}
+    return {"function_response": {**response, "id": result.call} if result.call else response}
 
 
 def _usage(usage: Any) -> Usage:

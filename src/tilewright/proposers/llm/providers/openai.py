@@ -7,14 +7,26 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.core.records import content_id
 from tilewright.proposers.llm.failures import TransientError, redacted
-from tilewright.proposers.llm.messages import Reply, Request, Stop, Usage
+from tilewright.proposers.llm.messages import (
+    Message,
+    NativeCall,
+    OfferedTool,
+    Reply,
+    Request,
+    Stop,
+    Usage,
+)
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import (
     alternating,
     find_key,
+    from_raw,
     joined,
     load_sdk,
+    raw_json,
+    results_of,
     sdk_error,
     secret_values,
 )
@@ -46,7 +58,7 @@ class OpenAIProvider:
             )
             return _reply(answer.text)
         except (self._sdk.OpenAIError, ValueError) as error:
-            raise sdk_error(self._sdk, error, self._model) from None
+            raise sdk_error(self._sdk, error, self._model, request) from None
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         options = self._model.options
@@ -59,12 +71,16 @@ class OpenAIProvider:
             "response_format": (
                 {"type": "json_object"} if request.as_json and options.json else None
             ),
+            "tools": [_offered(tool) for tool in request.tools] or None,
+            # Requests with the same beginning go to a server that has it in its cache.
+            "prompt_cache_key": None if self._model.base_url else _beginning(request),
         }
         return {
             "model": self._model.target,
             "messages": [
-                {"role": role, "content": joined(turn)}
+                message
                 for role, turn in alternating(request.messages)
+                for message in _messages(role, turn)
             ],
             **{name: value for name, value in optional.items() if value is not None},
         }
@@ -83,7 +99,70 @@ def _reply(text_of_answer: str) -> Reply:
         reason = redacted(f"{type(error).__name__}: {error}", secret_values())
         raise TransientError(f"unreadable answer ({reason})") from None
     stop = "refused" if refusal else _STOPS.get(choice.get("finish_reason") or "", "end")
-    return Reply(text or str(refusal), stop, _usage(document), str(document.get("model") or ""))
+    calls = _calls(message)
+    return Reply(
+        text or str(refusal),
+        stop,
+        _usage(document),
+        str(document.get("model") or ""),
+        calls=calls,
+        raw=raw_json(_sent_back(message)) if calls else "",
+    )
+
+
+def _offered(tool: OfferedTool) -> dict[str, Any]:
+    schema = json.loads(tool.schema)
+    function = {"name": tool.name, "description": tool.text, "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _beginning(request: Request) -> str | None:
+    stable = [message.text for message in request.messages if message.stable]
+    return content_id(stable[0]) if stable else None
+
+
+def _messages(role: str, turn: list[Message]) -> list[dict[str, Any]]:
+    """One turn: a model's own as it was, an answer to calls as one message for each of them."""
+    if role == "assistant" and turn[-1].raw:
+        return [from_raw(turn[-1].raw)]
+    answers: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": result.call, "content": result.text}
+        for result in results_of(turn)
+    ]
+    text = joined(turn)
+    return [*answers, {"role": role, "content": text}] if text or not answers else answers
+
+
+def _calls(message: Mapping[str, Any]) -> tuple[NativeCall, ...]:
+    """The calls in a message; `TransientError` where they are not what the protocol says."""
+    calls = []
+    for call in message.get("tool_calls") or ():
+        try:
+            function = call["function"]
+            arguments = function.get("arguments") or "{}"
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            calls.append(NativeCall(str(call["id"]), str(function["name"]), written))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise TransientError(f"unreadable call of a tool ({type(error).__name__})") from None
+    return tuple(calls)
+
+
+def _sent_back(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's message as endpoints take it back: what is empty is left out.
+
+    So are arguments that are no JSON object, which templates of open models fail on.
+    """
+    kept = {name: value for name, value in message.items() if value not in (None, [], {})}
+    kept["role"] = "assistant"
+    kept.setdefault("content", None)
+    for call in kept["tool_calls"]:
+        try:
+            readable = isinstance(json.loads(call["function"].get("arguments") or ""), dict)
+        except (ValueError, TypeError, RecursionError):
+            readable = False
+        if not readable:
+            call["function"] = {**call["function"], "arguments": "{}"}
+    return kept
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
