@@ -38,11 +38,12 @@ def report_view(
     left_alone: Sequence[LeftAlone] = (),
     calls: Sequence[CallRecord] = (),
 ) -> ReportView:
-    """All a report shows. Works from zero trials on, measured or not."""
+    """All a report shows of these trials of a run. Works from none on, measured or not."""
     baseline = history.baseline
     best = history.best
     winning = {t.index for t in history.lineage(best.candidate.id)} if best else set()
     trials = tuple(_trial_view(t, history, t.index in winning) for t in history)
+    by_index = {trial.index: trial for trial in trials}
     measured = best.outcome if best and isinstance(best.outcome, Measured) else None
     return ReportView(
         task=run.task,
@@ -56,14 +57,14 @@ def report_view(
         quantity=measured.quantity if measured else "simulated",
         trials=trials,
         baseline=trials[0] if baseline and baseline.latency is not None else None,
-        best=trials[best.index] if best else None,
+        best=by_index[best.index] if best else None,
         schedule=tuple(t for t in trials if t.winning),
         checks=_checks(measured),
         start_source=baseline.candidate.source if baseline else "",
         best_source=best.candidate.source if best else "",
         compared=tuple(_baseline_view(b, best) for b in baselines),
         left_alone=tuple(left_alone),
-        unconfirmed=tuple(trials[t.index] for t in unconfirmed(history)),
+        unconfirmed=tuple(by_index[t.index] for t in unconfirmed(history)),
         costs=cost_rows(calls),
         cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
         settings=run.settings,

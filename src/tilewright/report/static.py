@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 from tilewright.core.records import (
@@ -26,26 +25,12 @@ from tilewright.core.transcripts import Transcript
 from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.charts import speedup_chart
-from tilewright.report.costs import usd_text
-from tilewright.report.markdown import as_html, first_sentence
+from tilewright.report.markdown import first_sentence
+from tilewright.report.pages import LEGEND, code_styles, environment, highlighted, web_file
 from tilewright.report.queries import report_view
 from tilewright.report.tree import beam_tree
 from tilewright.report.turns import turns_view
-from tilewright.report.views import ReportView, TrialState, TrialView
-
-_HIGHLIGHT_LIMIT = 400_000
-"""Characters of a kernel above which colouring would take seconds; such a kernel is shown plain."""
-
-_LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
-    ("start", False, "starting kernel"),
-    ("kept", True, "step of the winning schedule"),
-    ("kept", False, "faster than its parent"),
-    ("rejected", False, "correct, not faster"),
-    ("stopped", False, "stopped early: slower than its parent"),
-    ("unconfirmed", False, "looked faster, not confirmed"),
-    ("failed", False, "failed to build or check"),
-)
-
+from tilewright.report.views import ReportView, TrialView
 
 def render_report(
     run: RunRecord,
@@ -65,41 +50,19 @@ def render_report(
     `calls` what models were asked, `transcripts` what they did in turns,
     `agents` what agents did. Without its `language` the best kernel is shown uncoloured.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader("tilewright.report", "web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        number=text.number,
-        ratio=text.ratio,
-        usd=usd_text,
-        percent=text.percent,
-        duration=text.duration,
-        moment=text.moment,
-        words=text.words,
-        diff_class=text.diff_class,
-        markdown=lambda plan: Markup(as_html(plan)),
-        first_sentence=first_sentence,
-    )
     view = report_view(run, history, baselines, left_alone, calls)
-    style = _web_file("report.css") + _code_styles()
-    script = _web_file("report.js")
-    return environment.get_template("report.html.j2").render(
+    style = web_file("report.css") + code_styles()
+    script = web_file("report.js")
+    return environment().get_template("report.html.j2").render(
         view=view,
         turns=turns_view(transcripts, agents, history),
         command=command,
         chart=speedup_chart(view.trials),
         tree=beam_tree(view.trials),
-        legend_entries=_LEGEND,
+        legend_entries=LEGEND,
         bars=cycle_bars(view.baseline, view.best),
         trial_data=[trial_data(trial, view) for trial in view.trials],
-        best_html=_highlighted(view.best_source, language),
+        best_html=highlighted(view.best_source, language),
         settings=json.dumps(dict(view.settings), indent=1, sort_keys=True, default=str),
         style=style,
         script=script,
@@ -144,35 +107,6 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
         "log": trial.log,
         "diff": trial.diff,
     }
-
-
-def _web_file(name: str) -> str:
-    return resources.files("tilewright.report").joinpath("web", name).read_text(encoding="utf-8")
-
-
-def _highlighted(source: str, language: KernelLanguage | None) -> str:
-    """A kernel as HTML spans; Pygments escapes the text."""
-    from markupsafe import Markup, escape
-    from pygments import highlight  # type: ignore[import-untyped]
-    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
-    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-
-    if language is None or len(source) > _HIGHLIGHT_LIMIT:
-        return escape(source)
-    lexer = get_lexer_by_name(language.lexer)
-    return Markup(highlight(source, lexer, HtmlFormatter(nowrap=True)))
-
-
-def _code_styles() -> str:
-    """Pygments' classes for a light and a dark page."""
-    from pygments.formatters import HtmlFormatter
-
-    def style(name: str) -> str:
-        rules = HtmlFormatter(style=name).get_token_style_defs(".code")
-        return "\n".join(rule for rule in rules if "border" not in rule)
-
-    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{style('github-dark')}\n}}\n"
-    return style("default") + "\n" + dark
 
 
 def _policy_hash(inline: str) -> str:
