@@ -24,12 +24,15 @@ def check_outputs(**paths: Path | None) -> None:
             raise OutputError(f"--{option} and {other} both name {path}; give two different files.")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in one step, so that no reader ever sees half a file."""
-    write_bytes(path, text.encode())
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write `text` to `path` in one step, so that no reader ever sees half a file.
+
+    A `private` file may be read by its user only.
+    """
+    write_bytes(path, text.encode(), private=private)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write `data` to `path` in one step."""
     import tempfile
 
@@ -46,7 +49,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            Path(name).chmod(0o666 & ~_umask())
+            Path(name).chmod((0o600 if private else 0o666) & ~_umask())
             Path(name).replace(target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -55,10 +58,10 @@ def write_bytes(path: Path, data: bytes) -> None:
         raise OutputError(f"cannot write {path}: {_reason(error)}.") from error
 
 
-def write_json(path: Path | None, value: Mapping[str, object]) -> None:
+def write_json(path: Path | None, value: Mapping[str, object], *, private: bool = False) -> None:
     """Write `value` as indented JSON in one step, where a file was asked for."""
     if path is not None:
-        write_text(path, json_text(value))
+        write_text(path, json_text(value), private=private)
 
 
 def json_text(value: Mapping[str, object]) -> str:

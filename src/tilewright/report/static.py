@@ -32,6 +32,7 @@ from tilewright.report.tree import beam_tree
 from tilewright.report.turns import turns_view
 from tilewright.report.views import ReportView, TrialView
 
+
 def render_report(
     run: RunRecord,
     history: History,
@@ -53,7 +54,8 @@ def render_report(
     view = report_view(run, history, baselines, left_alone, calls)
     style = web_file("report.css") + code_styles()
     script = web_file("report.js")
-    return environment().get_template("report.html.j2").render(
+    page = environment().get_template("report.html.j2")
+    return page.render(
         view=view,
         turns=turns_view(transcripts, agents, history),
         command=command,

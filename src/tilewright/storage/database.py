@@ -84,6 +84,11 @@ class Database:
         with self._explained(), self._backend.reader.connect() as connection:
             yield connection
 
+    def connect(self) -> Connection:
+        """A connection to keep, for one who only reads; the caller closes it."""
+        with self._explained():
+            return self._backend.reader.connect()
+
     def store(self, upsert: Upsert, rows: Rows) -> None:
         """Store measured results; kept for later where a server is away, which still raises."""
         try:

@@ -13,6 +13,7 @@ from tilewright.core.errors import StorageError
 from tilewright.storage.calls import SqlCalls
 from tilewright.storage.database import Database
 from tilewright.storage.lock import RunLock
+from tilewright.storage.overview import SqlOverview
 from tilewright.storage.place import server_of
 from tilewright.storage.sql import SqlStorage
 from tilewright.storage.tunings import SqlTunings
@@ -34,6 +35,11 @@ def open_project(project: Path, *, create: bool = True) -> SqlStorage:
 def open_calls(project: Path) -> SqlCalls:
     """The recorded calls to models of a project that has a database."""
     return SqlCalls(_open(project, create=False))
+
+
+def open_overview(project: Path) -> SqlOverview:
+    """Reads of a project that has a database, for a page; `StorageError` if it has none."""
+    return SqlOverview(_open(project, create=False))
 
 
 def open_tunings(project: Path) -> SqlTunings:

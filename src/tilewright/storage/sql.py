@@ -75,7 +75,7 @@ class SqlStorage:
             found = connection.execute(wanted).all()
             exact = [row for row in found if row.id == run_id]
             if len(exact or found) == 1:
-                return _run((exact or found)[0])
+                return run_of((exact or found)[0])
             known = connection.execute(select(runs.c.id)).scalars().all()
         if found:
             raise UnknownNameError(
@@ -87,7 +87,7 @@ class SqlStorage:
         """All runs, newest first."""
         with self._database.read() as connection:
             rows = connection.execute(select(runs).order_by(runs.c.number.desc())).all()
-        return [_run(row) for row in rows]
+        return [run_of(row) for row in rows]
 
     def delete_run(self, run_id: str) -> None:
         """Remove a run, its trials, events, calls and the sources that no other run has.
@@ -116,7 +116,7 @@ class SqlStorage:
         )
         with self._database.read() as connection:
             row = connection.execute(wanted).first()
-        return _run(row) if row is not None else None
+        return run_of(row) if row is not None else None
 
     def append_trial(self, run_id: str, trial: Trial) -> None:
         """Append one trial; `InternalError` unless its index is the next one."""
@@ -164,13 +164,13 @@ class SqlStorage:
             .order_by(trials.c.index)
         )
         with self._database.read() as connection:
-            return History([_trial(row) for row in connection.execute(wanted)])
+            return History([trial_of(row) for row in connection.execute(wanted)])
 
     def cached_outcome(self, key: str) -> Outcome | None:
         """Outcome stored under a content key, if any."""
         with self._database.read() as connection:
             found = connection.execute(_CACHED, {"wanted": key}).scalar()
-        outcome: Outcome | None = None if found is None else _load(found)
+        outcome: Outcome | None = None if found is None else load_record(found)
         return outcome
 
     def store_outcome(self, key: str, outcome: Outcome) -> None:
@@ -222,7 +222,7 @@ class SqlStorage:
         """A run's event log, oldest first: time (UTC, ISO 8601), kind, data."""
         wanted = select(events).where(events.c.run_id == run_id).order_by(events.c.number)
         with self._database.read() as connection:
-            return [(row.at, row.kind, _load(row.data)) for row in connection.execute(wanted)]
+            return [(row.at, row.kind, load_record(row.data)) for row in connection.execute(wanted)]
 
     def close(self) -> None:
         """Release the database. Idempotent."""
@@ -250,13 +250,14 @@ def _unpacked(data: bytes) -> bytes:
         ) from error
 
 
-def _run(row: Row[Any]) -> RunRecord:
+def run_of(row: Row[Any]) -> RunRecord:
+    """The run in a row of `runs`."""
     return RunRecord(
         id=row.id,
         task=row.task,
         target=row.target,
-        settings=_load(row.settings),
-        versions=_load(row.versions),
+        settings=load_record(row.settings),
+        versions=load_record(row.versions),
         created_at=row.created_at,
         status=row.status,
         stop_reason=row.stop_reason,
@@ -264,14 +265,15 @@ def _run(row: Row[Any]) -> RunRecord:
     )
 
 
-def _trial(row: Row[Any]) -> Trial:
+def trial_of(row: Row[Any]) -> Trial:
+    """The trial in a row of `trials` with the `data` of its source."""
     candidate = Candidate(
         source=_unpacked(row.data).decode(),
         parent_id=row.parent_id,
-        plan=_load(row.plan) if row.plan else None,
+        plan=load_record(row.plan) if row.plan else None,
         proposer=row.proposer,
     )
-    outcome = _load(row.outcome)
+    outcome = load_record(row.outcome)
     return Trial(
         index=row._mapping["index"],  # row.index is a method of the tuple
         iteration=row.iteration,
@@ -287,14 +289,15 @@ def _dump(value: object) -> str:
 
 
 def _note(kind: type[Note], text: str) -> Note:
-    data = _load(text)
+    data = load_record(text)
     try:
         return kind(**data)
     except TypeError as error:
         raise _unreadable(error) from error
 
 
-def _load(text: str) -> Any:
+def load_record(text: str) -> Any:
+    """A stored record; `StorageError` if it is none of this version's."""
     try:
         return from_json(json.loads(text))
     except (ValueError, TypeError) as error:

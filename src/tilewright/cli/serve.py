@@ -1,0 +1,95 @@
+"""`tilewright serve`: the runs of a project in a browser, while they run."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, Project
+from tilewright.core.errors import InputError, ToolchainMissingError
+
+EPILOG = """
+\b
+Examples:
+  tilewright serve                        the runs of this folder, on this machine
+  tilewright serve --read-only            nothing can be stopped, resumed or labelled
+"""
+LOCAL = "127.0.0.1"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("serve", epilog=EPILOG)(serve)
+
+
+def serve(
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")
+    ] = 8123,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Whom to answer: only this machine unless given."
+        ),
+    ] = LOCAL,
+    token: Annotated[
+        bool,
+        typer.Option(
+            "--token/--no-token",
+            help="Answer only who opened the printed address. Without, any user of this machine "
+            "can see the runs.",
+        ),
+    ] = True,
+    read_only: Annotated[
+        bool,
+        typer.Option("--read-only", help="Show only: no run is stopped, resumed or labelled."),
+    ] = False,
+    project: Project = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Show the runs of a project in a browser, while they run.
+
+    Needs no network: everything that the page shows comes from this process. It ends with Ctrl-C;
+    runs go on. With --json, the address is written as soon as it answers, for its user only.
+    """
+    from tilewright.cli.console import say
+    from tilewright.cli.output import check_outputs, write_json
+
+    check_outputs(json=json)
+    try:
+        from tilewright.serve.server import listen, serve_project
+    except ModuleNotFoundError as error:
+        raise ToolchainMissingError(
+            f"the live page needs the Python package {error.name}, which is not installed: "
+            "run `pip install 'tilewright[serve]'`."
+        ) from None
+    if not token and host not in (LOCAL, "localhost", "::1"):
+        raise InputError(
+            f"without a token, everybody who reaches {host} could see the runs: leave out "
+            "--no-token."
+        )
+    secret = secrets.token_urlsafe(24) if token else None
+    with listen(host, port) as socket:
+        bound = socket.getsockname()[1]
+
+        def tell() -> None:
+            query = f"/?token={secret}" if secret else "/"
+            name = f"[{host}]" if ":" in host else host
+            address = f"http://{name}:{bound}{query}"
+            write_json(json, {"address": address, "port": bound}, private=True)
+            say(f"open         {address}")
+            if host == LOCAL:
+                say(f"from afar    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
+            say("Ctrl-C ends this page; runs go on")
+
+        serve_project(project, socket, secret, read_only=read_only, on_start=tell)
+
+
+def _this_machine() -> str:
+    import socket
+
+    return socket.gethostname() or "HOST"

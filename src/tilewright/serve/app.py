@@ -1,0 +1,65 @@
+"""The live page as a web application: which address gives what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tilewright.core.errors import TilewrightError, UnknownNameError
+from tilewright.serve import assets, pages
+from tilewright.serve.changes import Changes, run_stream, runs_stream
+from tilewright.serve.guard import Access, Guard
+from tilewright.serve.project import ServedProject
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+Page = Callable[[pages.Site, "Request"], Response]
+
+
+def create_app(project: ServedProject, access: Access, *, read_only: bool) -> ASGIApp:
+    """The application, which answers only who has `access`; it closes the project at its end."""
+    changes = Changes(project.overview)
+    site = pages.Site(project, changes, access, read_only)
+
+    @asynccontextmanager
+    async def until_stopped(_: Starlette) -> AsyncIterator[None]:
+        yield
+        project.overview.close()
+
+    routes = [
+        Route("/", partial(_answer, site, pages.runs_page)),
+        Route("/compare", partial(_answer, site, pages.comparison_page)),
+        Route("/runs/{run}", partial(_answer, site, pages.run_page)),
+        Route("/runs/{run}/rows", partial(_answer, site, pages.rows)),
+        Route("/runs/{run}/parts/{part}", partial(_answer, site, pages.part)),
+        Route("/runs/{run}/trials.csv", partial(_answer, site, pages.trials_csv)),
+        Route("/runs/{run}/trials/{trial:int}", partial(_answer, site, pages.trial_page)),
+        Route("/runs/{run}/trials/{trial:int}/source", partial(_answer, site, pages.source)),
+        Route("/events", partial(runs_stream, site)),
+        Route("/runs/{run}/events", partial(run_stream, site)),
+        Route("/static/{name}", assets.asset),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=until_stopped), access)
+
+
+def _answer(site: pages.Site, page: Page, request: Request) -> Response:
+    """What `page` gives, in a thread; what the user must know as text, never as a traceback."""
+    began = time.perf_counter()
+    try:
+        response = page(site, request)
+    except UnknownNameError as error:
+        return pages.message_page(site, "Not found", str(error), 404)
+    except TilewrightError as error:
+        return pages.message_page(site, "That did not work", str(error), 400)
+    took_ms = 1000 * (time.perf_counter() - began)
+    response.headers["server-timing"] = f"page;dur={took_ms:.1f}"
+    return response

@@ -1,0 +1,328 @@
+"""The pages: each takes a request and gives HTML, JSON or CSV. They run in threads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from tilewright.core.errors import InputError, UnknownNameError
+from tilewright.core.records import Measured
+from tilewright.core.tasks import language_of
+from tilewright.report import text
+from tilewright.report.breakdown import cycle_bars
+from tilewright.report.diffs import unified_diff
+from tilewright.report.pages import LEGEND, environment, highlighted
+from tilewright.report.tree import beam_tree
+from tilewright.report.views import TrialView
+from tilewright.search.event_records import trial_record
+from tilewright.serve.project import ServedProject
+from tilewright.serve.trials import LiveTrials, option_rows
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from tilewright.core.records import RunRecord
+    from tilewright.serve.changes import Changes
+    from tilewright.serve.guard import Access
+
+LARGEST_DIFF = 200_000
+MOST_NODES = 700
+"""Of a drawn tree: more cannot be told apart, and take a browser long to draw."""
+PARTS = ("result", "tree", "menu", "log")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What every page is made from."""
+
+    project: ServedProject
+    changes: Changes
+    access: Access
+    read_only: bool
+
+
+def runs_page(site: Site, request: Request) -> Response:
+    """All runs, or those that the address asks for: `q` (text), `status`, `tag`."""
+    asked = {name: request.query_params.get(name, "").strip() for name in ("q", "status", "tag")}
+    overviews = site.project.overview.runs()
+    rows = [(found, site.project.status(found.run)) for found in overviews]
+    shown = [
+        (found, status)
+        for found, status in rows
+        if (not asked["status"] or status == asked["status"])
+        and (not asked["tag"] or asked["tag"] in found.label.tags)
+        and all(
+            word in f"{found.run.id} {found.run.task} {found.label.text}".lower()
+            for word in asked["q"].lower().split()
+        )
+    ]
+    return _page(
+        site,
+        "runs.html.j2",
+        rows=shown,
+        total=len(rows),
+        asked=asked,
+        statuses=sorted({status for _, status in rows}),
+        tags=sorted({tag for found in overviews for tag in found.label.tags}),
+        folder=str(site.project.folder.resolve()),
+    )
+
+
+def run_page(site: Site, request: Request) -> Response:
+    """One run; the script fetches the rows of its trials."""
+    found = site.project.run(request.path_params["run"])
+    trials = site.project.trials(found.run.id)
+    return _page(
+        site,
+        "run.html.j2",
+        found=found,
+        run=found.run,
+        news=_standing(site, found.run, trials),
+        unit=_unit(trials, site, found.run),
+        parts=dict.fromkeys(PARTS, ""),
+    )
+
+
+def rows(site: Site, request: Request) -> Response:
+    """The trials of a run for chart and table, and what the other axes say of its iterations."""
+    found = site.project.run(request.path_params["run"])
+    trials = site.project.trials(found.run.id)
+    return JSONResponse(_news(trials, -1))
+
+
+def part(site: Site, request: Request) -> Response:
+    """A section of a run's page, as HTML."""
+    name = request.path_params["part"]
+    if name not in PARTS:
+        raise UnknownNameError("part", name, PARTS)
+    found = site.project.run(request.path_params["run"])
+    trials = site.project.trials(found.run.id)
+    values: dict[str, Any] = {"run": found.run}
+    if name == "result":
+        view = site.project.result(found.run, trials)
+        values.update(view=view, bars=cycle_bars(view.baseline, view.best))
+    elif name == "tree":
+        shown = drawn_trials(trials.views)
+        values.update(tree=beam_tree(shown), total=len(trials.views), legend_entries=LEGEND)
+    elif name == "menu":
+        values["options"] = option_rows(trials.views)
+    else:
+        values["log"] = site.project.log(found.run.id)
+    return HTMLResponse(_render(f"{name}.html.j2", **values))
+
+
+def trial_page(site: Site, request: Request) -> Response:
+    """One candidate, and its changes against its parent or any other trial (`against`)."""
+    found = site.project.run(request.path_params["run"])
+    trials = site.project.trials(found.run.id)
+    trial = site.project.trial(found.run.id, request.path_params["trial"])
+    if trial.index >= len(trials.views):
+        raise UnknownNameError("trial", str(trial.index), [])
+    view = trials.views[trial.index]
+    against = _index(request.query_params.get("against", ""), view.parent, len(trials.views))
+    diff: Sequence[str] = ()
+    if against is not None:
+        other = site.project.trial(found.run.id, against)
+        diff = unified_diff(other.candidate.source, trial.candidate.source, LARGEST_DIFF)
+    outcome = trial.outcome
+    return _page(
+        site,
+        "trial.html.j2",
+        run=found.run,
+        trial=trial,
+        view=view,
+        outcome=outcome,
+        measured=outcome if isinstance(outcome, Measured) else None,
+        breakdown=sorted(
+            getattr(outcome, "breakdown", {}).items(), key=lambda item: -float(item[1])
+        ),
+        lineage=[trials.views[i] for i in trials.lineage(trial.index)],
+        children=[v for v in trials.views if v.parent == trial.index],
+        source_html=highlighted(trial.candidate.source, language_of(found.run)),
+        against=against,
+        diff=diff,
+    )
+
+
+def source(site: Site, request: Request) -> Response:
+    """A candidate's source as a file; a browser must not show it as a page."""
+    run = site.project.run(request.path_params["run"]).run
+    trial = site.project.trial(run.id, request.path_params["trial"])
+    language = language_of(run)
+    suffix = language.suffix if language else ".txt"
+    name = f"{run.id}-{trial.index}{suffix}"
+    return _download(trial.candidate.source, "text/plain; charset=utf-8", name)
+
+
+def trials_csv(site: Site, request: Request) -> Response:
+    """What the chart shows, as `tilewright runs export` writes it."""
+    run = site.project.run(request.path_params["run"]).run
+    trials = site.project.trials(run.id).views
+    whole = site.project.overview.whole_trials(run.id, range(len(trials)))
+    table = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for trial in whole:
+        row = {"run": run.id, "workload": run.task, **trial_record(trial)}
+        if writer is None:
+            writer = csv.DictWriter(table, fieldnames=list(row))
+            writer.writeheader()
+        writer.writerow(row)
+    return _download(table.getvalue(), "text/csv; charset=utf-8", f"{run.id}.csv")
+
+
+def comparison_page(site: Site, request: Request) -> Response:
+    """Any runs side by side: `run`, as often as one likes."""
+    names = list(dict.fromkeys(request.query_params.getlist("run")))
+    if len(names) > 12:
+        raise InputError(f"{len(names)} runs are too many to compare: choose up to 12.")
+    found = [site.project.run(name) for name in names]
+    views = [site.project.result(one.run, site.project.trials(one.run.id)) for one in found]
+    return _page(
+        site,
+        "compare.html.j2",
+        found=found,
+        views=views,
+        differences=_differences([one.run for one in found]),
+        all_runs=site.project.overview.runs(),
+    )
+
+
+def message_page(site: Site, title: str, sentence: str, status: int) -> Response:
+    """A page that says one thing."""
+    return _page(site, "message.html.j2", status, title=title, sentence=sentence)
+
+
+def run_news(site: Site, run_id: str, last: int) -> dict[str, Any]:
+    """What a run's page is told: the trials after the `last` that it has, and where the run is."""
+    run = site.project.run(run_id).run
+    trials = site.project.trials(run_id)
+    return {**_news(trials, last), "text": _standing(site, run, trials)}
+
+
+def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
+    """The trials of a tree: all, or those that matter most when they are too many.
+
+    Steps of the winning schedule and kernels that others were made from come first, then what was
+    faster than its parent, then the newest. The parents of what is drawn are drawn.
+    """
+    if len(views) <= MOST_NODES:
+        return list(views)
+    parents = {view.parent for view in views}
+    order = sorted(
+        views,
+        key=lambda v: (not v.winning, v.index not in parents, v.state != "kept", -v.index),
+    )
+    chosen: set[int] = set()
+    for view in order:
+        chain, at = [], view
+        while at.index not in chosen:
+            chain.append(at.index)
+            if at.parent is None:
+                break
+            at = views[at.parent]
+        if len(chosen) + len(chain) > MOST_NODES:
+            continue
+        chosen.update(chain)
+        if len(chosen) == MOST_NODES:
+            break
+    return [view for view in views if view.index in chosen]
+
+
+def _news(trials: LiveTrials, last: int) -> dict[str, Any]:
+    """The rows after the `last`. `generation` differs where earlier rows changed, too."""
+    pairs = list(zip(trials.views, trials.causes, strict=False))
+    return {
+        "trials": len(pairs),
+        "rows": [_row(view, cause) for view, cause in pairs[last + 1 :]],
+        "winning": trials.lineage(trials.best.index) if trials.best else [],
+        "generation": trials.generation,
+    }
+
+
+def _row(view: TrialView, cause: str) -> list[object]:
+    return [
+        view.index,
+        view.iteration,
+        view.parent,
+        view.state,
+        round(view.speedup, 4) if view.speedup is not None else None,
+        view.latency,
+        round(view.gain, 4) if view.gain is not None else None,
+        view.option,
+        view.proposer,
+        cause,
+        view.failure,
+    ]
+
+
+def _standing(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, str]:
+    """Where a run is, by the names that the page's places have."""
+    best, views = trials.best, trials.views
+    start = views[0].latency if views else None
+    failed = sum(v.state == "failed" for v in views)
+    correct = sum(v.latency is not None for v in views)
+    return {
+        "status": site.project.status(run),
+        "reason": run.stop_reason,
+        "speedup": text.ratio(best.speedup if best else None),
+        "latency": text.number(best.latency if best else None),
+        "start": text.number(start) if start else "not measured",
+        "utilization": text.percent(best.utilization if best else None),
+        "evaluations": text.number(len(views)),
+        "counts": f"{correct} correct, {failed} failed; {text.duration(run.wall_s)}",
+        "best": f"trial {best.index}" if best else "",
+    }
+
+
+def _unit(trials: LiveTrials, site: Site, run: RunRecord) -> str:
+    """What kind of number a latency of this run is, for instance "simulated cycles"."""
+    if trials.best is None:
+        return "latency"
+    found = site.project.trial(run.id, trials.best.index).outcome
+    return f"{found.quantity} {found.unit}" if isinstance(found, Measured) else "latency"
+
+
+def _differences(runs: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
+    """Settings and versions in which runs differ."""
+    rows = []
+    for side in ("settings", "versions"):
+        tables = [getattr(run, side) for run in runs]
+        for name in sorted({name for table in tables for name in table}):
+            values = [_short(table.get(name, "-")) for table in tables]
+            if len(set(values)) > 1:
+                rows.append((name, values))
+    return rows
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _index(asked: str, otherwise: int | None, count: int) -> int | None:
+    if not asked:
+        return otherwise
+    if not asked.isdecimal() or len(asked) > 9 or int(asked) >= count:
+        raise InputError(
+            f"there is no trial {asked!r} to compare with: name one from 0 to {count - 1}."
+        )
+    return int(asked)
+
+
+def _download(content: str, kind: str, name: str) -> Response:
+    disposition = f'attachment; filename="{name}"'
+    return Response(content, headers={"content-type": kind, "content-disposition": disposition})
+
+
+def _page(site: Site, template: str, status_code: int = 200, **values: Any) -> Response:
+    html = _render(template, csrf=site.access.csrf_token(), read_only=site.read_only, **values)
+    return HTMLResponse(html, status_code)
+
+
+def _render(template: str, **values: Any) -> str:
+    return environment("tilewright.serve").get_template(template).render(**values)

@@ -1,0 +1,139 @@
+"""A run's trials as a page shows them, kept up to date as they are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.report.views import TrialState, TrialView
+from tilewright.storage.overview import TrialOverview
+
+STATES: dict[str, TrialState] = {
+    "slower_than_limit": "stopped",
+    "unconfirmed": "unconfirmed",
+}
+
+
+class LiveTrials:
+    """Views of a run's trials without their texts. `views[i]` is trial i; `causes[i]` what it lost
+    most cycles to; `generation` differs from that of others whose trials were amended since."""
+
+    def __init__(self, generation: int = 0) -> None:
+        self.generation = generation
+        self.views: list[TrialView] = []
+        self.causes: list[str] = []
+        self.best: TrialView | None = None
+        self._first_of: dict[str, int] = {}
+
+    def extend(self, trials: Sequence[TrialOverview]) -> None:
+        """Take in the next trials of the run."""
+        for trial in trials:
+            self._first_of.setdefault(trial.candidate_id, trial.index)
+            parent = self._first_of.get(trial.parent_id) if trial.parent_id else None
+            view = _view(trial, self.views[parent] if parent is not None else None, self._start)
+            self.views.append(view)
+            self.causes.append(trial.cause)
+            faster = self.best is None or (view.latency or 0) < (self.best.latency or 0)
+            if view.latency is not None and faster:
+                self.best = view
+        self._mark_winning()
+
+    @property
+    def _start(self) -> float | None:
+        return self.views[0].latency if self.views else None
+
+    def lineage(self, index: int) -> list[int]:
+        """The trials from the starting kernel to this one."""
+        chain: list[int] = []
+        at: int | None = index
+        while at is not None and at not in chain:
+            chain.append(at)
+            at = self.views[at].parent
+        return chain[::-1]
+
+    def _mark_winning(self) -> None:
+        best = self.best
+        winning = set(self.lineage(best.index)) if best else set()
+        changed = {v.index for v in self.views if v.winning} ^ winning
+        for index in changed:
+            self.views[index] = replace(self.views[index], winning=index in winning)
+        if best:
+            self.best = self.views[best.index]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRow:
+    """What an option of the menu brought in a run; gains are over the parent."""
+
+    option: str
+    tried: int
+    measured: int
+    kept: int
+    best_gain: float | None
+    in_best: int
+
+
+def option_rows(views: Sequence[TrialView]) -> list[OptionRow]:
+    """One row for each option that was tried, those of the winning schedule first."""
+    by_option: dict[str, list[TrialView]] = {}
+    for view in views:
+        if view.option:
+            by_option.setdefault(view.option, []).append(view)
+    rows = [
+        OptionRow(
+            option,
+            tried=len(found),
+            measured=sum(v.latency is not None for v in found),
+            kept=sum(v.state == "kept" for v in found),
+            best_gain=max((v.gain for v in found if v.gain is not None), default=None),
+            in_best=sum(v.winning for v in found),
+        )
+        for option, found in by_option.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.in_best, -row.kept, -row.tried, row.option))
+
+
+def _view(trial: TrialOverview, parent: TrialView | None, start: float | None) -> TrialView:
+    failure = ""
+    if trial.failure is not None:
+        kind, stage, line = trial.failure
+        place = f", line {line}" if line is not None else ""
+        failure = f"{kind.replace('_', ' ')} ({stage}{place})"
+    latency = trial.latency
+    gain = parent.latency / latency if parent and parent.latency and latency else None
+    if trial.index == 0:
+        start = latency
+    return TrialView(
+        index=trial.index,
+        iteration=trial.iteration,
+        parent=parent.index if parent else None,
+        state=_state(trial, parent, gain),
+        winning=False,
+        option=trial.option,
+        proposer=trial.proposer,
+        plan="",
+        turn=trial.turn,
+        expected="",
+        expected_gain=trial.expected_gain,
+        latency=latency,
+        speedup=start / latency if start and latency else None,
+        gain=gain,
+        utilization=trial.utilization,
+        breakdown={},
+        details={},
+        feedback="",
+        warnings=(),
+        failure=failure,
+        log="",
+        wall_s=trial.wall_s,
+        cached=trial.cached,
+        diff=(),
+    )
+
+
+def _state(trial: TrialOverview, parent: TrialView | None, gain: float | None) -> TrialState:
+    if trial.failure is not None:
+        return STATES.get(trial.failure[0], "failed")
+    if parent is None:
+        return "start"
+    return "kept" if gain is not None and gain > 1 else "rejected"

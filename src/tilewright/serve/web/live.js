@@ -1,0 +1,65 @@
+// What every page has: the state of the connection, and news that come while it is open.
+"use strict";
+
+const live = {
+  // Listens to `address()`; EventSource connects again by itself where the server was away for a
+  // moment, and here where it was given up: after sleep, or while the server was started anew.
+  listen(address, handlers) {
+    const shown = document.getElementById("link");
+    let source = null;
+    let heard = 0;
+    const say = (text, isLost) => {
+      if (shown.textContent !== text) shown.textContent = text;
+      shown.classList.toggle("lost", isLost);
+    };
+    const connect = () => {
+      if (source) source.close();
+      heard = Date.now();
+      source = new EventSource(address());
+      source.onopen = () => say("live", false);
+      source.onerror = () => {
+        say("no connection: trying again", true);
+        if (source.readyState === EventSource.CLOSED) setTimeout(check, 2000);
+      };
+      for (const [name, handle] of Object.entries(handlers)) {
+        source.addEventListener(name, (event) => {
+          heard = Date.now();
+          handle(JSON.parse(event.data));
+        });
+      }
+    };
+    const check = async () => {
+      if (source && source.readyState !== EventSource.CLOSED) return;
+      const answer = await fetch(location.href, { method: "HEAD" }).catch(() => null);
+      if (answer && answer.status === 403) {
+        say("the server was started anew: open the address that it printed", true);
+      } else if (answer && answer.ok) {
+        connect();
+      } else {
+        setTimeout(check, 2000);
+      }
+    };
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && Date.now() - heard > 60000) connect();
+    });
+    addEventListener("pagehide", () => source && source.close());
+    connect();
+  },
+
+  element(tag, className, text) {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  },
+
+  // The HTML is the server's own template, in which everything foreign is escaped; scripts in it
+  // would not run, by the policy of the page.
+  async fetchInto(address, place) {
+    const answer = await fetch(address);
+    if (!answer.ok) return false;
+    const read = new DOMParser().parseFromString(await answer.text(), "text/html");
+    place.replaceChildren(...read.body.childNodes);
+    return true;
+  },
+};

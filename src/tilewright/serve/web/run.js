@@ -1,0 +1,232 @@
+// One run: rows of trials as chart and table, sections that are fetched anew as the run goes on.
+"use strict";
+{
+  const id = document.getElementById("run").dataset.run;
+  const base = `/runs/${encodeURIComponent(id)}`;
+  const INDEX = 0, PARENT = 2, STATE = 3, SPEEDUP = 4, LATENCY = 5, GAIN = 6;
+  const OPTION = 7, PROPOSER = 8, CAUSE = 9, FAILURE = 10;
+  const WORDS = {
+    start: "starting kernel", kept: "faster than its parent", rejected: "not faster",
+    stopped: "stopped early", unconfirmed: "not confirmed",
+  };
+  const SHOWN = 100;
+  let rows = [];
+  let winning = new Set();
+  let generation = null;
+
+  // The chart: one series for each kind of mark, and the best so far as steps.
+  let chart = null;
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function series() {
+    const best = [], start = [], kept = [], rejected = [], missing = [], won = [];
+    let top = null;
+    for (const row of rows) {
+      const speedup = row[SPEEDUP];
+      if (speedup !== null && (top === null || speedup > top)) top = speedup;
+      const isWinning = winning.has(row[INDEX]);
+      best.push(top);
+      start.push(row[STATE] === "start" && !isWinning ? speedup : null);
+      won.push(isWinning ? speedup : null);
+      kept.push(!isWinning && row[STATE] === "kept" ? speedup : null);
+      rejected.push(!isWinning && row[STATE] === "rejected" ? speedup : null);
+      missing.push(speedup === null ? 0 : null);
+    }
+    return [rows.map((row) => row[INDEX]), best, won, kept, rejected, missing];
+  }
+
+  function marks(label, stroke, fill, size) {
+    return {
+      label, stroke, fill, paths: () => null,
+      points: { show: true, size, stroke, fill, width: 1.5 },
+      value: (_, v) => (v === null || v === undefined ? "" : `${v.toFixed(2)}x`),
+    };
+  }
+
+  function draw() {
+    const frame = document.getElementById("chart");
+    if (chart) chart.destroy();
+    const axis = {
+      stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 },
+      ticks: { stroke: colour("--line"), width: 1 },
+    };
+    const win = colour("--win"), blue = colour("--kept"), grey = colour("--rejected");
+    const page = colour("--page"), red = colour("--failed");
+    chart = new uPlot({
+      width: frame.clientWidth, height: 320, ms: 1,
+      scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(1, high || 1) * 1.08] } },
+      axes: [
+        { ...axis, label: "evaluations", labelSize: 24, size: 36 },
+        { ...axis, size: 56, values: (_, ticks) => ticks.map((t) => `${t}x`) },
+      ],
+      series: [
+        { label: "trial" },
+        {
+          label: "best so far", stroke: win, width: 2, points: { show: false },
+          paths: uPlot.paths.stepped({ align: 1 }),
+          value: (_, v) => (v === null || v === undefined ? "" : `${v.toFixed(2)}x`),
+        },
+        marks("winning schedule", win, win, 9),
+        marks("faster than its parent", blue, blue, 6),
+        marks("not faster", grey, page, 6),
+        { ...marks("no latency", red, page, 5), value: (_, v) => (v === 0 ? "failed or stopped" : "") },
+      ],
+      cursor: { points: { show: false } },
+    }, series(), frame);
+    chart.over.addEventListener("click", () => {
+      const at = chart.cursor.idx;
+      if (at !== null && at !== undefined && rows[at]) location.href = `${base}/trials/${rows[at][INDEX]}`;
+    });
+    frame.setAttribute("role", "img");
+    frame.setAttribute("aria-label", "Speedup over the starting kernel against evaluations; the table of candidates has the numbers");
+  }
+
+  // The table: what the filter leaves, in the wanted order.
+  const filter = document.getElementById("trial-filter");
+  let shown = SHOWN;
+
+  function chosen() {
+    const words = filter.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const state = filter.state.value;
+    const found = rows.filter((row) => {
+      if (state && row[STATE] !== state) return false;
+      if (!words.length) return true;
+      const text = `${row[OPTION]} ${row[PROPOSER]} ${row[FAILURE]} ${row[CAUSE]}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    const last = (value) => (value === null ? Infinity : value);
+    const order = filter.order.value;
+    if (order === "newest") found.reverse();
+    if (order === "fastest") found.sort((a, b) => last(a[LATENCY]) - last(b[LATENCY]));
+    if (order === "gain") found.sort((a, b) => (b[GAIN] || 0) - (a[GAIN] || 0));
+    return found;
+  }
+
+  const times = (value) => (value === null ? "-" : `${value.toFixed(2)}x`);
+  const words = (name) => name.replace(/[_-]/g, " ");
+
+  function line(row) {
+    const made = live.element("tr", winning.has(row[INDEX]) ? "winning" : "");
+    const link = live.element("a", "", String(row[INDEX]));
+    link.href = `${base}/trials/${row[INDEX]}`;
+    const head = live.element("th", "num");
+    head.scope = "row";
+    head.append(link);
+    made.append(
+      head,
+      live.element("td", "", row[OPTION] ? words(row[OPTION]) : row[PARENT] === null ? "starting kernel" : ""),
+      live.element("td", "", WORDS[row[STATE]] || row[FAILURE]),
+      live.element("td", "num", times(row[SPEEDUP])),
+      live.element("td", "num", times(row[GAIN])),
+      live.element("td", "num", row[LATENCY] === null ? "-" : Math.round(row[LATENCY]).toLocaleString("en")),
+      live.element("td", "", words(row[CAUSE])),
+      live.element("td", "", row[PROPOSER]),
+    );
+    return made;
+  }
+
+  function list() {
+    const found = chosen();
+    document.getElementById("trials").replaceChildren(...found.slice(0, shown).map(line));
+    document.getElementById("table-count").textContent =
+      `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} candidates`;
+    document.getElementById("more").hidden = found.length <= shown;
+  }
+
+  // The address keeps the filter, so that it can be passed on.
+  function keepFilter() {
+    const address = new URL(location.href);
+    for (const name of ["text", "state", "order"]) {
+      const value = filter[name].value;
+      if (value && !(name === "order" && value === "newest")) address.searchParams.set(name, value);
+      else address.searchParams.delete(name);
+    }
+    history.replaceState(null, "", address);
+  }
+
+  function readFilter() {
+    const asked = new URL(location.href).searchParams;
+    for (const name of ["text", "state", "order"]) {
+      if (asked.has(name)) filter[name].value = asked.get(name);
+      if (filter[name].selectedIndex === -1) filter[name].selectedIndex = 0;
+    }
+  }
+
+  filter.addEventListener("input", () => { shown = SHOWN; keepFilter(); list(); });
+  filter.addEventListener("submit", (event) => event.preventDefault());
+  document.getElementById("more").addEventListener("click", () => { shown += 5 * SHOWN; list(); });
+
+  // Sections that the server draws: fetched anew at most every few seconds.
+  const EVERY_MS = 4000;
+  const fetched = new Map();
+  function freshen(isFinal) {
+    for (const place of document.querySelectorAll("[data-part]")) {
+      const name = place.dataset.part;
+      const wait = isFinal ? 0 : (fetched.get(name) || 0) + EVERY_MS - Date.now();
+      if (place.dataset.due) continue;
+      place.dataset.due = "yes";
+      setTimeout(async () => {
+        delete place.dataset.due;
+        fetched.set(name, Date.now());
+        const frame = place.querySelector(".tree-frame");
+        const at = frame ? [frame.scrollLeft, frame.scrollTop] : null;
+        await live.fetchInto(`${base}/parts/${name}`, place).catch(() => false);
+        const now = place.querySelector(".tree-frame");
+        if (at && now) [now.scrollLeft, now.scrollTop] = at;
+      }, Math.max(0, wait));
+    }
+  }
+
+  function show() {
+    const data = series();
+    if (chart) chart.setData(data);
+    list();
+  }
+
+  async function load() {
+    const answer = await fetch(`${base}/rows`);
+    if (!answer.ok) return;
+    const found = await answer.json();
+    rows = found.rows;
+    winning = new Set(found.winning);
+    generation = found.generation;
+    draw();
+    list();
+  }
+
+  function told(news) {
+    for (const [name, text] of Object.entries(news.text)) {
+      for (const place of document.querySelectorAll(`[data-live="${name}"]`)) {
+        if (place.textContent !== text) place.textContent = text;
+        if (name === "status") place.className = `status ${text}`;
+      }
+    }
+    if (news.generation !== generation) {
+      load();
+    } else if (news.rows.length) {
+      for (const row of news.rows) rows[row[INDEX]] = row;
+      winning = new Set(news.winning);
+      show();
+    }
+    freshen(false);
+    performance.mark("told");
+  }
+
+  readFilter();
+  load().then(() => {
+    live.listen(() => `${base}/events?after=${rows.length - 1}`, {
+      news: told,
+      lost: (why) => { document.getElementById("link").textContent = why.why; },
+    });
+  });
+  freshen(true);
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  let resizing = 0;
+  addEventListener("resize", () => {
+    clearTimeout(resizing);
+    resizing = setTimeout(() => {
+      if (chart) chart.setSize({ width: document.getElementById("chart").clientWidth, height: 320 });
+    }, 100);
+  });
+}

@@ -1,0 +1,252 @@
+"""What a page shows of a project's runs while other processes write them: reads that stay cheap.
+
+A run's history brings the source of every trial. Here trials come without their texts, and only
+those after the ones that are known already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection, Row, case, func, select
+
+from tilewright.core.records import Failed, RunRecord, Trial
+from tilewright.core.run_notes import Label
+from tilewright.storage.database import Database
+from tilewright.storage.schema import artifacts, calls, events, runs, trials
+from tilewright.storage.sql import load_record, run_of, trial_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunOverview:
+    """A run and what became of it so far; latencies are in the run's own unit.
+
+    `usd` is what its calls to models are known to have cost, `unpriced` how many have no price.
+    """
+
+    run: RunRecord
+    label: Label
+    trials: int
+    start: float | None
+    best: float | None
+    calls: int
+    usd: float
+    unpriced: int
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the best kernel over the starting one, if both were measured."""
+        return self.start / self.best if self.start and self.best else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOverview:
+    """A trial without its texts. `failure` is the kind, stage and line of what failed.
+
+    `cause` is the largest entry of its breakdown: what most cycles go to.
+    """
+
+    index: int
+    iteration: int
+    candidate_id: str
+    parent_id: str | None
+    proposer: str
+    option: str
+    expected_gain: float | None
+    turn: int | None
+    latency: float | None
+    utilization: float | None
+    unit: str
+    quantity: str
+    cause: str
+    failure: tuple[str, str, int | None] | None
+    wall_s: float
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of a run's log; `number` grows from line to line."""
+
+    number: int
+    at: str
+    kind: str
+    data: Mapping[str, object]
+
+
+class SqlOverview:
+    """Reads only. May be used by several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._watching: Connection | None = None
+        self._lock = Lock()
+
+    def change_token(self) -> object:
+        """A value that differs from the last one if the database was written to since."""
+        with self._lock:
+            if self._watching is None:
+                self._watching = self._database.connect()
+            if self._watching.dialect.name == "sqlite":
+                # Differs when another connection has committed; reads one page of shared memory.
+                found = self._watching.connection.cursor().execute("PRAGMA data_version")
+                return found.fetchone()
+            self._watching.rollback()
+            return tuple(self._watching.execute(_CHANGES).one())
+
+    def runs(self) -> list[RunOverview]:
+        """All runs, newest first."""
+        with self._database.read() as connection:
+            found = connection.execute(select(runs).order_by(runs.c.number.desc())).all()
+            return self._overviews(connection, found)
+
+    def run(self, run_id: str) -> RunOverview | None:
+        """One run by its whole id."""
+        with self._database.read() as connection:
+            found = connection.execute(select(runs).where(runs.c.id == run_id)).all()
+            return next(iter(self._overviews(connection, found)), None)
+
+    def trials(self, run_id: str, after: int = -1) -> list[TrialOverview]:
+        """The trials of a run whose index is above `after`, in order."""
+        wanted = (
+            select(*(trials.c[name] for name in _LIGHT))
+            .where(trials.c.run_id == run_id, trials.c.index > after)
+            .order_by(trials.c.index)
+        )
+        with self._database.read() as connection:
+            return [_trial_overview(row) for row in connection.execute(wanted)]
+
+    def whole_trials(self, run_id: str, indices: Sequence[int]) -> list[Trial]:
+        """These trials of a run with their sources, in order; those it has not are left out."""
+        wanted = (
+            select(trials, artifacts.c.data)
+            .join(artifacts, artifacts.c.digest == trials.c.source_digest)
+            .where(trials.c.run_id == run_id, trials.c.index.in_(indices))
+            .order_by(trials.c.index)
+        )
+        with self._database.read() as connection:
+            return [trial_of(row) for row in connection.execute(wanted)]
+
+    def amendments(self, run_id: str) -> int:
+        """How often outcomes of a run were looked at again: they may have changed with it."""
+        wanted = select(func.count()).where(events.c.run_id == run_id, events.c.kind == "Rechecked")
+        with self._database.read() as connection:
+            return int(connection.execute(wanted).scalar_one())
+
+    def events(self, run_id: str, kinds: Sequence[str], after: int = 0) -> list[Event]:
+        """The lines of a run's log of these kinds whose number is above `after`, in order."""
+        wanted = (
+            select(events.c.number, events.c.at, events.c.kind, events.c.data)
+            .where(events.c.run_id == run_id, events.c.kind.in_(kinds), events.c.number > after)
+            .order_by(events.c.number)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(wanted).all()
+        return [Event(row.number, row.at, row.kind, json.loads(row.data)) for row in rows]
+
+    def spending(self, run_id: str) -> list[tuple[str, float]]:
+        """When each answered call to a model ended and what it is known to have cost, in order."""
+        paid = case((calls.c.cached, 0.0), else_=func.coalesce(calls.c.usd, 0.0))
+        wanted = (
+            select(calls.c.finished_at, paid)
+            .where(calls.c.run_id == run_id, calls.c.finished_at.is_not(None))
+            .order_by(calls.c.finished_at)
+        )
+        with self._database.read() as connection:
+            return [(at, float(usd)) for at, usd in connection.execute(wanted)]
+
+    def close(self) -> None:
+        """Release the database. Idempotent."""
+        with self._lock:
+            if self._watching is not None:
+                self._watching.close()
+                self._watching = None
+        self._database.close()
+
+    def _overviews(self, connection: Connection, found: Sequence[Row[Any]]) -> list[RunOverview]:
+        ids = [row.id for row in found]
+        counted = _by_run(connection, _COUNTED.where(trials.c.run_id.in_(ids)))
+        started = _by_run(connection, _STARTED.where(trials.c.run_id.in_(ids)))
+        paid = _by_run(connection, _PAID.where(calls.c.run_id.in_(ids)))
+        labels = _by_run(
+            connection,
+            select(events.c.run_id, events.c.data)
+            .where(events.c.run_id.in_(ids), events.c.kind == Label.__name__)
+            .order_by(events.c.number),
+        )
+        return [
+            RunOverview(
+                run_of(row),
+                Label(**load_record(labels[row.id].data)) if row.id in labels else Label(),
+                trials=counted[row.id].trials if row.id in counted else 0,
+                start=started[row.id].latency if row.id in started else None,
+                best=counted[row.id].best if row.id in counted else None,
+                calls=paid[row.id].calls if row.id in paid else 0,
+                usd=(paid[row.id].usd or 0.0) if row.id in paid else 0.0,
+                unpriced=paid[row.id].unpriced if row.id in paid else 0,
+            )
+            for row in found
+        ]
+
+
+_LIGHT = (
+    *("index", "iteration", "candidate_id", "parent_id", "proposer", "plan", "outcome"),
+    *("latency", "wall_s", "cached"),
+)
+_CHANGES = select(
+    select(func.count()).select_from(trials).scalar_subquery(),
+    select(func.max(events.c.number)).scalar_subquery(),
+    select(func.max(calls.c.number)).scalar_subquery(),
+    select(func.max(calls.c.finished_at)).scalar_subquery(),
+    select(func.max(runs.c.number)).scalar_subquery(),
+    select(func.sum(runs.c.wall_s)).scalar_subquery(),
+)
+_COUNTED = select(
+    trials.c.run_id, func.count().label("trials"), func.min(trials.c.latency).label("best")
+).group_by(trials.c.run_id)
+_STARTED = select(trials.c.run_id, trials.c.latency).where(trials.c.index == 0)
+_PAID = (
+    select(
+        calls.c.run_id,
+        func.count().label("calls"),
+        func.sum(case((calls.c.cached, 0.0), else_=calls.c.usd)).label("usd"),
+        func.sum(case((calls.c.cached | calls.c.usd.is_not(None), 0), else_=1)).label("unpriced"),
+    )
+    .where(calls.c.state == "replied")
+    .group_by(calls.c.run_id)
+)
+
+
+def _by_run(connection: Connection, wanted: Any) -> dict[str, Any]:
+    """Rows by run; the last one of each."""
+    return {row.run_id: row for row in connection.execute(wanted)}
+
+
+def _trial_overview(row: Row[Any]) -> TrialOverview:
+    outcome = json.loads(row.outcome)
+    plan = json.loads(row.plan) if row.plan else {}
+    breakdown: Mapping[str, float] = outcome.get("breakdown") or {}
+    failed = outcome["type"] == Failed.__name__
+    turn = plan.get("parameters", {}).get("turn")
+    return TrialOverview(
+        index=row._mapping["index"],  # row.index is a method of the tuple
+        iteration=row.iteration,
+        candidate_id=row.candidate_id,
+        parent_id=row.parent_id,
+        proposer=row.proposer,
+        option=plan.get("option", ""),
+        expected_gain=plan.get("expected_gain"),
+        turn=turn if isinstance(turn, int) else None,
+        latency=row.latency,
+        utilization=outcome.get("utilization"),
+        unit=outcome.get("unit", ""),
+        quantity=outcome.get("quantity", ""),
+        cause=max(breakdown, key=lambda name: breakdown[name]) if breakdown else "",
+        failure=(outcome["kind"], outcome["stage"], outcome["line"]) if failed else None,
+        wall_s=row.wall_s,
+        cached=row.cached,
+    )

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.records import History, RunRecord
+from tilewright.storage.project import open_overview, open_project
+from tilewright.testing.runs import history, run_record
+
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+
+from tilewright.serve.app import create_app
+from tilewright.serve.guard import Access
+from tilewright.serve.project import ServedProject
+
+TOKEN = "a-token-of-the-test"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Client:
+    """Sends requests to the application, without a server between."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False, token: str | None = TOKEN) -> None:
+        self.project = ServedProject(folder, open_overview(folder))
+        self.access = Access(token, 8123)
+        self.app = create_app(self.project, self.access, read_only=read_only)
+        self.cookie = f"{self.access.cookie}={token}"
+
+    def ask(
+        self, path: str, method: str = "GET", body: bytes = b"", **headers: str | None
+    ) -> Answer:
+        """`headers` by name, `_` for `-`; None leaves one out that would be there."""
+        given: dict[str, str | None] = {"host": "127.0.0.1:8123", "cookie": self.cookie}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return asyncio.run(self._asked(path, method, body, given))
+
+    async def _asked(
+        self, path: str, method: str, body: bytes, headers: Mapping[str, str | None]
+    ) -> Answer:
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": query.encode(),
+            "headers": [(k.encode(), v.encode()) for k, v in headers.items() if v is not None],
+            "server": ("127.0.0.1", 8123),
+            "client": ("127.0.0.1", 50000),
+        }
+        sent: list[dict] = []
+
+        async def receive() -> dict:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        answered = {k.decode().lower(): v.decode() for k, v in sent[0]["headers"]}
+        whole = b"".join(message.get("body", b"") for message in sent[1:])
+        return Answer(sent[0]["status"], answered, whole)
+
+
+def store(folder: Path, trials: History, run: RunRecord | None = None) -> RunRecord:
+    """Write a run and its trials into the project."""
+    run = run or run_record()
+    with closing(open_project(folder, create=True)) as storage:
+        storage.create_run(run)
+        for trial in trials:
+            storage.append_trial(run.id, trial)
+    return run
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[..., Client]]:
+    """Makes clients of projects, and releases their databases."""
+    made: list[Client] = []
+
+    def make(folder: Path, **options: object) -> Client:
+        made.append(Client(folder, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.project.overview.close()
+
+
+@pytest.fixture
+def client(tmp_path: Path, served: Callable[..., Client]) -> Client:
+    """A project with one finished run of 40 trials."""
+    store(tmp_path, history(40, lines=12))
+    return served(tmp_path)
