@@ -17,18 +17,19 @@ from tilewright.serve import assets, pages
 from tilewright.serve.changes import Changes, run_stream, runs_stream
 from tilewright.serve.guard import Access, Guard
 from tilewright.serve.project import ServedProject
+from tilewright.serve.site import Site
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-Page = Callable[[pages.Site, "Request"], Response]
+Page = Callable[[Site, "Request"], Response]
 
 
 def create_app(project: ServedProject, access: Access, *, read_only: bool) -> ASGIApp:
     """The application, which answers only who has `access`; it closes the project at its end."""
     changes = Changes(project.overview)
-    site = pages.Site(project, changes, access, read_only)
+    site = Site(project, access, read_only)
 
     @asynccontextmanager
     async def until_stopped(_: Starlette) -> AsyncIterator[None]:
@@ -44,14 +45,14 @@ def create_app(project: ServedProject, access: Access, *, read_only: bool) -> AS
         Route("/runs/{run}/trials.csv", partial(_answer, site, pages.trials_csv)),
         Route("/runs/{run}/trials/{trial:int}", partial(_answer, site, pages.trial_page)),
         Route("/runs/{run}/trials/{trial:int}/source", partial(_answer, site, pages.source)),
-        Route("/events", partial(runs_stream, site)),
-        Route("/runs/{run}/events", partial(run_stream, site)),
+        Route("/events", partial(runs_stream, changes)),
+        Route("/runs/{run}/events", partial(run_stream, site, changes)),
         Route("/static/{name}", assets.asset),
     ]
     return Guard(Starlette(routes=routes, lifespan=until_stopped), access)
 
 
-def _answer(site: pages.Site, page: Page, request: Request) -> Response:
+def _answer(site: Site, page: Page, request: Request) -> Response:
     """What `page` gives, in a thread; what the user must know as text, never as a traceback."""
     began = time.perf_counter()
     try:

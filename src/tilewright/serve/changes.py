@@ -12,12 +12,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tilewright.core.errors import TilewrightError
+from tilewright.serve.pages import run_news
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import StreamingResponse
 
-    from tilewright.serve.pages import Site
+    from tilewright.serve.site import Site
     from tilewright.storage.overview import SqlOverview
 
 POLL_S = 0.1
@@ -66,25 +67,23 @@ class Changes:
             await asyncio.sleep(POLL_S)
 
 
-async def runs_stream(site: Site, request: Request) -> StreamingResponse:
+async def runs_stream(changes: Changes, request: Request) -> StreamingResponse:
     """Tells the list of runs that something changed."""
     from starlette.responses import StreamingResponse
 
     async def stream() -> AsyncIterator[str]:
-        number = site.changes.number
+        number = changes.number
         while True:
-            found = await site.changes.after(number)
+            found = await changes.after(number)
             yield _event("changed", {}) if found != number else ": nothing new\n\n"
             number = found
 
     return StreamingResponse(stream(), media_type="text/event-stream")
 
 
-async def run_stream(site: Site, request: Request) -> StreamingResponse:
+async def run_stream(site: Site, changes: Changes, request: Request) -> StreamingResponse:
     """Tells the page of one run its new trials, after those that it says it has."""
     from starlette.responses import StreamingResponse
-
-    from tilewright.serve.pages import run_news
 
     run_id = request.path_params["run"]
     known = request.query_params.get("after", "")
@@ -94,7 +93,7 @@ async def run_stream(site: Site, request: Request) -> StreamingResponse:
         nonlocal last
         number, told = -1, ""
         while True:
-            found = await site.changes.after(number)
+            found = await changes.after(number)
             if found != number:
                 number = found
                 try:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -21,30 +20,18 @@ from tilewright.report.pages import LEGEND, environment, highlighted
 from tilewright.report.tree import beam_tree
 from tilewright.report.views import TrialView
 from tilewright.search.event_records import trial_record
-from tilewright.serve.project import ServedProject
 from tilewright.serve.trials import LiveTrials, option_rows
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from tilewright.core.records import RunRecord
-    from tilewright.serve.changes import Changes
-    from tilewright.serve.guard import Access
+    from tilewright.serve.site import Site
 
 LARGEST_DIFF = 200_000
 MOST_NODES = 700
 """Of a drawn tree: more cannot be told apart, and take a browser long to draw."""
 PARTS = ("result", "tree", "menu", "log")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What every page is made from."""
-
-    project: ServedProject
-    changes: Changes
-    access: Access
-    read_only: bool
 
 
 def runs_page(site: Site, request: Request) -> Response:

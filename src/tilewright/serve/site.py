@@ -1,0 +1,19 @@
+"""What every page, stream and button of one server works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.serve.guard import Access
+    from tilewright.serve.project import ServedProject
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The project that is shown, who may see it, and whether anything may be changed."""
+
+    project: ServedProject
+    access: Access
+    read_only: bool
