@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes any that is free."),
     ] = 8123,
     host: Annotated[
         str,
