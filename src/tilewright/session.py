@@ -28,6 +28,7 @@ from tilewright.core.roles import (
     Attackable,
     Executor,
     ExplainsCode,
+    OffersTemplates,
     Proposer,
     SearchStrategy,
     Storage,
@@ -314,12 +315,18 @@ class Session:
         settings, opened = self._settings, self._opened
         processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
         proposer, models_stop, closed = self._proposer(stack)
-        if opened.template is not None or settings.templates:
+        offered = opened.task.templates() if isinstance(opened.task, OffersTemplates) else {}
+        if opened.template is not None or settings.templates or offered:
             notation = opened.target.brief().language.templates
             search = GuidedParameters()
             proposer = ParametersFirst(proposer, search, opened.template, notation)
         task = SearchTask(
-            opened.task.workload, opened.target.brief(), proposer, settings, self._schedules()
+            opened.task.workload,
+            opened.target.brief(),
+            proposer,
+            settings,
+            self._schedules(),
+            templates=offered,
         )
         strategy, phase = self._strategy, task.phase.iterations
         if phase:

@@ -259,6 +259,7 @@ class Brief:
     plans of the first of them, one in each iteration, `step` is the number of the one that it is
     at, from 0, and the menu has nothing but that plan's option. The search stops at
     a kernel that is at most the share `stop_within` above its bound; 0 for no such stop.
+    `templates` are kernels with free parameters that the target offers for the workload, by name.
     """
 
     workload: Workload
@@ -272,6 +273,7 @@ class Brief:
     seed: int = 0
     stop_within: float = 0.0
     step: int | None = None
+    templates: Mapping[str, str] = field(default_factory=dict)
 
     def offered(self, number: int = 0) -> tuple[MenuOption, ...]:
         """The menu of one plan after dropout, drawn anew for every `number`; never empty.

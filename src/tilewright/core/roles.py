@@ -446,6 +446,15 @@ class Attackable(Protocol):
 
 
 @runtime_checkable
+class OffersTemplates(Protocol):
+    """A task with kernels of the target's own whose parameters are free (docs/templates.md)."""
+
+    def templates(self) -> Mapping[str, str]:
+        """Their texts by name, the most promising first; empty where there are none."""
+        ...
+
+
+@runtime_checkable
 class LeavesOut(Protocol):
     """A task that does not compare distributions of inputs on which its arithmetic itself fails."""
 

@@ -1,8 +1,9 @@
 """The built-in proposer: rewriting, by what the target's kernels are made of.
 
-Kernels in NKI go to its rewriter; other Python is not read. C that commands local memories goes to
-the rewriter of commands, other C to the one of loop nests. A target says which by its language, and
-by declaring the macros of such memories (unit `space`), or none.
+Kernels in CUDA C++ are not rewritten: those that the target offers with free parameters take their
+place. Kernels in NKI go to its rewriter; other Python is not read. C that commands local memories
+goes to the rewriter of commands, other C to the one of loop nests. A target says which by its
+language, and by declaring the macros of such memories (unit `space`), or none.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from tilewright.core.records import (
 )
 
 if TYPE_CHECKING:
+    from tilewright.proposers.begun_anew import TemplateProposer
     from tilewright.proposers.loops.proposer import LoopProposer
     from tilewright.proposers.nki.proposer import NkiProposer
     from tilewright.proposers.rewriter.proposer import RewriterProposer
 
 NAME = "builtin"
+REWRITTEN = ("C", "NKI")
+"""Languages that its rewriters read."""
+CUDA = "CUDA C++"
+"""The language whose kernels are begun anew from the target's templates."""
 
 
 class BuiltinProposer:
@@ -34,7 +40,7 @@ class BuiltinProposer:
     name = NAME
     parallel = True
     replays = True
-    languages = ("C", "NKI")
+    languages = (*REWRITTEN, CUDA)
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -56,7 +62,11 @@ class BuiltinProposer:
         """The form of the target's rewriter."""
         return self._for(target).normalize(source, target)
 
-    def _for(self, target: TargetBrief) -> RewriterProposer | LoopProposer | NkiProposer:
+    def _for(
+        self, target: TargetBrief
+    ) -> RewriterProposer | LoopProposer | NkiProposer | TemplateProposer:
+        if target.language.name == CUDA:
+            return self._of_templates
         if is_nki(target):
             return self._of_nki
         return self._of_commands if has_local_memories(target) else self._of_loops
@@ -66,6 +76,12 @@ class BuiltinProposer:
         from tilewright.proposers.rewriter import create_proposer
 
         return create_proposer()
+
+    @cached_property
+    def _of_templates(self) -> TemplateProposer:
+        from tilewright.proposers.begun_anew import TemplateProposer
+
+        return TemplateProposer(NAME)
 
     @cached_property
     def _of_nki(self) -> NkiProposer:

@@ -7,9 +7,9 @@ parent, purpose), so that a resumed run proposes the same candidates again.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -36,6 +36,8 @@ from tilewright.search.step_limit import STEP_LIMIT_S, StepTooLongError, place_o
 class SearchTask:
     """What a proposer is asked for in a whole search; `schedules` are those of earlier runs.
 
+    `templates` are those that the target offers for the workload.
+
     A step that computes for more than `step_limit_s` in a process of its own is given up.
     """
 
@@ -45,6 +47,7 @@ class SearchTask:
     settings: Settings
     schedules: tuple[Schedule, ...] = ()
     step_limit_s: float = STEP_LIMIT_S
+    templates: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def phase(self) -> ReusePhase:
@@ -118,6 +121,7 @@ class Steps:
             self._seed(iteration, parent, "dropout"),
             settings.stop_within,
             phase.step(iteration),
+            task.templates,
         )
         return brief, parent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import Argument, TargetBrief, content_id
-from tilewright.proposers.builtin import BuiltinProposer, has_local_memories, is_nki
+from tilewright.proposers.builtin import REWRITTEN, has_local_memories, is_nki
 from tilewright.tools.records import Rewrite, Rewrites, Rewritten
 
 
@@ -72,9 +72,9 @@ def rewritten(
 
 def require_readable(target: TargetBrief) -> None:
     """`InputError` for kernels in a language that the rewriter does not read."""
-    if target.language.name not in BuiltinProposer.languages:
+    if target.language.name not in REWRITTEN:
         raise InputError(
             f"kernels of {target.name} are written in {target.language.name}, and the rewriter "
-            f"reads {' and '.join(BuiltinProposer.languages)} only: name a workload of another "
+            f"reads {' and '.join(REWRITTEN)} only: name a workload of another "
             "target."
         )

@@ -24,6 +24,7 @@ from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import DEFAULT, chosen_architecture, names
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, REGISTERED, Shape, parse_shape
 from tilewright.targets.cuda.task import CudaTask
+from tilewright.targets.cuda.templates import templates_of
 
 FOLDER = Path(__file__).parent
 
@@ -95,6 +96,7 @@ class CudaTarget:
             create_problem(shape),
             shape.sizes,
             gpu,
+            templates_of(shape),
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:

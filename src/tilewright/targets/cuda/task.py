@@ -47,12 +47,14 @@ class CudaTask:
         full_problem: Problem,
         full_sizes: Mapping[str, int],
         gpu: Gpu | None,
+        templates: Mapping[str, str] | None = None,
     ) -> None:
         self.workload = workload
         self.start = start
         self.baselines = baselines
         self._full = full_problem, full_sizes
         self._gpu = gpu
+        self._templates = templates or {}
         self._evaluation = CudaEvaluation(
             workload, compared, sizes, problem, settings, architecture
         )
@@ -76,6 +78,10 @@ class CudaTask:
         if self._gpu is None:
             return NO_GPU
         return other_gpu(self._gpu, self._evaluation.architecture)
+
+    def templates(self) -> Mapping[str, str]:
+        """Kernels of our own for the workload, with free parameters."""
+        return self._templates
 
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks."""
