@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument, Candidate, Failed, Measured
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device.build import refused_object
@@ -118,6 +119,13 @@ def test_whatever_a_process_does_is_a_failure_with_a_kind(
         pass
     assert failed.value.failed.kind == kind
     assert failed.value.failed.stage == "measure"
+
+
+def test_a_driver_that_does_not_fit_is_no_failure_of_the_kernel() -> None:
+    program = b"#!/bin/bash\nprintf 'failed start 35 driver is insufficient\\n' >&$1\n"
+    opened = DeviceProcess(program, [Argument("X", (4,), "float32", "input")], [], "check", 5.0)
+    with pytest.raises(ToolchainMissingError, match="driver is insufficient"), opened:
+        pass
 
 
 def object_file(tmp_path: Path, text: str) -> bytes:

@@ -34,10 +34,12 @@ _OF_CUDA = re.compile(
     r"OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
 )
 _OF_THE_COMPILER = re.compile(
-    r"__cuda(Register\w+|UnregisterFatBinary|PushCallConfiguration|PopCallConfiguration|InitModule)"
-    r"|__cxa_(atexit|guard_\w+|pure_virtual)|atexit|__dso_handle|_GLOBAL_OFFSET_TABLE_|"
+    r"__cuda(Register\w+|UnregisterFatBinary|PushCallConfiguration|PopCallConfiguration|InitModule|"
+    r"LaunchKernel(_ptsz)?|GetKernel)"
+    r"|__cxa_(atexit|guard_\w+|pure_virtual)|atexit|exit|__dso_handle|_GLOBAL_OFFSET_TABLE_|"
     r"__stack_chk_fail|__gxx_personality_v0|_Unwind_Resume|_ZSt9terminatev"
 )
+"""nvcc writes a host version of each device function, which ends the process by `exit`."""
 _MAY_DEFINE = re.compile(r"tw_call|_Z\w+|DW\.ref\.\w+|\.L\w*")
 
 

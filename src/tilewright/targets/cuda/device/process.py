@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument, Failed, Stage
 from tilewright.parts.inputs import Array, bytes_of
 from tilewright.sandbox import UNCONTAINED, Limits, Sandbox, open_folder
@@ -185,6 +186,12 @@ class DeviceProcess:
         line, _, self._unread = self._unread.partition(b"\n")
         words = line.decode(errors="replace").split(" ")
         if words[0] == "failed" and len(words) >= 3 and words[2].isdigit():
+            if words[1] == "start":  # before anything of the kernel
+                raise ToolchainMissingError(
+                    f"the GPU of this machine cannot be used ({' '.join(words[3:])}, CUDA error "
+                    f"{words[2]}): install a driver that fits the CUDA toolkit, and see that no "
+                    "other process keeps the GPU for itself."
+                )
             raise self._error(int(words[2]), " ".join(words[3:]))
         if words[0] != answer:
             raise self._garbage(line.decode(errors="replace")[:80])
