@@ -98,7 +98,7 @@ def refused_object(data: bytes) -> Failed | None:
             continue
         if symbol["st_shndx"] != "SHN_UNDEF":
             if _MAY_DEFINE.fullmatch(name) is None:
-                log = f"the kernel defines {name}, a name of C: declare it as C++ or static."
+                log = f"the kernel defines {name} for other programs too: declare it `static`."
                 return Failed("build", "forbidden_call", log)
         elif not (
             _OF_CUDA.fullmatch(name)

@@ -541,6 +541,12 @@ static void begin(void) {
 
 #ifdef SERVES
 /* Without a job: another program calls kernels, and has all arrays for its own. */
+extern "C" size_t tw_allocated(void) {
+  size_t sum = 0;
+  for (const Array &a : arrays) sum += a.used ? a.mapped : 0;
+  return sum;
+}
+
 __attribute__((constructor)) static void begin_to_serve(void) {
   report = fopen("report.txt", "w");
   if (!report) _exit(3);
