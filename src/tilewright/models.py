@@ -64,6 +64,13 @@ class Models:
             if not settings.allow_unpriced:
                 require_prices(prices_of(self.names), settings.budget)
 
+    @property
+    def store(self) -> Path:
+        """The folder of the project's database and spool."""
+        from tilewright.storage.project import FOLDER
+
+        return (self._project / FOLDER).resolve()
+
     def create_proposer(
         self,
         storage: Storage,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from time import monotonic
 
 from tilewright.agents.bench import Machine
+from tilewright.agents.kept_back import kept_back
 from tilewright.agents.names import is_agent_name, parse_agent
 from tilewright.agents.proposer import AgentProposer
 from tilewright.core.config import Settings
@@ -408,7 +409,7 @@ class Session:
         proposer = AgentProposer(
             parse_agent(name),
             self._settings.proposal_share or AGENT_SHARE,
-            Machine(self._builds(stack), facts, copies),
+            Machine(self._builds(stack), facts, copies, kept_back(self._models.store)),
             storage.kept(run.id, AgentWork),
             keep,
         )

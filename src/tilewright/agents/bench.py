@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import Argument, Brief, Candidate, History, TargetBrief, Trial
@@ -14,11 +15,15 @@ from tilewright.tools.records import Fact
 
 @dataclass(frozen=True)
 class Machine:
-    """What is the same for all agents of a run: how kernels are built, and which are shipped."""
+    """What is the same for all agents of a run: how kernels are built, and which are shipped.
+
+    `hidden` are the files and folders that agents may not read.
+    """
 
     builds: Compiler
     versions: Sequence[Fact]
     copies: Copies
+    hidden: Sequence[Path] = ()
 
 
 class AgentBench:

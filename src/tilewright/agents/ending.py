@@ -18,11 +18,15 @@ SWEEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an agent's work ended, in one of a few words; `output` is the end of what it printed."""
+    """How an agent's work ended, in one of a few words; `output` is the end of what it printed.
+
+    `unhidden` says why it could read what is kept from agents, "" where it could not.
+    """
 
     how: str
     detail: str = ""
     output: str = ""
+    unhidden: str = ""
 
     @classmethod
     def received(cls, keeper: Child) -> Ended:
@@ -44,8 +48,8 @@ def ended_by(keeper: Child, marker: str, ended: Ended | None) -> Ended:
     if said.how == "lost":
         _sweep(marker)
     if ended is None:
-        return Ended("given up", "the search was over", said.output)
-    return Ended(ended.how, ended.detail, said.output)
+        return Ended("given up", "the search was over", said.output, said.unhidden)
+    return Ended(ended.how, ended.detail, said.output, said.unhidden)
 
 
 def _sweep(marker: str) -> None:

@@ -29,7 +29,7 @@ What there is to read: `isa.md` (what the machine can do), `rules.md` (what a ke
 
 You have {share} evaluations and {minutes:g} minutes of your own; waiting for an evaluation does not
 count. When you are done, submit your best kernel: that ends the work.
-
+{known}
 # The tools
 
 A server of the Model Context Protocol named `tilewright` offers them; your configuration in this
@@ -46,8 +46,11 @@ folder names it. From a shell, the same tools are (a kernel is a file or an id):
 """
 
 
-def task_text(brief: Brief, parent: Trial, share: int, timeout_s: float) -> str:
-    """What the agent is told, on its standard input and in `TASK_FILE`."""
+def task_text(brief: Brief, parent: Trial, share: int, timeout_s: float, known: str = "") -> str:
+    """What the agent is told, on its standard input and in `TASK_FILE`.
+
+    `known` says in lines what others found; empty for nothing.
+    """
     unit = getattr(parent.outcome, "unit", "")
     time = f", in {parent.latency:,.0f} {unit}" if parent.latency is not None else ""
     return _TASK.format(
@@ -57,6 +60,7 @@ def task_text(brief: Brief, parent: Trial, share: int, timeout_s: float) -> str:
         time=time,
         share=share,
         minutes=timeout_s / 60,
+        known=f"\n# What others found in this run\n\n{known}\n" if known else "",
         tools="\n".join(f"- `{tool.usage}`: {tool.text}" for tool in TOOLS.values()),
     )
 

@@ -27,6 +27,7 @@ from threading import Thread
 from typing import IO, Any
 
 from tilewright.sandbox.child import Channel
+from tilewright.sandbox.hidden import hide, why_not
 from tilewright.sandbox.watch import disk_bytes
 
 LOOK_S = 0.2
@@ -43,12 +44,18 @@ _PARENT, _RESIDENT_PAGES = 1, 21
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What to start: `prompt` is the file that it reads from, `folder` where it works."""
+    """What to start: `prompt` is the file that it reads from, `folder` where it works.
+
+    It cannot read what is `hidden`: `empty` and `nothing`, a folder and a file, stand in its place.
+    """
 
     command: tuple[str, ...]
     folder: str
     prompt: str
     disk_bytes: int
+    hidden: tuple[str, ...] = ()
+    empty: str = ""
+    nothing: str = ""
 
     def message(self) -> dict[str, Any]:
         """As it travels."""
@@ -59,21 +66,26 @@ def main(channel: Channel) -> None:
     """Keep one agent."""
     start = Start(**channel.receive_json())
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    unhidden = why_not() if start.hidden else ""
     try:
-        process = _started(start)
-    except OSError as error:
-        channel.send_json({"how": "not started", "detail": error.strerror or "", "output": ""})
+        process = _started(start, hides=bool(start.hidden) and not unhidden)
+    except (OSError, subprocess.SubprocessError) as error:
+        detail = getattr(error, "strerror", None) or "what it may not read cannot be hidden"
+        channel.send_json({"how": "not started", "detail": detail, "output": ""})
         return
     assert process.stdout is not None
     output = _Output(process.stdout)
     how, detail = _watch(process, start, output, channel)
     _end_descendants()
     with contextlib.suppress(OSError):  # the parent is gone
-        channel.send_json({"how": how, "detail": detail, "output": output.tail()})
+        said = {"how": how, "detail": detail, "output": output.tail()}
+        channel.send_json({**said, "unhidden": unhidden})
 
 
-def _started(start: Start) -> subprocess.Popen[bytes]:
+def _started(start: Start, hides: bool) -> subprocess.Popen[bytes]:
     def before() -> None:
+        if hides:
+            hide([Path(path) for path in start.hidden], Path(start.nothing), Path(start.empty))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         most = start.disk_bytes if hard == resource.RLIM_INFINITY else min(start.disk_bytes, hard)

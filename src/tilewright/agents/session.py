@@ -32,6 +32,7 @@ from tilewright.core.run_notes import AgentWork
 from tilewright.core.secrets import without_secrets
 from tilewright.core.text import plain_text
 from tilewright.sandbox.child import Child
+from tilewright.tools.findings import findings
 from tilewright.tools.mcp_server import target_texts
 from tilewright.tools.records import Refused, Submitted
 from tilewright.tools.text import answer_text, said
@@ -74,6 +75,7 @@ class AgentSession:
     ) -> None:
         self._given = assignment
         self._given_up = given_up
+        self._hidden = machine.hidden
         self._wanted: SimpleQueue[list[Candidate]] = SimpleQueue()
         self._changed = Condition()
         self._asked: dict[str, Candidate] = {}
@@ -108,7 +110,7 @@ class AgentSession:
             tempfile.TemporaryDirectory(prefix="tilewright-task-") as apart,
             closing(Door(self._use, described)) as door,
         ):
-            keeper = self._start(Path(folder), Path(apart) / "prompt", door.path)
+            keeper = self._start(Path(folder), Path(apart), door.path)
             ended: Ended | None = None
             try:
                 used_s, last = 0.0, time.monotonic()
@@ -140,12 +142,16 @@ class AgentSession:
                     self._given.made.append(trial)
             self._changed.notify_all()
 
-    def _start(self, folder: Path, prompt: Path, socket: str) -> Child:
+    def _start(self, folder: Path, apart: Path, socket: str) -> Child:
         given = self._given
         agent = given.agent
-        text = folders.task_text(given.brief, given.parent, given.share, agent.timeout_s)
+        known = findings([*given.history, *tuple(given.made)])
+        text = folders.task_text(given.brief, given.parent, given.share, agent.timeout_s, known)
         folders.fill(folder, given.brief, given.parent, text, socket)
+        prompt, empty, nothing = apart / "prompt", apart / "empty", apart / "nothing"
         prompt.write_text(text)
+        empty.mkdir()
+        nothing.touch()
         environment = without_secrets(os.environ)
         if agent.key_env in os.environ:
             environment[agent.key_env] = os.environ[agent.key_env]
@@ -160,9 +166,16 @@ class AgentSession:
             output=subprocess.DEVNULL,
             max_bytes=1 << 20,
         )
-        keeper.send_json(
-            Start(agent.command, str(folder), str(prompt), agent.disk_mb << 20).message()
+        start = Start(
+            agent.command,
+            str(folder),
+            str(prompt),
+            agent.disk_mb << 20,
+            tuple(map(str, self._hidden)),
+            str(empty),
+            str(nothing),
         )
+        keeper.send_json(start.message())
         return keeper
 
     def _look(self, keeper: Child, used_s: float) -> Ended | None:
@@ -258,4 +271,5 @@ class AgentSession:
             output=plain_text(ended.output),
             sources=tuple(candidate.source for candidate in asked),
             notes=tuple(candidate.plan.text if candidate.plan else "" for candidate in asked),
+            unhidden=ended.unhidden,
         )

@@ -91,7 +91,8 @@ class AgentWork:
     `how` is "submitted", "exited", "timed out", "given up", "not started", "lost", or what it took
     too much of: "flooded", "forked", "memory", "disk". `log` has its calls with the first line of
     each answer, `output` the end of what it printed, `sources` the kernels that it had evaluated,
-    each with one of the `notes`.
+    each with one of the `notes`. `unhidden` says why it could read shipped baselines and the
+    project's own files, "" where these were hidden from it.
     """
 
     iteration: int
@@ -107,6 +108,7 @@ class AgentWork:
     output: str = ""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unhidden: str = ""
 
 
 @dataclass(frozen=True, slots=True)

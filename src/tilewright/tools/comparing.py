@@ -128,12 +128,13 @@ def tried(parent: Trial, attempts: Sequence[Trial]) -> Tried:
     told = attempts[-MOST_ATTEMPTS:]
     return Tried(
         parent.candidate.id,
-        tuple(_attempt(child, parent) for child in told),
+        tuple(attempt(child, parent) for child in told),
         len(attempts) - len(told),
     )
 
 
-def _attempt(child: Trial, parent: Trial) -> Attempt:
+def attempt(child: Trial, parent: Trial) -> Attempt:
+    """A kernel as an attempt to better the one that it was made from."""
     plan, beside = child.candidate.plan, difference(child, parent)
     return Attempt(
         child.candidate.id,

@@ -209,11 +209,12 @@ def _tried(answer: Tried) -> str:
     if not answer.attempts:
         return f"nothing was made from kernel {answer.candidate} yet"
     earlier = f"{answer.earlier} earlier ones are left out" if answer.earlier else ""
-    rows = [_attempt(attempt) for attempt in answer.attempts]
+    rows = [attempt_text(attempt) for attempt in answer.attempts]
     return _lines(f"made from kernel {answer.candidate}:", *rows, earlier)
 
 
-def _attempt(attempt: Attempt) -> str:
+def attempt_text(attempt: Attempt) -> str:
+    """One earlier attempt in one line."""
     end = _words(attempt.verdict)
     if attempt.latency is not None:
         share = f" ({attempt.share:+.2%})" if attempt.share is not None else ""

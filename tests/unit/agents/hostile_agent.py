@@ -5,8 +5,10 @@ Only the standard library: what an agent can do must not depend on what tilewrig
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -186,6 +188,24 @@ def look_around() -> None:
     Path(os.environ["SEEN_FILE"]).write_text(json.dumps(found))
 
 
+def read_hidden(targets: str, store: str) -> None:
+    """Reads what is kept from agents, and tries to get at what lies beneath."""
+    tuned = [path for path in Path(targets).rglob("*") if "tuned" in path.name]
+    texts = [path.read_text(errors="replace") for path in tuned if path.is_file()]
+    below = [str(path) for folder in tuned if folder.is_dir() for path in folder.rglob("*")]
+    one = shlex.quote(str(tuned[0]))
+    script = f"umount -l {one}; mount -o remount,bind {one}; ls {one}/*; cat {one}"
+    tricks = [["sh", "-c", script], ["unshare", "-Urm", "sh", "-c", script]]
+    tricks.append(["sh", "-c", f"cat /proc/{os.getppid()}/root{one}"])
+    printed = ""
+    for trick in tricks:
+        with contextlib.suppress(OSError):
+            printed += subprocess.run(trick, capture_output=True, text=True).stdout
+    listed = [str(path) for path in Path(store).rglob("*")]
+    tell(there=len(tuned), texts="".join(texts), below=below, store=listed, tricks=printed.strip())
+    tell(last=call("submit", kernel=LOWER))
+
+
 def by_command() -> None:
     Path("mine.toy").write_text(LOWER + "\n")
     ran = subprocess.run(
@@ -214,4 +234,4 @@ def by_mcp() -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,15 +16,21 @@ from typing import Any
 import pytest
 
 from tilewright import run, session
+from tilewright.agents.folder import task_text
+from tilewright.agents.kept_back import kept_back
+from tilewright.agents.proposer import share_of
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
-from tilewright.core.records import Trial
+from tilewright.core.records import Brief, Candidate, History, Trial
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.run_notes import AgentWork
 from tilewright.core.tasks import OpenTask
+from tilewright.sandbox.hidden import why_not
 from tilewright.search.events import AgentEnded, Event
+from tilewright.testing.runs import measured
 from tilewright.testing.toy import ToyExecutor, ToyTarget, ToyTask
+from tilewright.tools.findings import findings
 
 SCRIPT = Path(__file__).with_name("hostile_agent.py")
 TUNED = "toy 1 1 1 1 1"
@@ -224,6 +232,69 @@ def test_secrets_and_shipped_kernels_are_nowhere(
     assert "canary" not in told
     assert "777123456789" not in told
     assert TUNED not in told
+
+
+def targets_folder() -> Path:
+    return Path(str(resources.files("tilewright"))) / "targets"
+
+
+def test_tuned_kernels_and_project_files_cannot_be_read(ran: Run, tmp_path: Path) -> None:
+    """Where the system gives a process namespaces of its own; else the run says that it did not."""
+    found = ran(f"read_hidden {targets_folder()} {tmp_path / 'p' / '.tilewright'}")
+    assert found.work.unhidden == why_not()
+    if found.work.unhidden:
+        pytest.skip(f"nothing can be hidden here: {found.work.unhidden}")
+    read = found.said[0]
+    assert read["there"] >= 4
+    assert (read["texts"], read["below"], read["store"], read["tricks"]) == ("", [], [], "")
+    assert found.sources == ["toy 9 9 9 9 8"]  # and yet it works
+
+
+def test_every_tuned_kernel_of_the_targets_is_kept_back() -> None:
+    hidden = kept_back(Path("/store"))
+    assert Path("/store") in hidden
+    makers = [
+        path
+        for path in targets_folder().rglob("*.py")
+        if re.search(r"^def tuned_", path.read_text(), re.MULTILINE)
+    ]
+    assert len(makers) >= 3
+    library = sorted((targets_folder() / "trainium" / "library" / "tuned").glob("*.py"))
+    assert library
+    for path in (*makers, *library):
+        assert any(path == one or one in path.parents for one in hidden), path
+
+
+def test_agents_are_told_what_others_found(ran: Run, tmp_path: Path) -> None:
+    found = ran("good", iterations=3, beam=2)
+    assert len(found.heard) > 1
+    first, later = found.heard[0].parent, found.heard[-1].parent
+    assert first != later
+    told = findings(found.trials)
+    assert "Changes that paid" in told
+    assert "two less" in told
+    assert "Changes that failed" not in told
+    brief = Brief(ToyTask().workload, ToyTarget().brief(), (), 1, 1)
+    text = task_text(brief, found.trials[0], 3, 60, told)
+    assert "# What others found in this run" in text
+    assert "two less" in text
+    assert "# What others found" not in task_text(brief, found.trials[0], 3, 60)
+
+
+def test_a_kernel_that_was_worked_on_in_vain_gets_half_of_the_share() -> None:
+    start = Trial(0, 0, Candidate("toy 9 9 9 9 9"), measured(235.0))
+
+    def after(*latencies: float) -> History:
+        made = [
+            Trial(n, n, Candidate(f"toy {n}", start.candidate.id), measured(latency))
+            for n, latency in enumerate(latencies, 1)
+        ]
+        return History([start, *made])
+
+    shares = [share_of(16, start, after(*[240.0] * n)) for n in range(6)]
+    assert shares == [16, 8, 4, 2, 2, 2]
+    assert share_of(16, start, after(240.0, 230.0)) == 16  # something of it was faster
+    assert share_of(1, start, after(240.0, 240.0)) == 1
 
 
 def test_its_own_key_is_passed_on_if_it_is_named(
