@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.confirming import confirmed
 from tilewright.core.codec import to_json
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
@@ -26,7 +27,7 @@ from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
 from tilewright.proposers.llm.models import public_name
 from tilewright.run import open_project
-from tilewright.session import baselines, confirmed
+from tilewright.session import baselines
 from tilewright.storage.bundle_file import MAX_BYTES, pack, unpack
 from tilewright.storage.evidence import (
     MAX_FILES_BYTES,

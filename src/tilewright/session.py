@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from time import monotonic
 
 from tilewright.agents.bench import Machine
 from tilewright.agents.kept_back import kept_back
 from tilewright.agents.names import is_agent_name, parse_agent
 from tilewright.agents.proposer import AgentProposer
+from tilewright.confirming import Winner, confirmed
 from tilewright.core.config import Settings
 from tilewright.core.errors import StorageError, TilewrightError
 from tilewright.core.records import (
@@ -20,7 +20,6 @@ from tilewright.core.records import (
     Failed,
     History,
     LeftAlone,
-    Measured,
     RunRecord,
     Schedule,
     Trial,
@@ -35,11 +34,10 @@ from tilewright.core.roles import (
     Storage,
     Surveyor,
 )
-from tilewright.core.run_notes import AgentWork, Baselines, Label, Rechecked, ReusedSchedule, Survey
+from tilewright.core.run_notes import AgentWork, Baselines, Label, ReusedSchedule, Survey
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
-from tilewright.evaluation.code_notes import CodeNotes, with_notes
-from tilewright.evaluation.screening import out_of_time, refutation
+from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.executors import create_executor, evaluate_baselines, worker_count
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
@@ -68,7 +66,7 @@ from tilewright.search.ways import ManyThreads, OneThread
 from tilewright.tools.copies import Copies
 from tilewright.tools.records import Fact
 from tilewright.tuner.parameters.searches import GuidedParameters
-from tilewright.verification import as_winner, fresh_seed, recheck, start_error
+from tilewright.verification import fresh_seed, start_error
 
 RESERVED_STARTS = 2.0
 """Evaluations of the starting kernel for whose time a search ends before its budget."""
@@ -86,12 +84,6 @@ def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
     """What a run is compared with; empty until its starting kernel is measured."""
     found = storage.kept(run_id, Baselines)
     return found[0].kernels if found else ()
-
-
-def confirmed(storage: Storage, run_id: str) -> str | None:
-    """Id of the candidate that fresh inputs confirmed as the run's best, if any."""
-    found = storage.kept(run_id, Rechecked)
-    return found[-1].candidate if found and found[-1].confirmed else None
 
 
 def left_alone(storage: Storage, run_id: str) -> tuple[LeftAlone, ...]:
@@ -177,9 +169,13 @@ class Session:
             self._set("running", "")
             with ExitStack() as stack:
                 yield self._begin(workers, stack)
-            self._confirm_best()
+            winner = Winner(
+                self._storage, self._run.id, self._opened, self._settings, self._time_left
+            )
+            winner.confirm()
             if self._reason:
-                self._explain_best()
+                with ExitStack() as stack:
+                    winner.explain(lambda: CodeNotes(self._builds(stack)).of)
         except KeyboardInterrupt:
             self._end("interrupted", "interrupted by the user")
             raise
@@ -226,71 +222,6 @@ class Session:
             explaining_s = EXPLAINING_S * isinstance(self._opened.task, ExplainsCode)
             reserved_s = RESERVED_STARTS * start_s + explaining_s
             self._reserved_s = min(reserved_s, MOST_RESERVED * budget_s)
-
-    def _confirm_best(self) -> None:
-        """Evaluate the winner again on fresh inputs; one that fails gives way to the next best.
-
-        Of a latency that varies, the second measurement is kept: the best of many noisy ones looks
-        better than it is. Where another kernel is then ahead, that one is evaluated again too, and
-        is out of the race if the budget does not allow for that.
-        """
-        if not isinstance(self._opened.task, Attackable):
-            return  # its inputs are not known to follow from a seed
-        held: set[str] = set()
-        took_s = 0.0
-        while (best := self._storage.history(self._run.id).best) is not None:
-            if best.index == 0 or confirmed(self._storage, self._run.id) == best.candidate.id:
-                return
-            if best.candidate.id in held:
-                self._storage.keep(self._run.id, Rechecked(best.candidate.id, confirmed=True))
-                return
-            assert isinstance(best.outcome, Measured)
-            if held and self._ends_within(took_s):
-                self._refute(best, out_of_time(best.outcome))
-                continue
-            began = monotonic()
-            settings = as_winner(self._settings.recorded())
-            again = recheck(self._opened.name, settings, best.candidate)
-            took_s = monotonic() - began
-            refuted = refutation(best.outcome, again)
-            if refuted is not None:
-                self._refute(best, refuted)
-                continue
-            note = Rechecked(best.candidate.id, confirmed=True)
-            if isinstance(again, Measured) and again.quantity == "measured":
-                held.add(best.candidate.id)
-                note = replace(note, first=best.outcome)
-                self._storage.amend_trial(self._run.id, best.index, again)
-            self._storage.keep(self._run.id, note)
-
-    def _explain_best(self) -> None:
-        """Add to the winner's feedback what the compiler says of it, where the target tells that.
-
-        No other kernel of the run pays for it, but those that a model is asked about.
-        """
-        best = self._storage.history(self._run.id).best
-        if best is None or not isinstance(best.outcome, Measured):
-            return
-        if not isinstance(self._opened.task, ExplainsCode) or self._ends_within(0.0):
-            return
-        with ExitStack() as stack:
-            notes = CodeNotes(self._builds(stack)).of(best.candidate.source)
-        if notes and notes[-1] not in best.outcome.feedback:
-            explained = with_notes(best.outcome, notes)
-            self._storage.amend_trial(self._run.id, best.index, explained)
-
-    def _refute(self, trial: Trial, why: Failed) -> None:
-        """Record that a trial's speed was not borne out; what it was measured with is noted."""
-        note = Rechecked(trial.candidate.id, confirmed=False)
-        if isinstance(trial.outcome, Measured):
-            note = replace(note, refuted=trial.outcome)
-        self._storage.amend_trial(self._run.id, trial.index, why)
-        self._storage.keep(self._run.id, note)
-
-    def _ends_within(self, seconds: float) -> bool:
-        """Whether the wall time of the budget will then be over."""
-        budget_s = self._settings.budget.wall_s
-        return budget_s is not None and self._wall_s() + seconds > budget_s
 
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Once per run, with the search's executor and cache; they are no trials of the run."""
@@ -441,6 +372,11 @@ class Session:
         if data is not None:
             self._storage.append_event(self._run.id, type(event).__name__, data)
         self._on_event(event)
+
+    def _time_left(self) -> float | None:
+        """Seconds of the budget; None where it sets none."""
+        budget_s = self._settings.budget.wall_s
+        return None if budget_s is None else budget_s - self._wall_s()
 
     def _wall_s(self) -> float:
         return self._run.wall_s + monotonic() - self._started

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import run, session
+from tilewright import confirming, run, session
 from tilewright.cli.searching import command_line, summary_json
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
@@ -417,7 +417,7 @@ def test_a_winner_that_fresh_inputs_refute_gives_way(
             return Failed("check", "wrong_result", "only right for the seeds of the run")
         return toy_outcome(candidate.source)
 
-    monkeypatch.setattr(session, "recheck", recheck)
+    monkeypatch.setattr(confirming, "recheck", recheck)
     summary = run.optimize("toy:digits", QUICK, project=tmp_path)
     assert summary.confirmed
     assert summary.best_latency == toy_outcome(asked[2]).latency
@@ -444,7 +444,7 @@ def test_of_latencies_that_vary_the_second_measurement_counts(
         slower = 1.2 if len(asked) == 1 else 1.0
         return replace(found, latency=found.latency * slower, quantity="measured", noise=0.3)
 
-    monkeypatch.setattr(session, "recheck", recheck)
+    monkeypatch.setattr(confirming, "recheck", recheck)
     summary = run.optimize("toy:digits", QUICK, project=tmp_path)
     assert summary.confirmed
     with closing(run.open_project(tmp_path)) as storage:
@@ -460,7 +460,7 @@ def test_nothing_is_confirmed_where_nothing_was_found(
 ) -> None:
     monkeypatch.setattr(run, "require_preflight", lambda *given: None)
     monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
-    monkeypatch.setattr(session, "recheck", None)
+    monkeypatch.setattr(confirming, "recheck", None)
     summary = run.optimize("toy:digits", replace(QUICK, iterations=0), project=tmp_path)
     assert not summary.confirmed
 
