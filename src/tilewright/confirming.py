@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 
@@ -15,7 +15,7 @@ from tilewright.evaluation.code_notes import with_notes
 from tilewright.evaluation.screening import out_of_time, refutation
 from tilewright.verification import as_winner, recheck
 
-Notes = Callable[[str], Sequence[str]]
+Notes = Callable[[str], tuple[str, ...]]
 """What a compiler says of a kernel, by its source."""
 
 

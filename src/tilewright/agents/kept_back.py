@@ -3,7 +3,7 @@ files of the project."""
 
 from __future__ import annotations
 
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 _TUNED = "*tuned*"
@@ -15,7 +15,8 @@ def kept_back(store: Path) -> tuple[Path, ...]:
 
     Kernels of targets that other packages bring are not known here.
     """
-    targets = Path(str(resources.files("tilewright"))) / "targets"
-    found = set(targets.rglob(_TUNED))
+    package = find_spec("tilewright")
+    folders = package.submodule_search_locations if package is not None else None
+    found = {path for folder in folders or () for path in Path(folder, "targets").rglob(_TUNED)}
     outermost = [path for path in found if not found & set(path.parents)]
     return (*sorted(outermost), store)

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -235,7 +234,7 @@ def test_secrets_and_shipped_kernels_are_nowhere(
 
 
 def targets_folder() -> Path:
-    return Path(str(resources.files("tilewright"))) / "targets"
+    return Path(session.__file__).parent / "targets"
 
 
 def test_tuned_kernels_and_project_files_cannot_be_read(ran: Run, tmp_path: Path) -> None:
