@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,7 +78,10 @@ def mcp(
     socket = os.environ.get(protocol.SOCKET_VARIABLE)
     if task is None and socket is None:
         raise InputError("no workload is named: write `tilewright mcp WORKLOAD`.")
-    carried = serve if http is None else _over_http(http)
+
+    def carried(server: Any) -> Coroutine[Any, Any, None]:
+        return serve(server) if http is None else _over_http(http, server)
+
     if task is None:
         work = protocol.describe(str(socket))
         with ThreadPoolExecutor(1) as thread:
@@ -110,7 +113,7 @@ def mcp(
             thread.submit(stack.close).result()
 
 
-def _over_http(port: int) -> Callable[[Any], Coroutine[Any, Any, None]]:
+def _over_http(port: int, server: Any) -> Coroutine[Any, Any, None]:
     """Listen, and tell the address; a token that is not given is made up and told as well."""
     import os
     import secrets
@@ -130,4 +133,4 @@ def _over_http(port: int) -> Callable[[Any], Coroutine[Any, Any, None]]:
     typer.echo(f"serving on http://{HOST}:{listener.getsockname()[1]}{PATH}", err=True)
     if given is None:
         typer.echo(f"token: {token}", err=True)
-    return lambda server: serve_http(server, listener, token)
+    return serve_http(server, listener, token)

@@ -65,10 +65,13 @@ def turns_sentence(transcripts: Sequence[Transcript]) -> str:
     turns = [turn for transcript in transcripts for turn in transcript.turns]
     tools = sum(len(turn.tools) for turn in turns)
     tokens = sum(transcript.result_tokens for transcript in transcripts)
-    return (
-        f"{len(transcripts)} proposals in {len(turns)} turns with {tools} calls of tools; their "
-        f"answers took about {number(tokens)} input tokens"
-    )
+    worked = f"{_counted(len(transcripts), 'proposal')} in {_counted(len(turns), 'turn')}"
+    called = f"{_counted(tools, 'call')} of tools"
+    return f"{worked} with {called}, whose answers took about {number(tokens)} input tokens"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def turns_json(

@@ -23,6 +23,7 @@ from tilewright.proposers.llm.messages import (
     request_from_json,
 )
 from tilewright.proposers.llm.prices import CHARACTERS_PER_TOKEN
+from tilewright.tools.turn_messages import UNKNOWN
 from tilewright.tools.turn_replies import ToolCall, written_calls
 
 Exchanges = Iterable[tuple[str, Mapping[str, object], Mapping[str, object]]]
@@ -114,7 +115,7 @@ def _turn(
     return TurnTaken(
         number,
         plain_text(said[:LONGEST_SAID]),
-        _tools(written_calls(whole), answers),
+        tools_used(written_calls(whole), answers),
         tuple(trial.index for trial, plan in plans if plan is not None and plan.turn == number),
         _sum(record.input_tokens for record in records),
         _sum(record.cached_tokens for record in records),
@@ -125,7 +126,7 @@ def _turn(
     )
 
 
-def _tools(calls: Sequence[ToolCall], answers: Message | None) -> tuple[ToolUse, ...]:
+def tools_used(calls: Sequence[ToolCall], answers: Message | None) -> tuple[ToolUse, ...]:
     """Each call with the first line of its answer."""
     found = _answers(calls, answers) if answers is not None else [""] * len(calls)
     return tuple(
@@ -145,9 +146,11 @@ def _answers(calls: Sequence[ToolCall], answers: Message) -> list[str]:
         return [*texts[: len(calls)], *[""] * (len(calls) - len(texts))]
     found, rest = [], answers.text
     for number, call in enumerate(calls, 1):
-        _, is_there, after = rest.partition(f"{number}. {call.tool}: ")
-        found.append(after if is_there else "")
-        rest = after if is_there else rest
+        # A tool that there is not is answered under the name of any call.
+        heading = re.compile(rf"(?:^|\n){number}\. (?:{re.escape(call.tool)}|{UNKNOWN}): ")
+        _, *after = heading.split(rest, maxsplit=1)
+        found.append(after[0] if after else "")
+        rest = after[0] if after else rest
     return found
 
 

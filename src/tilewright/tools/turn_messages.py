@@ -16,6 +16,8 @@ LONGEST_ANSWERS = 24_000
 """Characters of all answers to one reply."""
 LONGEST_FOLDED = 300
 """Characters that are kept of an answer once the next turn has been answered."""
+UNKNOWN = "call"
+"""What a call of a tool that there is not is named in its answer."""
 _CUT = " ... (cut off)"
 _LEFT_OUT = "left out: too many calls at a time"
 

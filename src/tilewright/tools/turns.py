@@ -40,6 +40,7 @@ from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate, tool_name
 from tilewright.tools.turn_messages import (
     LONGEST_ANSWERS,
     LONGEST_FOLDED,
+    UNKNOWN,
     Answered,
     told,
     turn_messages,
@@ -253,4 +254,4 @@ def _name(one: ToolCall) -> str:
     try:
         return tool_named(one.tool).name
     except InputError:
-        return "call"
+        return UNKNOWN

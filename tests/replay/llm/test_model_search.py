@@ -475,6 +475,7 @@ def test_turns_leave_a_transcript(tmp_path: Path, server: ModelServer) -> None:
     uses = [use for one in found for turn in one.turns[:-1] for use in turn.tools]
     assert {"evaluate", "profile", "try", "tried"} <= {use.tool for use in uses}
     assert all("beside the parent" in use.answer for use in uses if use.tool == "try")
+    assert all(use.answer for use in uses)
     for transcript in found:
         *answered, last = transcript.turns
         assert all(0 < turn.result_tokens < 1000 for turn in answered)

@@ -193,6 +193,19 @@ def test_a_name_can_switch_the_protocol_off_and_commands_have_none() -> None:
     assert not parse_model("mailbox:/tmp/x").calls_tools
 
 
+def test_openai_is_told_which_requests_begin_alike_and_no_other_endpoint_is() -> None:
+    pytest.importorskip("openai")
+    from tilewright.proposers.llm.providers.openai import OpenAIProvider
+
+    def key(name: str, stable: str) -> object:
+        messages = (Message("user", stable, stable=True), ASKED[1])
+        provider = OpenAIProvider(parse_model(name), {"OPENAI_API_KEY": CANARY})
+        return provider._arguments(Request(name, "plan", messages)).get("prompt_cache_key")
+
+    assert key("openai/m", "the ISA") == key("openai/n", "the ISA") != key("openai/m", "another")
+    assert key("openai/m@http://127.0.0.1:1/v1", "the ISA") is None
+
+
 def test_requests_in_plain_text_keep_their_keys() -> None:
     """By which earlier runs and recordings know them."""
     assert Request("openai/m", "plan", ASKED).key == "d3fbe189dd651ec0"

@@ -64,6 +64,13 @@ def test_a_model_that_writes_its_answer_as_text_is_read_too() -> None:
     assert found.rounds[0][0].source == FASTER
 
 
+def test_a_name_can_ask_for_calls_in_plain_text() -> None:
+    found = Work(fenced(FASTER), model=f"{MODEL}?tools=no").go()
+    (asked,) = found.transport.sent
+    assert asked.tools == ()
+    assert found.rounds[0][0].source == FASTER
+
+
 def test_blocks_of_the_text_can_be_named() -> None:
     found = work(native(("evaluate", {"kernel": "A"}), text=fenced(FASTER)), fenced(kernel(1)))
     assert found.rounds[0][0].source == FASTER

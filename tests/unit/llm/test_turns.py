@@ -12,8 +12,9 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, Trial
 from tilewright.proposers.llm.messages import Message, Request
 from tilewright.tools.proposal import MOST_EVALUATED
+from tilewright.tools.transcripts import tools_used
 from tilewright.tools.turn_messages import LONGEST_FOLDED
-from tilewright.tools.turn_replies import MOST_CALLS
+from tilewright.tools.turn_replies import MOST_CALLS, ToolCall
 from tilewright.tools.turns import LONGEST_ANSWER
 
 
@@ -228,3 +229,14 @@ def test_a_share_is_a_quarter_of_the_budget_unless_given() -> None:
     assert Settings().proposal_share is None
     assert Settings(max_evaluations=10).proposal_share == 3
     assert Settings(max_evaluations=10, share=7).proposal_share == 7
+
+
+def test_a_transcript_has_the_answer_to_a_call_of_no_tool() -> None:
+    """Also where an answer looks like the heading of the next one."""
+    calls = (ToolCall("check", {}), ToolCall("shell", {"command": "ls"}), ToolCall("tried", {}))
+    answers = Message(
+        "user", "1. check: line\n\n2. call: refused: no 3. tried: x\n\n3. tried: none"
+    )
+    found = tools_used(calls, answers)
+    assert [use.answer for use in found] == ["line", "refused: no 3. tried: x", "none"]
+    assert [use.answer for use in tools_used(calls, None)] == ["", "", ""]

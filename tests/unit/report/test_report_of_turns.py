@@ -60,7 +60,7 @@ def test_the_report_has_every_turn_and_every_agent() -> None:
 
 def test_a_terminal_shows_a_sentence_and_in_full_every_turn() -> None:
     short, full = printed(full=False), printed(full=True)
-    assert "1 proposals in 2 turns with 1 calls of tools; their answers took about 77" in short
+    assert "1 proposal in 2 turns with 1 call of tools, whose answers took about 77" in short
     assert "timed out" in short
     assert "turn 1" not in short
     assert "turn 1: 1,000 tokens in, 200 out; answers about 77 tokens; 0.2500 USD" in full
