@@ -22,7 +22,7 @@ from trainium_workloads import call_of, modelled
 
 from tilewright.core.records import Artifact, Failed
 from tilewright.proposers.nki.ir import Kernel
-from tilewright.proposers.nki.planning import extended
+from tilewright.proposers.nki.planning import complete_sequences, extended
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading import read_kernel
 from tilewright.proposers.nki.steps import TECHNIQUES, Step
@@ -70,10 +70,14 @@ def search(
     assert first is not None
     beam: list[Found] = [(first, (), kernel)]
     everything, seen = list(beam), {print_kernel(kernel)}
+    complete = list(complete_sequences(kernel, techniques))
     for number in range(proposals):
-        _, steps, kernel = rng.choice(beam)
-        longest = len(steps) + (LONGEST if number % 3 == 0 else rng.randint(1, 4))
-        steps, kernel = extended(steps, kernel, techniques, rng, longest)
+        if complete:
+            steps, kernel = complete.pop(0)
+        else:
+            _, steps, kernel = rng.choice(beam)
+            longest = len(steps) + (LONGEST if number % 3 == 0 else rng.randint(1, 4))
+            steps, kernel = extended(steps, kernel, techniques, rng, longest)
         source = print_kernel(kernel)
         if source in seen:
             continue

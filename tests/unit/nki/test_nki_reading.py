@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nki_kernels as world
 import pytest
 
@@ -98,3 +100,51 @@ def test_what_is_not_understood_is_named_with_its_line(body: str, reason: str, l
     with pytest.raises(UnsupportedError) as caught:
         read(body)
     assert (caught.value.reason, caught.value.line) == (reason, line)
+
+
+FOREIGN = sorted((Path(__file__).parents[1] / "trainium" / "foreign").glob("*2.txt"))
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
+def test_kernels_in_foreign_styles_of_nki_2_are_read(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    name = source.partition("\n")[0].removeprefix("# ")
+    kernel = read_kernel(source, world.opened(name).workload.arguments)
+    printed = print_kernel(kernel)
+    assert world.is_right(name, printed, 0.05 if "bfloat16" in printed else 1e-4)
+
+
+LISTS = """
+out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+tiles, other = [], []
+for r in range(2):
+    t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x[r * 128 : (r + 1) * 128])
+    tiles.append(t)
+for r, t in enumerate(tiles):
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128, :], src=t)
+"""
+
+
+def test_lists_of_tiles_grow_in_loops() -> None:
+    text = read(LISTS)
+    assert "src=x[128 : 256, 0:64]" in text
+    assert "dst=out[128 : 256, 0:64], src=t_2" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tiles, other = [], []", "tiles = []\nother = tiles"),
+        ("tiles, other = [], []", "tiles = []\nother = [tiles]"),
+    ],
+)
+def test_lists_with_two_names_are_not_read(old: str, new: str) -> None:
+    with pytest.raises(UnsupportedError, match="another name"):
+        read(LISTS.replace(old, new))
+
+
+def test_functions_do_not_make_their_callers_lists_longer() -> None:
+    helper = "def keep(tiles, t):\n    tiles.append(t)\n"
+    with pytest.raises(UnsupportedError, match="another name"):
+        read(LISTS.replace("tiles.append(t)", "keep(tiles, t)"), helper)

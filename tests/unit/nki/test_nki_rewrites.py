@@ -47,6 +47,8 @@ STEPS = {
     "unfold": ("conv1d-2x128x32-k3", "jam w 0; unfold 5"),
     "strip": ("layernorm-256x1024", "strip 11 512"),
     "psum": ("mamba-1x256x2x64", "psum state"),
+    "along": ("attention-1024x128", "stay i; take-over 6; along 6"),
+    "spread": ("mamba-1x256x2x64", "spread 5"),
     "early": ("mamba-1x256x2x64", "early 8 s"),
 }
 

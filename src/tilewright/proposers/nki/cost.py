@@ -30,9 +30,9 @@ DMA_BYTES, DMA_RUN, DMA_FIXED = 17, 10, 1300
 """Bytes per ns of one of 16 engines, ns for each contiguous run, ns from start to end."""
 PRODUCT_PASSES = 4
 """Of float32 products."""
-HIDDEN, EXPOSED = 0.15, 0.5
-"""The part of the other engines' time that is not hidden: with two buffers of each tile, and where
-there is only room for one."""
+EXPOSED = (0.5, 0.25, 0.15)
+"""The part of the other engines' time that is not hidden, with room for one, two or more buffers of
+each tile."""
 SBUF_BYTES, PSUM_BANKS, BANK_BYTES = 176 << 10, 8, 2048
 
 
@@ -44,6 +44,8 @@ class Cost:
     sbuf: int = 0
     banks: int = 0
     waits: float = 0.0
+    ports: dict[str, float] = field(default_factory=dict)
+    """ns on a port that two engines share: DVE and ACT that of PSUM, DVE and Pool that of SBUF."""
 
     @property
     def fits(self) -> bool:
@@ -63,8 +65,9 @@ class Cost:
         )
         longest = max(times.values(), default=0.0)
         rest = sum(times.values()) - longest
-        twice = 2 * self.sbuf <= SBUF_BYTES and 2 * self.banks <= PSUM_BANKS
-        return longest + (HIDDEN if twice else EXPOSED) * rest + self.waits
+        buffers = min(SBUF_BYTES // max(1, self.sbuf), PSUM_BANKS // max(1, self.banks))
+        longest = max(longest, *self.ports.values(), 0.0)
+        return longest + EXPOSED[min(max(buffers, 1), 3) - 1] * rest + self.waits
 
 
 def estimate(kernel: Kernel) -> Cost:
@@ -83,8 +86,15 @@ def _add(body: Body, times: int, tensors: Mapping[str, Tensor], cost: Cost) -> N
         elif isinstance(statement, Op):
             engine, ns = op_cost(statement, tensors)
             cost.engines[engine] = cost.engines.get(engine, 0.0) + times * ns
+            memories = {tensors[region.tensor].memory for _, region in statement.regions}
+            for memory, sharers in _PORTS.items():
+                if engine in sharers and memory in memories:
+                    cost.ports[memory] = cost.ports.get(memory, 0.0) + times * ns
             if engine == "dma" and times <= 16:
                 cost.waits += 0.1 * DMA_FIXED * times
+
+
+_PORTS = {"psum": ("dve", "act", "any"), "sbuf": ("dve", "pool")}
 
 
 def _live(body: Body) -> tuple[int, int]:
@@ -135,8 +145,7 @@ def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
         return engine, (POOL_START + cycles) / GHZ["pool"]
     if op.get("reduce_res") is not None:
         cycles += 64
-    clock = GHZ["dve" if engine == "any" else engine]
-    return engine, max(LEAST, cycles + START) / clock
+    return engine, max(LEAST, cycles + START) / GHZ["act" if engine == "any" else engine]
 
 
 _ENGINES = {"vector": "dve", "scalar": "act", "gpsimd": "pool"}

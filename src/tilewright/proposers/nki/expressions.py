@@ -133,6 +133,9 @@ def _comparison(reader: Reader, node: ast.Compare) -> bool:
         right = evaluated(reader, item)
         if isinstance(sign, (ast.Is, ast.IsNot)):
             holds = (left is right) == isinstance(sign, ast.Is)
+        elif isinstance(sign, (ast.In, ast.NotIn)):
+            left = integer(left, reader.trips) if isinstance(left, Linear) else left
+            holds = (left in right) == isinstance(sign, ast.In)
         elif isinstance(left, Name) or isinstance(right, Name):
             if not isinstance(sign, (ast.Eq, ast.NotEq)):
                 raise UnsupportedError("a comparison that is not of integers")
@@ -157,23 +160,69 @@ def _choice(reader: Reader, node: ast.IfExp) -> Any:
     return evaluated(reader, node.body if evaluated(reader, node.test) else node.orelse)
 
 
+class Items(tuple[Any, ...]):
+    """A list. Appending makes another one, so that no two names may stand for the same."""
+
+
 def _tuple(reader: Reader, node: ast.Tuple | ast.List) -> Any:
-    return tuple(evaluated(reader, item) for item in node.elts)
+    kind = tuple if isinstance(node, ast.Tuple) else Items
+    return kind(evaluated(reader, item) for item in node.elts)
 
 
 def _comprehension(reader: Reader, node: ast.ListComp | ast.GeneratorExp) -> Any:
-    if len(node.generators) != 1 or not isinstance(node.generators[0].target, ast.Name):
-        raise UnsupportedError("this comprehension is not understood")
-    part, found = node.generators[0], []
-    name = node.generators[0].target.id
+    found: list[Any] = []
     before = dict(reader.names)
-    for item in _items(evaluated(reader, part.iter)):
-        reader.names[name] = item
-        if all(evaluated(reader, test) for test in part.ifs):
-            found.append(evaluated(reader, node.elt))
+    _generated(reader, node, 0, found)
     reader.names.clear()
     reader.names.update(before)
-    return tuple(found)
+    return Items(found)
+
+
+def _generated(
+    reader: Reader, node: ast.ListComp | ast.GeneratorExp, number: int, found: list[Any]
+) -> None:
+    """The items of a comprehension, from one of its `for` on."""
+    if number == len(node.generators):
+        found.append(evaluated(reader, node.elt))
+        return
+    part = node.generators[number]
+    for item in _items(evaluated(reader, part.iter)):
+        _bind(reader, part.target, item)
+        if all(evaluated(reader, test) for test in part.ifs):
+            _generated(reader, node, number + 1, found)
+        if len(found) > MOST_ITEMS:
+            raise UnsupportedError("this comprehension is too long")
+
+
+def _bind(reader: Reader, target: ast.expr, item: Any) -> None:
+    if isinstance(target, ast.Tuple):
+        for part, value in zip(target.elts, item, strict=True):
+            _bind(reader, part, value)
+    elif isinstance(target, ast.Name):
+        reader.names[target.id] = item
+    else:
+        raise UnsupportedError("this comprehension is not understood")
+
+
+def _dict(reader: Reader, node: ast.Dict) -> Any:
+    return {
+        evaluated(reader, key): evaluated(reader, value)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if key is not None
+    }
+
+
+def _string(reader: Reader, node: ast.JoinedStr) -> str:
+    """The text does not matter: kernels use it in names and messages."""
+    return ""
+
+
+def mathematical(name: str, args: list[Any]) -> Any:
+    """A function of `math` of known numbers."""
+    function = getattr(math, name, None)
+    if function is None or name.startswith("_") or name in ("factorial", "comb", "perm"):
+        raise UnsupportedError(f"math.{name} is not understood")
+    return function(*args)
 
 
 def _items(values: Any) -> Iterator[Any]:
@@ -189,6 +238,8 @@ def _subscript(reader: Reader, node: ast.Subscript) -> Any:
     if isinstance(value, Region):
         index = [_index(reader, part) for part in parts]
         return indexed(value, reader.tensors[value.tensor], index, reader.trips)
+    if isinstance(value, dict):
+        return value[evaluated(reader, node.slice)]
     if isinstance(value, tuple):
         place = _index(reader, node.slice)
         return value[place if isinstance(place, slice) else integer(place, reader.trips)]
@@ -218,6 +269,9 @@ def _call(reader: Reader, node: ast.Call) -> Any:
         owner = evaluated(reader, node.func.value)
         if isinstance(owner, Region):
             return _method(reader, owner, node.func.attr, args, kwargs)
+        if isinstance(owner, dict) and node.func.attr in ("items", "keys", "values", "get"):
+            found = getattr(owner, node.func.attr)(*args)
+            return found if node.func.attr == "get" else tuple(found)
     elif isinstance(node.func, ast.Name) and node.func.id not in reader.names:
         return _builtin(reader, node.func.id, args)
     return reader.call(evaluated(reader, node.func), args, kwargs, node.lineno)
@@ -230,6 +284,8 @@ def _method(
     if name == "reshape":
         sizes = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
         return reshaped(view, tensor, [integer(size, reader.trips) for size in sizes])
+    if name == "broadcast_to" and not tensor.on_chip:
+        return _broadcast(view, args[0] if args else kwargs["shape"])
     if name == "ap":
         pattern = args[0] if args else kwargs["pattern"]
         offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
@@ -238,6 +294,19 @@ def _method(
             raise UnsupportedError("a pattern that goes backwards")
         return Region(view.tensor, view.offset + offset, tuple(dims))
     raise UnsupportedError(f"the method {name} of a tensor is not understood")
+
+
+def _broadcast(view: Region, shape: Any) -> Region:
+    """A view in HBM whose axes of one element are read again and again."""
+    sizes = [integer(size, {}) for size in shape]
+    dims = [(0, 1)] * (len(sizes) - len(view.dims)) + list(view.dims)
+    if any(count not in (1, size) for (_, count), size in zip(dims, sizes, strict=True)):
+        raise UnsupportedError("a broadcast to another shape")
+    spread = [
+        (step if count == size else 0, size)
+        for (step, count), size in zip(dims, sizes, strict=True)
+    ]
+    return Region(view.tensor, view.offset, tuple(spread))
 
 
 def _builtin(reader: Reader, name: str, args: list[Any]) -> Any:
@@ -253,7 +322,17 @@ def _builtin(reader: Reader, name: str, args: list[Any]) -> Any:
     if name == "abs" and isinstance(args[0], (int, float)):
         return abs(args[0])
     if name in ("list", "tuple"):
-        return tuple(_items(args[0]))
+        return (tuple if name == "tuple" else Items)(_items(args[0]) if args else ())
+    if name == "zip":
+        return tuple(zip(*args, strict=False))
+    if name == "enumerate":
+        return tuple(enumerate(*args))
+    if name == "sum":
+        return sum(args[0])
+    if name == "slice":
+        return slice(*args)
+    if name == "print":
+        return None
     raise UnsupportedError(f"{name} is not understood")
 
 
@@ -261,5 +340,6 @@ _EVALUATE: Mapping[type[ast.expr], Callable[[Any, Any], Any]] = {
     ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.BinOp: _arithmetic,
     ast.UnaryOp: _unary, ast.Compare: _comparison, ast.BoolOp: _boolean, ast.IfExp: _choice,
     ast.Tuple: _tuple, ast.List: _tuple, ast.ListComp: _comprehension,
-    ast.GeneratorExp: _comprehension, ast.Subscript: _subscript, ast.Call: _call,
+    ast.GeneratorExp: _comprehension, ast.Dict: _dict, ast.JoinedStr: _string,
+    ast.Subscript: _subscript, ast.Call: _call,
 }  # fmt: skip

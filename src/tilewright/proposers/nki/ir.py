@@ -231,6 +231,19 @@ def mapped_ops(body: Body, change: Callable[[Op], Statement | Body]) -> Body:
     return tuple(found)
 
 
+def with_tensor(body: Body, tensor: Tensor) -> Body:
+    """With the tensor of this name created as it is here."""
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=with_tensor(statement.body, tensor)))
+        elif isinstance(statement, Alloc) and statement.tensor.name == tensor.name:
+            found.append(Alloc(tensor))
+        else:
+            found.append(statement)
+    return tuple(found)
+
+
 def mapped_values(op: Op, change: Callable[[Linear], Linear]) -> Op:
     """Every number that may depend on loops replaced."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import History, MenuOption
@@ -16,10 +16,13 @@ from tilewright.proposers.nki.steps import Step, possible
 
 POOL = 2
 """Drafts made for each plan that is asked for."""
-DEEPEST = 12
+DEEPEST = 30
 """Steps of the longest sequence."""
-SAMPLE = 12
-"""Steps compared before one is taken."""
+SAMPLE, EVERY = 12, 1 << 20
+"""Steps compared before one is taken: of most drafts, and of those that take the best of all."""
+LAST = ("narrow", "engine")
+"""Techniques that the best of all steps are first taken without: a type that the check may refuse,
+and the choice of engines, which depends on everything else."""
 LARGEST = 600
 """A kernel of more statements is not rewritten further."""
 DOES_NOT_FIT = 1e15
@@ -45,12 +48,13 @@ def draw(
 ) -> list[Draft]:
     """Up to `count` drafts that begin with an option of the menu.
 
-    Options are drawn by what they brought in this run. Half of the drafts go on with steps that
-    lower the estimate, as long as there are any; half of those kept have the lowest estimates.
+    Among them are sequences of the best of all steps. Of the others, options are drawn by what they
+    brought in this run; half of them go on with steps that lower the estimate, as long as there are
+    any. Half of those kept have the lowest estimates.
     """
-    learned = evidence(history)
+    learned, complete = evidence(history), _complete(kernel, menu, follow_ups)
     openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu if o.technique}
-    pool: dict[str, Draft] = {}
+    pool: dict[str, Draft] = {"; ".join(map(str, draft.steps)): draft for draft in complete}
     for attempt in range(4 * POOL * count):
         if len(pool) >= POOL * count or not openers:
             break
@@ -74,6 +78,29 @@ def draw(
     best = ranked[: -(-count // 2)]
     rest = ranked[len(best) :]
     return best + rng.sample(rest, min(len(rest), count - len(best)))
+
+
+def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]) -> list[Draft]:
+    found: list[Draft] = []
+    for steps, after in complete_sequences(kernel, techniques):
+        option = next((o for o in menu if o.technique == steps[0].technique), None)
+        if option is not None:
+            found.append(Draft(option, steps, after, cost_of(after)))
+    return found
+
+
+def complete_sequences(
+    kernel: Kernel, techniques: Sequence[str]
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """The best of all steps one after another: without those in `LAST`, then with each of them."""
+    steps: tuple[Step, ...] = ()
+    without = tuple(t for t in techniques if t not in LAST)
+    engines = tuple(t for t in techniques if t == "engine")
+    for more in (without, engines, tuple(techniques)):
+        longer, kernel = descended(_Moves(more), steps, kernel, random.Random(0), DEEPEST, EVERY)
+        if longer != steps:
+            steps = longer
+            yield steps, kernel
 
 
 def cost_of(kernel: Kernel) -> float:

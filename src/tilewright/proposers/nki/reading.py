@@ -1,45 +1,18 @@
-"""Reads a kernel of NKI 2: it is walked once, with its loops kept and all sizes as numbers.
-
-A loop whose iterations differ in more than where they work is split: into its first, middle and
-last iterations where that helps, else into all of them.
-"""
+"""Reads a kernel of NKI 2: it is walked once, with its loops kept and all sizes as numbers."""
 
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from tilewright.core.records import Argument
 from tilewright.proposers.nki.expressions import MODULES, evaluated
-from tilewright.proposers.nki.ir import (
-    ANY,
-    ITEM_BYTES,
-    Alloc,
-    Kernel,
-    Loop,
-    Op,
-    Region,
-    Statement,
-    Tensor,
-    ops,
-    variables,
-    whole,
-)
-from tilewright.proposers.nki.linear import Linear, variable
-from tilewright.proposers.nki.signatures import DEFAULTS, SIGNATURES
+from tilewright.proposers.nki.ir import ANY, Kernel, Region, Tensor, ops, variables, whole
+from tilewright.proposers.nki.linear import variable
+from tilewright.proposers.nki.syntax import defaults_of
 from tilewright.proposers.nki.unread import OLD, is_old
-from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError, integer, linear
-
-FEW = 4
-"""A loop of so many iterations that must be split becomes all of them."""
-MOST_SPLIT = 16
-MOST_STATEMENTS = 2000
-DEEPEST_CALL = 20
-RANGES = ("affine_range", "sequential_range", "static_range")
+from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError
+from tilewright.proposers.nki.walking import Reader
 
 
 @lru_cache(maxsize=128)
@@ -84,22 +57,31 @@ def _read(
         elif isinstance(statement, ast.Assign):
             reader.run([statement])
     reader.outside = dict(reader.names)
+    reader.given = frozenset(reader.names)
     inputs = [a for a in arguments if a.is_given]
-    parameters = function.args.args
+    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    named_so = {parameter.arg for parameter in parameters}
+    by_name = all(argument.name in named_so for argument in inputs)
+    given = (
+        {argument.name: argument for argument in inputs}
+        if by_name
+        else dict(zip((parameter.arg for parameter in parameters), inputs, strict=False))
+    )
     tensors = []
-    for parameter, argument in zip(parameters, inputs, strict=False):
-        tensor = Tensor(parameter.arg, argument.shape, argument.dtype, "hbm")
+    for name, argument in given.items():
+        tensor = Tensor(name, argument.shape, argument.dtype, "hbm")
         tensors.append(tensor)
         reader.tensors[tensor.name] = tensor
         reader.names[tensor.name] = whole(tensor)
         reader.used.add(tensor.name)
-    rest = parameters[len(inputs) :]
-    defaults = function.args.defaults[len(function.args.defaults) - len(rest) :]
-    if len(defaults) != len(rest) or function.args.vararg or function.args.kwonlyargs:
+    rest = [parameter for parameter in parameters if parameter.arg not in given]
+    if len(given) != len(inputs) or function.args.vararg or function.args.kwarg:
         raise UnsupportedError("its parameters are not the inputs", function.lineno)
+    defaults = defaults_of(function)
     numbers = []
-    for parameter, default in zip(rest, defaults, strict=True):
-        name, value = parameter.arg, evaluated(reader, default)
+    for parameter in rest:
+        name, default = parameter.arg, defaults.get(parameter.arg)
+        value = Name(name) if default is None else evaluated(reader, default)
         if isinstance(value, float):
             value = Name(name)
         elif type(value) is int and name not in fixed:
@@ -125,293 +107,3 @@ def _read(
 
 def _is_kernel(function: ast.FunctionDef) -> bool:
     return any("jit" in ast.unparse(d) for d in function.decorator_list)
-
-
-class _TooManyPartsError(UnsupportedError):
-    """Iterations of a loop differ in more than its first and last."""
-
-    def __init__(self) -> None:
-        super().__init__("sizes differ between iterations in too many ways")
-
-
-@dataclass
-class Reader:
-    """The state of the walk: values of names, tensors, and the statements read so far."""
-
-    names: dict[str, Any] = field(default_factory=dict)
-    outside: Mapping[str, Any] = field(default_factory=dict)
-    """What functions see beside their parameters."""
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
-    trips: dict[str, int] = field(default_factory=dict)
-    body: list[Statement] = field(default_factory=list)
-    count: int = 0
-    depth: int = 0
-
-    def run(self, statements: Sequence[ast.stmt]) -> Any:
-        """Walk statements; what a `return` among them gives."""
-        for statement in statements:
-            try:
-                found = self._statement(statement)
-            except UnsupportedError as error:
-                error.line = error.line or statement.lineno
-                raise
-            if found is not None:
-                return found
-        return None
-
-    def _statement(self, statement: ast.stmt) -> Any:
-        match statement:
-            case ast.Return(value=ast.expr() as value):
-                return evaluated(self, value)
-            case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Pass():
-                return None
-            case ast.Expr(value=value):
-                evaluated(self, value)
-            case ast.Assign(targets=[target], value=value):
-                self._assign(target, evaluated(self, value), value)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                self._assign(target, evaluated(self, value), value)
-            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                combined = ast.BinOp(ast.Name(name), op, value, lineno=statement.lineno)
-                ast.fix_missing_locations(combined)
-                self.names[name] = evaluated(self, combined)
-            case ast.If(test=test, body=body, orelse=orelse):
-                return self.run(body if evaluated(self, test) else orelse)
-            case ast.For(target=ast.Name(id=name), iter=over, body=body, orelse=[]):
-                self._loop(name, over, body)
-            case _:
-                text = ast.unparse(statement).split("\n")[0]
-                raise UnsupportedError(f"`{text[:60]}` is not understood")
-        return None
-
-    def _assign(self, target: ast.expr, value: Any, node: ast.expr) -> None:
-        if isinstance(target, ast.Tuple):
-            if not isinstance(value, tuple) or len(value) != len(target.elts):
-                raise UnsupportedError("values that do not fit the names they are assigned to")
-            for part, item in zip(target.elts, value, strict=True):
-                self._assign(part, item, node)
-            return
-        if not isinstance(target, ast.Name):
-            raise UnsupportedError(f"`{ast.unparse(target)[:60]} = ...` is not understood")
-        self.names[target.id] = self._placed(target.id, value)
-
-    def _placed(self, name: str, value: Any) -> Any:
-        """A value with the tensors that it creates given names."""
-        if isinstance(value, _Fresh):
-            return self._alloc(name, value)
-        if isinstance(value, tuple):
-            return tuple(self._placed(name, item) for item in value)
-        return value
-
-    def _alloc(self, name: str, fresh: _Fresh) -> Region:
-        tensor = Tensor(self.unique(name), fresh.shape, fresh.dtype, fresh.memory)  # type: ignore[arg-type]
-        self.tensors[tensor.name] = tensor
-        self.body.append(Alloc(tensor))
-        return whole(tensor)
-
-    def unique(self, name: str) -> str:
-        """A name that nothing else has."""
-        made, number = name, 1
-        while made in self.used or made in ("nl", "nisa", "nki"):
-            number += 1
-            made = f"{name}_{number}"
-        self.used.add(made)
-        return made
-
-    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
-        """A call of NKI or of a function of the file."""
-        self.count += 1
-        if self.count > MOST_STATEMENTS:
-            raise UnsupportedError("it is too long")
-        if isinstance(function, ast.FunctionDef):
-            return self._inlined(function, args, kwargs)
-        if not isinstance(function, Name):
-            raise UnsupportedError("a call that is not understood", line)
-        if function.text.startswith("nisa."):
-            return self._instruction(function.text[5:], args, kwargs)
-        if function.text == "nl.ndarray":
-            return self._ndarray(args, kwargs)
-        if function.text == "nl.ds":
-            return ("ds", *args)
-        raise UnsupportedError(f"{function.text} is not understood", line)
-
-    def _inlined(self, function: ast.FunctionDef, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """What a function of the file does, in the place of its call."""
-        parameters = [p.arg for p in (*function.args.args, *function.args.kwonlyargs)]
-        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
-        names, self.names = self.names, dict(self.outside)
-        defaults = function.args.defaults
-        for parameter, default in zip(
-            parameters[-len(defaults) :] if defaults else [], defaults, strict=False
-        ):
-            self.names[parameter] = evaluated(self, default)
-        self.names.update(given)
-        self.depth += 1
-        if self.depth > DEEPEST_CALL or function.args.vararg or function.args.kwarg:
-            raise UnsupportedError(f"the call of {function.name} is not understood")
-        found = self.run(function.body)
-        self.depth -= 1
-        self.names = names
-        return found
-
-    def _ndarray(self, args: list[Any], kwargs: dict[str, Any]) -> _Fresh:
-        given = {**dict(zip(("shape", "dtype"), args, strict=False)), **kwargs}
-        shape = tuple(integer(n, self.trips) for n in given["shape"])
-        memory = given.get("buffer", Name("nl.sbuf")).last
-        memory = "hbm" if memory == "private_hbm" else memory
-        dtype = given["dtype"].last
-        if memory not in ("hbm", "shared_hbm", "sbuf", "psum") or dtype not in ITEM_BYTES:
-            raise UnsupportedError(f"a tensor of type {dtype} in {memory}")
-        if len(shape) < 2 and memory in ("sbuf", "psum"):
-            raise UnsupportedError("a tile with one axis")
-        return _Fresh(shape, dtype, memory)
-
-    def _instruction(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
-        order = SIGNATURES.get(name)
-        if order is None or len(args) > len(order):
-            raise UnsupportedError(f"nisa.{name} is not understood")
-        given = {**dict(zip(order, args, strict=False)), **kwargs}
-        arguments = []
-        for key, value in given.items():
-            if isinstance(value, _Fresh):
-                raise UnsupportedError("a tensor without a name")
-            if value is None or (key in DEFAULTS and value == DEFAULTS[key]):
-                continue
-            arguments.append((key, value if isinstance(value, Region) else _setting(value)))
-        op = Op(name, tuple(arguments))
-        if not op.writes or "mask" in given:
-            raise UnsupportedError(f"nisa.{name} without dst, or under a mask")
-        self.body.append(op)
-
-    def _loop(self, name: str, over: ast.expr, body: list[ast.stmt]) -> None:
-        start, step, trips, kind = self._range(over)
-        if trips <= 0:
-            return
-        if trips == 1 or _carried(body):
-            if trips > MOST_SPLIT:
-                raise UnsupportedError("a loop hands names on from iteration to iteration")
-            self._unrolled(name, start, step, range(trips), body)
-            return
-        self._symbolic(name, start, step, (0, trips), kind, body)
-
-    def _symbolic(
-        self, name: str, start: Linear, step: int, part: tuple[int, int], kind: str,
-        body: list[ast.stmt],
-    ) -> None:  # fmt: skip
-        first, stop = part
-        trips = stop - first
-        if trips <= 1:
-            self._unrolled(name, start, step, range(first, stop), body)
-            return
-        before, names, used = len(self.body), dict(self.names), set(self.used)
-        loop = self.unique(name)
-        self.trips[loop] = trips
-        self.names[name] = start + first * step + variable(loop) * step
-        try:
-            if self.run(body) is not None:
-                raise UnsupportedError("a return within a loop")
-        except SplitError as error:
-            del self.body[before:], self.trips[loop]
-            self.names, self.used = dict(names), set(used)
-            if error.variable != loop:
-                raise
-            if trips <= FEW:
-                self._unrolled(name, start, step, range(first, stop), body)
-                return
-            if first > 1:
-                raise _TooManyPartsError from None
-            try:
-                self._unrolled(name, start, step, range(first, first + 1), body)
-                self._symbolic(name, start, step, (first + 1, stop - 1), kind, body)
-                self._unrolled(name, start, step, range(stop - 1, stop), body)
-            except _TooManyPartsError:
-                if first > 0 or trips > MOST_SPLIT:
-                    raise
-                del self.body[before:]
-                self.names, self.used = dict(names), set(used)
-                self._unrolled(name, start, step, range(first, stop), body)
-            return
-        inner = tuple(self.body[before:])
-        self.body[before:] = [Loop(loop, trips, kind, inner)]
-        self.names = names
-        for changed in _stored(body):
-            self.names.pop(changed, None)
-
-    def _unrolled(
-        self, name: str, start: Linear, step: int, values: Iterable[int], body: list[ast.stmt]
-    ) -> None:
-        for value in values:
-            place = start + value * step
-            self.names[name] = place if place.terms else place.constant
-            if self.run(body) is not None:
-                raise UnsupportedError("a return within a loop")
-
-    def _range(self, over: ast.expr) -> tuple[Linear, int, int, str]:
-        """Start, step, trips and kind of the range of a loop."""
-        if not isinstance(over, ast.Call):
-            raise UnsupportedError("a loop that is over no range")
-        function = (
-            Name(over.func.id) if isinstance(over.func, ast.Name) else evaluated(self, over.func)
-        )
-        kind = function.last
-        if kind != "range" and kind not in RANGES:
-            raise UnsupportedError("a loop that is over no range")
-        args = [evaluated(self, a) for a in over.args]
-        start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-        every = integer(step, self.trips)
-        span = integer(linear(stop) - linear(start), self.trips)
-        if every < 1:
-            raise UnsupportedError("a loop that counts down")
-        kind = "sequential_range" if kind == "range" else kind
-        return linear(start), every, math.ceil(span / every), kind
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    """A tensor that has no name yet."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    memory: str
-
-
-def _setting(value: Any) -> Any:
-    if isinstance(value, Name):
-        return value.text.replace("np.", "nl.")
-    if isinstance(value, (list, tuple)):
-        return tuple(_setting(item) for item in value)
-    if isinstance(value, (int, float, bool, Linear)):
-        return value
-    raise UnsupportedError(f"an argument {value!r:.40} is not understood")
-
-
-def _stored(body: Sequence[ast.stmt]) -> set[str]:
-    return {
-        node.id
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-
-
-def _carried(body: Sequence[ast.stmt]) -> bool:
-    """Whether an iteration uses a name as the one before left it."""
-    inner = {
-        node.target.id
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.comprehension) and isinstance(node.target, ast.Name)
-    }
-    stored, done = _stored(body) - inner, set[str]()
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                if node.target.id not in done:
-                    return True
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                own = _stored([statement]) if isinstance(statement, (ast.For, ast.If)) else set()
-                if node.id in stored and node.id not in done and node.id not in own:
-                    return True
-        done |= _stored([statement])
-    return False

@@ -10,6 +10,7 @@ from tilewright.proposers.nki.analysis import NotApplicableError, allocated
 from tilewright.proposers.nki.cleaning import cleaned
 from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
+from tilewright.proposers.nki.rewrites.along import along, folded
 from tilewright.proposers.nki.rewrites.chains import early, stay
 from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy, take_over
 from tilewright.proposers.nki.rewrites.defer import defer
@@ -20,6 +21,7 @@ from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.precision import narrow
+from tilewright.proposers.nki.rewrites.spread import spread
 from tilewright.proposers.nki.rewrites.strips import strip
 from tilewright.proposers.nki.rewrites.unfold import unfold
 
@@ -51,7 +53,7 @@ def _op(kernel: Kernel, number: str) -> Path:
 
 
 _APPLY: Mapping[str, Callable[..., Kernel]] = {
-    "jam": lambda k, loop, factor: jam(k, _loop(k, loop), int(factor)),
+    "jam": lambda k, loop, factor: folded(jam(k, _loop(k, loop), int(factor))),
     "hoist": lambda k, tile, loop: hoist(k, _loop(k, loop), tile),
     "exchange": lambda k, loop: _at_loop(k, exchange, loop),
     "fuse": lambda k, loop: _at_loop(k, fuse, loop),
@@ -66,6 +68,8 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "take-over": lambda k, number: _at_op(k, take_over, number),
     "defer": lambda k, number: _at_op(k, defer, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
+    "along": lambda k, number: _at_op(k, along, number),
+    "spread": lambda k, number: _at_op(k, spread, number),
     "strip": lambda k, number, width: strip(k, _op(k, number), int(width)),
     "psum": lambda k, tile: place(k, tile, "psum"),
     "early": lambda k, number, loop: early(k, _op(k, number), _loop(k, loop)),
@@ -87,6 +91,8 @@ _SENTENCES = {
     "take-over": "go on with the tile that instruction {0} copies instead of the copy",
     "defer": "scale the result of the product instead of its operand by instruction {0}",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
+    "along": "reduce what instruction {0} reduces piece by piece, where it is computed",
+    "spread": "copy the row that instruction {0} loads to all partitions by products with ones",
     "strip": "run instruction {0} and those behind it together in strips of {1} columns",
     "psum": "keep {0} in PSUM",
     "early": "compute the result of instruction {0} in a tile of its own before the loop over {1}",
@@ -193,7 +199,7 @@ def _early(kernel: Kernel) -> Iterator[Step]:
 _AT = {
     "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
-    "unfold": ("tensor_reduce",),
+    "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
 }  # fmt: skip
 
 

@@ -11,8 +11,7 @@ from tilewright.proposers.nki.signatures import SIGNATURES
 
 OLD = "kernels of NKI 1 are not read; write it in NKI 2 (import nki)"
 _STATEMENTS = (
-    ast.While, ast.With, ast.Try, ast.ClassDef, ast.AsyncFunctionDef, ast.Delete, ast.Raise,
-    ast.Match,
+    ast.While, ast.With, ast.Try, ast.ClassDef, ast.AsyncFunctionDef, ast.Raise, ast.Match,
 )  # fmt: skip
 
 

@@ -105,6 +105,8 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
             return moved
 
         changed_op = mapped_regions(reader, changed)
+        if origin.memory == "psum":
+            changed_op = off_pool(changed_op)
         if origin.memory == "psum" and not may_read_psum(changed_op, tensors):
             raise NotApplicableError(f"{reader.name} does not read PSUM")
         if origin.dtype != tile.dtype and reader.name in ("nc_matmul", "nc_transpose"):
@@ -134,6 +136,11 @@ def _require_unchanged(
         raise NotApplicableError("the copy is used elsewhere")
 
 
+def off_pool(op: Op) -> Op:
+    """The instruction without the wish to run on Pool, which does not reach PSUM."""
+    return op.having(engine=None) if "gpsimd" in str(op.get("engine")) else op
+
+
 def may_read_psum(op: Op, tensors: dict[str, Tensor]) -> bool:
     """Whether an instruction may have the operands in PSUM that it has."""
     in_psum = [k for k, r in op.regions if k != "dst" and tensors[r.tensor].memory == "psum"]
@@ -153,9 +160,14 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     target, source = copy.region("dst"), copy.region("src")
     tile = tensors[source.tensor]
     found = uses(kernel, tile.name) if tile.name not in {t.name for t in kernel.arguments} else None
-    if found is None or len(found.written) != 1 or found.read != (path,) or not tile.on_chip:
+    before = [p for p in found.written if p < path] if found else []
+    if found is None or not before or not tile.on_chip:
+        raise NotApplicableError(f"{tile.name} is not computed before")
+    place = max(before)
+    # Of a tile that lives in this iteration alone, only what follows the last result counts.
+    again = len(found.written) > 1 and found.home[:-1] != path[:-1]
+    if again or max(found.written) > path or [p for p in found.read if p > place] != [path]:
         raise NotApplicableError(f"{tile.name} has other uses")
-    place = found.written[0]
     producer = op_at(kernel, place)
     if place[:-1] != path[:-1] or place > path or tensors[target.tensor].memory != "sbuf":
         raise NotApplicableError("it is computed elsewhere")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Memory, Statement, ops
-from tilewright.proposers.nki.rewrites.copies import may_read_psum
+from tilewright.proposers.nki.ir import Kernel, Memory, mapped_ops, ops, with_tensor
+from tilewright.proposers.nki.rewrites.copies import may_read_psum, off_pool
 
 _PSUM_BYTES = 8 << 10
 """Half of PSUM: the largest tile that is put there."""
@@ -28,23 +28,16 @@ def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
             continue
         if memory == "sbuf" and "dst" in keys and op.name in ("nc_matmul", "nc_transpose"):
             raise NotApplicableError("PE writes PSUM only")
-        if memory == "psum" and (op.name in _NO_PSUM or "gpsimd" in str(op.get("engine"))):
+        if memory == "psum" and op.name in _NO_PSUM:
             raise NotApplicableError(f"{op.name} does not reach PSUM")
         tile = op.name == "scalar_tensor_tensor"
         if memory == "psum" and any(k in _COLUMNS and not (tile and k == "operand1") for k in keys):
             raise NotApplicableError("columns are read from SBUF")
-        if not may_read_psum(op, tensors):
+        if not may_read_psum(off_pool(op), tensors):
             raise NotApplicableError(f"{op.name} does not read these operands from PSUM")
-    return replace(kernel, body=_placed(kernel.body, name, memory))
-
-
-def _placed(body: Body, name: str, memory: Memory) -> Body:
-    found: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, Loop):
-            found.append(replace(statement, body=_placed(statement.body, name, memory)))
-        elif isinstance(statement, Alloc) and statement.tensor.name == name:
-            found.append(Alloc(replace(statement.tensor, memory=memory)))
-        else:
-            found.append(statement)
-    return tuple(found)
+    body = with_tensor(kernel.body, tensors[name])
+    if memory == "psum":
+        body = mapped_ops(
+            body, lambda op: off_pool(op) if name in {r.tensor for _, r in op.regions} else op
+        )
+    return replace(kernel, body=body)

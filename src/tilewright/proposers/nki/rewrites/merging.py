@@ -19,6 +19,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.along import beside, coarsen, reduces_rows, with_sum
 from tilewright.proposers.nki.rewrites.copies import may_read_psum
 from tilewright.proposers.nki.rewrites.uses import (
     between,
@@ -33,7 +34,10 @@ _COMMUTES = ("nl.add", "nl.multiply", "nl.maximum", "nl.minimum")
 
 
 def merge(kernel: Kernel, path: Path) -> Kernel:
-    """An instruction merged into the one that computes its operand in the same iteration."""
+    """An instruction merged into the one that computes its operand in the same iteration.
+
+    A copy and a reduction of the same elements become one too.
+    """
     second = op_at(kernel, path)
     tensors = kernel.tensors()
     for key, region in second.regions:
@@ -51,7 +55,10 @@ def merge(kernel: Kernel, path: Path) -> Kernel:
             new = {s.tensor.name: s.tensor for s in extra if isinstance(s, Alloc)}
             if may_read_psum(op, {**tensors, **new}) and _still_there(kernel, place, path, first):
                 return _replaced(kernel, place, path, op, extra, first, region)
-    raise NotApplicableError("nothing merges with what computes its operands")
+    try:
+        return beside(kernel, path)
+    except NotApplicableError:
+        return beside(coarsen(kernel, path), path)
 
 
 def _producer(kernel: Kernel, path: Path, region: Region) -> Path | None:
@@ -212,6 +219,14 @@ def _sum_on_the_way(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
     return made, []
 
 
+def _reduced_on_the_way(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
+    """A copy, or an operation with a scalar, then the reduction of each row of its results."""
+    if first.name == "activation" or key != "data" or not reduces_rows(second):
+        return None
+    made = with_sum(first, second, second.region("dst"), kernel.tensors())
+    return None if made is None or second.get("negate") else (made, [])
+
+
 def _copied_first(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
     """A copy, then anything that can read what was copied."""
     if first.name != "tensor_copy" or second.name in ("nc_matmul", "nc_transpose", "dma_copy"):
@@ -232,5 +247,6 @@ def _of(op: Op, name: str) -> Region | Setting:
 
 
 _RULES: tuple[_Rule, ...] = (
-    _two_scalars, _scalar_and_tile, _into_activation, _sum_on_the_way, _copied_first
+    _two_scalars, _scalar_and_tile, _into_activation, _sum_on_the_way, _reduced_on_the_way,
+    _copied_first,
 )  # fmt: skip

@@ -1,0 +1,350 @@
+"""Walks the statements of a kernel of NKI 2, with its loops kept and all sizes as numbers.
+
+A loop whose iterations differ in more than where they work is split: into its first, middle and
+last iterations where that helps, else into all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.proposers.nki.expressions import Items, evaluated, mathematical
+from tilewright.proposers.nki.ir import (
+    ITEM_BYTES,
+    Alloc,
+    Loop,
+    Op,
+    Region,
+    Statement,
+    Tensor,
+    whole,
+)
+from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.signatures import DEFAULTS, SIGNATURES
+from tilewright.proposers.nki.syntax import RANGES, carried, defaults_of, is_range, stored
+from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError, integer, linear
+
+FEW = 4
+"""A loop of so many iterations that must be split becomes all of them."""
+MOST_SPLIT = 16
+MOST_CARRIED = 64
+"""Iterations of a loop that hands names on, such as a list that it makes longer."""
+MOST_STATEMENTS = 2000
+DEEPEST_CALL = 20
+
+
+class _TooManyPartsError(UnsupportedError):
+    """Iterations of a loop differ in more than its first and last."""
+
+    def __init__(self) -> None:
+        super().__init__("sizes differ between iterations in too many ways")
+
+
+@dataclass
+class Reader:
+    """The state of the walk: values of names, tensors, and the statements read so far."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+    outside: Mapping[str, Any] = field(default_factory=dict)
+    """What functions see beside their parameters."""
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    trips: dict[str, int] = field(default_factory=dict)
+    body: list[Statement] = field(default_factory=list)
+    given: frozenset[str] = frozenset()
+    """Names that the function which is walked did not bind itself."""
+    count: int = 0
+    depth: int = 0
+
+    def run(self, statements: Sequence[ast.stmt]) -> Any:
+        """Walk statements; what a `return` among them gives."""
+        for statement in statements:
+            try:
+                found = self._statement(statement)
+            except UnsupportedError as error:
+                error.line = error.line or statement.lineno
+                raise
+            if found is not None:
+                return found
+        return None
+
+    def _statement(self, statement: ast.stmt) -> Any:
+        match statement:
+            case ast.Return(value=ast.expr() as value):
+                return evaluated(self, value)
+            case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Pass() | ast.Delete():
+                return None
+            case ast.FunctionDef(name=name):
+                self.names[name] = statement
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item]
+                )
+            ) if isinstance(self.names.get(name), Items):
+                self._append(name, evaluated(self, item))
+            case ast.Expr(value=value):
+                evaluated(self, value)
+            case ast.Assign(targets=[target], value=value):
+                self._assign(target, evaluated(self, value), value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign(target, evaluated(self, value), value)
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                combined = ast.BinOp(ast.Name(name), op, value, lineno=statement.lineno)
+                ast.fix_missing_locations(combined)
+                self.names[name] = evaluated(self, combined)
+            case ast.If(test=test, body=body, orelse=orelse):
+                return self.run(body if evaluated(self, test) else orelse)
+            case ast.For(target=target, iter=over, body=body, orelse=[]):
+                if isinstance(target, ast.Name) and is_range(over):
+                    self._loop(target.id, over, body)
+                else:
+                    return self._each(target, over, body)
+            case _:
+                text = ast.unparse(statement).split("\n")[0]
+                raise UnsupportedError(f"`{text[:60]}` is not understood")
+        return None
+
+    def _append(self, name: str, item: Any) -> None:
+        found = self.names[name]
+        if name in self.given or any(
+            found is other or (isinstance(other, tuple) and any(found is part for part in other))
+            for known, other in self.names.items()
+            if known != name
+        ):
+            raise UnsupportedError(f"{name} may stand for a list that has another name too")
+        self.names[name] = Items((*found, self._placed(name, item)))
+
+    def _each(self, target: ast.expr, over: ast.expr, body: list[ast.stmt]) -> Any:
+        """A loop over what is known item by item: its iterations one after another."""
+        items = evaluated(self, over)
+        if not isinstance(items, (tuple, range)) or len(items) > MOST_SPLIT * FEW:
+            raise UnsupportedError("a loop over what is no range and no short list")
+        for item in items:
+            self._assign(target, item, over)
+            found = self.run(body)
+            if found is not None:
+                return found
+        return None
+
+    def _assign(self, target: ast.expr, value: Any, node: ast.expr) -> None:
+        if isinstance(target, ast.Tuple):
+            if not isinstance(value, tuple) or len(value) != len(target.elts):
+                raise UnsupportedError("values that do not fit the names they are assigned to")
+            for part, item in zip(target.elts, value, strict=True):
+                self._assign(part, item, node)
+            return
+        if not isinstance(target, ast.Name):
+            raise UnsupportedError(f"`{ast.unparse(target)[:60]} = ...` is not understood")
+        self.names[target.id] = self._placed(target.id, value)
+
+    def _placed(self, name: str, value: Any) -> Any:
+        """A value with the tensors that it creates given names."""
+        if isinstance(value, _Fresh):
+            return self._alloc(name, value)
+        if isinstance(value, tuple):
+            placed = [self._placed(name, item) for item in value]
+            changed = any(one is not other for one, other in zip(placed, value, strict=True))
+            return type(value)(placed) if changed else value  # a list keeps being the same one
+        return value
+
+    def _alloc(self, name: str, fresh: _Fresh) -> Region:
+        tensor = Tensor(self.unique(name), fresh.shape, fresh.dtype, fresh.memory)  # type: ignore[arg-type]
+        self.tensors[tensor.name] = tensor
+        self.body.append(Alloc(tensor))
+        return whole(tensor)
+
+    def unique(self, name: str) -> str:
+        """A name that nothing else has."""
+        made, number = name, 1
+        while made in self.used or made in ("nl", "nisa", "nki"):
+            number += 1
+            made = f"{name}_{number}"
+        self.used.add(made)
+        return made
+
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
+        """A call of NKI or of a function of the file."""
+        self.count += 1
+        if self.count > MOST_STATEMENTS:
+            raise UnsupportedError("it is too long")
+        if isinstance(function, ast.FunctionDef):
+            return self._inlined(function, args, kwargs)
+        if not isinstance(function, Name):
+            raise UnsupportedError("a call that is not understood", line)
+        if function.text.startswith("nisa."):
+            return self._instruction(function.text[5:], args, kwargs)
+        if function.text == "nl.ndarray":
+            return self._ndarray(args, kwargs)
+        if function.text == "nl.zeros":
+            return self._zeros(args, kwargs)
+        if function.text == "nl.ds":
+            return ("ds", *args)
+        if function.text in ("nl.par_dim", "par_dim"):
+            return args[0]
+        if function.text.startswith("math."):
+            return mathematical(function.last, args)
+        raise UnsupportedError(f"{function.text} is not understood", line)
+
+    def _inlined(self, function: ast.FunctionDef, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a function of the file does, in the place of its call."""
+        parameters = [p.arg for p in (*function.args.args, *function.args.kwonlyargs)]
+        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+        inside = function.name in self.names and function.name not in self.outside
+        names, self.names = self.names, dict(self.names if inside else self.outside)
+        for parameter, default in defaults_of(function).items():
+            self.names[parameter] = evaluated(self, default)
+        self.names.update(given)
+        before, self.given = self.given, frozenset(self.names)
+        self.depth += 1
+        if self.depth > DEEPEST_CALL or function.args.vararg or function.args.kwarg:
+            raise UnsupportedError(f"the call of {function.name} is not understood")
+        found = self.run(function.body)
+        self.depth -= 1
+        self.names, self.given = names, before
+        return found
+
+    def _ndarray(self, args: list[Any], kwargs: dict[str, Any]) -> _Fresh:
+        given = {**dict(zip(("shape", "dtype"), args, strict=False)), **kwargs}
+        shape = tuple(integer(n, self.trips) for n in given["shape"])
+        memory = given.get("buffer", Name("nl.sbuf")).last
+        memory = "hbm" if memory == "private_hbm" else memory
+        dtype = given["dtype"].last
+        if memory not in ("hbm", "shared_hbm", "sbuf", "psum") or dtype not in ITEM_BYTES:
+            raise UnsupportedError(f"a tensor of type {dtype} in {memory}")
+        if len(shape) < 2 and memory in ("sbuf", "psum"):
+            raise UnsupportedError("a tile with one axis")
+        return _Fresh(shape, dtype, memory)
+
+    def _zeros(self, args: list[Any], kwargs: dict[str, Any]) -> Region:
+        """A tile of zeros; in PSUM the first product writes over what it holds."""
+        region = self._alloc("zeros", self._ndarray(args, kwargs))
+        if self.tensors[region.tensor].memory == "psum":
+            return region
+        if not self.tensors[region.tensor].on_chip:
+            raise UnsupportedError("zeros in HBM")
+        self.body.append(Op("memset", (("dst", region), ("value", 0.0))))
+        return region
+
+    def _instruction(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+        order = SIGNATURES.get(name)
+        if order is None or len(args) > len(order):
+            raise UnsupportedError(f"nisa.{name} is not understood")
+        given = {**dict(zip(order, args, strict=False)), **kwargs}
+        arguments = []
+        for key, value in given.items():
+            if isinstance(value, _Fresh):
+                raise UnsupportedError("a tensor without a name")
+            if key == "dtype" and name == "tensor_copy":  # that of dst counts
+                continue
+            if value is None or (key in DEFAULTS and value == DEFAULTS[key]):
+                continue
+            arguments.append((key, value if isinstance(value, Region) else _setting(value)))
+        op = Op(name, tuple(arguments))
+        if not op.writes or "mask" in given:
+            raise UnsupportedError(f"nisa.{name} without dst, or under a mask")
+        self.body.append(op)
+
+    def _loop(self, name: str, over: ast.expr, body: list[ast.stmt]) -> None:
+        start, step, trips, kind = self._range(over)
+        if trips <= 0:
+            return
+        if trips == 1 or carried(body):
+            if trips > MOST_CARRIED:
+                raise UnsupportedError("a loop hands names on from iteration to iteration")
+            self._unrolled(name, start, step, range(trips), body)
+            return
+        self._symbolic(name, start, step, (0, trips), kind, body)
+
+    def _symbolic(
+        self, name: str, start: Linear, step: int, part: tuple[int, int], kind: str,
+        body: list[ast.stmt],
+    ) -> None:  # fmt: skip
+        first, stop = part
+        trips = stop - first
+        if trips <= 1:
+            self._unrolled(name, start, step, range(first, stop), body)
+            return
+        before, names, used = len(self.body), dict(self.names), set(self.used)
+        loop = self.unique(name)
+        self.trips[loop] = trips
+        self.names[name] = start + first * step + variable(loop) * step
+        try:
+            if self.run(body) is not None:
+                raise UnsupportedError("a return within a loop")
+        except SplitError as error:
+            del self.body[before:], self.trips[loop]
+            self.names, self.used = dict(names), set(used)
+            if error.variable != loop:
+                raise
+            if trips <= FEW:
+                self._unrolled(name, start, step, range(first, stop), body)
+                return
+            if first > 1:
+                raise _TooManyPartsError from None
+            try:
+                self._unrolled(name, start, step, range(first, first + 1), body)
+                self._symbolic(name, start, step, (first + 1, stop - 1), kind, body)
+                self._unrolled(name, start, step, range(stop - 1, stop), body)
+            except _TooManyPartsError:
+                if first > 0 or trips > MOST_SPLIT:
+                    raise
+                del self.body[before:]
+                self.names, self.used = dict(names), set(used)
+                self._unrolled(name, start, step, range(first, stop), body)
+            return
+        inner = tuple(self.body[before:])
+        self.body[before:] = [Loop(loop, trips, kind, inner)]
+        self.names = names
+        for changed in stored(body):
+            self.names.pop(changed, None)
+
+    def _unrolled(
+        self, name: str, start: Linear, step: int, values: Iterable[int], body: list[ast.stmt]
+    ) -> None:
+        for value in values:
+            place = start + value * step
+            self.names[name] = place if place.terms else place.constant
+            if self.run(body) is not None:
+                raise UnsupportedError("a return within a loop")
+
+    def _range(self, over: ast.expr) -> tuple[Linear, int, int, str]:
+        """Start, step, trips and kind of the range of a loop."""
+        if not isinstance(over, ast.Call):
+            raise UnsupportedError("a loop that is over no range")
+        function = (
+            Name(over.func.id) if isinstance(over.func, ast.Name) else evaluated(self, over.func)
+        )
+        kind = function.last
+        if kind != "range" and kind not in RANGES:
+            raise UnsupportedError("a loop that is over no range")
+        args = [evaluated(self, a) for a in over.args]
+        start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+        every = integer(step, self.trips)
+        span = integer(linear(stop) - linear(start), self.trips)
+        if every < 1:
+            raise UnsupportedError("a loop that counts down")
+        kind = "sequential_range" if kind == "range" else kind
+        return linear(start), every, math.ceil(span / every), kind
+
+
+@dataclass(frozen=True)
+class _Fresh:
+    """A tensor that has no name yet."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    memory: str
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, Name):
+        return value.text.replace("np.", "nl.")
+    if isinstance(value, (list, tuple)):
+        return tuple(_setting(item) for item in value)
+    if isinstance(value, (int, float, bool, Linear)):
+        return value
+    raise UnsupportedError(f"an argument {value!r:.40} is not understood")
