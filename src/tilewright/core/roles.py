@@ -14,6 +14,7 @@ from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import (
     Argument,
     Artifact,
+    AttackResult,
     Brief,
     CallRecord,
     Candidate,
@@ -442,6 +443,15 @@ class Attackable(Protocol):
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Sources that must fail, by what they do ("writes zeros")."""
+        ...
+
+
+@runtime_checkable
+class PublishedRules(Protocol):
+    """A task of a published benchmark that has a rule of correctness of its own."""
+
+    def published_rules(self) -> Sequence[AttackResult]:
+        """What that rule makes of wrong kernels, to be shown beside ours; it decides nothing."""
         ...
 
 

@@ -43,6 +43,7 @@ def test_a_kernel_is_checked_and_timed_at_full_size(task: CudaTask) -> None:
     assert measured.verdict.precision == "float32"
     assert measured.versions["gpu"].startswith("Emulated GPU, sm_90")
     assert measured.details["registers"] == 32
+    assert measured.details["kernelbench_1e-2"] == measured.details["kernelbench_1e-4"] == 1.0
     assert measured.bound is not None
     assert "GFLOP/s" in measured.feedback
     assert any(name.endswith("candidate") for name in measured.samples)

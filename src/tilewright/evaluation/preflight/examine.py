@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
-from tilewright.core.roles import Attackable, LeavesOut, Task
+from tilewright.core.roles import Attackable, LeavesOut, PublishedRules, Task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks
 from tilewright.parts.element_types import is_float
@@ -54,6 +54,7 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
         for name, reason in omitted.items()
     ]
     found += _try_shortcuts(views)
+    found += task.published_rules() if isinstance(task, PublishedRules) else []
     return found + [
         _try_kernel(task, name, source, kinds) for name, source in task.hostile_kernels().items()
     ]

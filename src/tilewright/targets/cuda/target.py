@@ -17,6 +17,7 @@ from tilewright.targets.cuda.cpu_program import find_cpu_compiler
 from tilewright.targets.cuda.device.build import FLAGS as DEVICE_FLAGS
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
 from tilewright.targets.cuda.faults import KINDS as FAILURES
+from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.launcher import parameters
 from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
 from tilewright.targets.cuda.occupancy import architectures
@@ -97,6 +98,7 @@ class CudaTarget:
             shape.sizes,
             gpu,
             templates_of(shape),
+            lambda: wrong_products(shape, 0),
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:

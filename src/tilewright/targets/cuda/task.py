@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from tilewright.core.records import Workload, content_id
+from tilewright.core.records import AttackResult, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
@@ -48,6 +48,7 @@ class CudaTask:
         full_sizes: Mapping[str, int],
         gpu: Gpu | None,
         templates: Mapping[str, str] | None = None,
+        published: Callable[[], Sequence[AttackResult]] = list,
     ) -> None:
         self.workload = workload
         self.start = start
@@ -55,6 +56,7 @@ class CudaTask:
         self._full = full_problem, full_sizes
         self._gpu = gpu
         self._templates = templates or {}
+        self._published = published
         self._evaluation = CudaEvaluation(
             workload, compared, sizes, problem, settings, architecture
         )
@@ -91,6 +93,10 @@ class CudaTask:
     def omissions(self) -> Mapping[str, str]:
         """Distributions that are not compared, and why."""
         return self._evaluation.cases.omissions
+
+    def published_rules(self) -> Sequence[AttackResult]:
+        """What KernelBench's rule makes of kernels that compute no product, at the full depth."""
+        return self._published()
 
     def hostile_kernels(self) -> Mapping[str, str]:
         """Kernels that are wrong for this task, whatever it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,12 +15,13 @@ from tilewright.native.calls import CallFailedError
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.timed import OpenKernel, Timed, TimedKernel, confirm_against, time_against
 from tilewright.parts.cases import Case, Cases
-from tilewright.parts.problem import Problem
+from tilewright.parts.problem import DrawsInputs, Problem
 from tilewright.targets.cuda.device.build import FLAGS, DeviceCompiler
 from tilewright.targets.cuda.device.gpus import Gpu, clock_mhz
 from tilewright.targets.cuda.device.kernel import DeviceKernel, checked_call
 from tilewright.targets.cuda.device.performance import describe, least_seconds
 from tilewright.targets.cuda.device.process import DeviceFacts, DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.kernelbench import accepted_at, uniform
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.occupancy import Architecture
@@ -189,6 +191,8 @@ class DeviceRunner:
         if isinstance(timed, Failed):
             return timed
         refuted = self._refuted(artifact, case, timed) if sessions > 1 else None
+        if limit_latency is None and refuted is None:
+            timed = replace(timed, details={**timed.details, **self._by_kernelbench(artifact)})
         warnings = (*timed.warnings, *_clock_warning(before, clock_mhz()))
         return refuted or self._measured(artifact, verdict, case, replace(timed, warnings=warnings))
 
@@ -227,6 +231,22 @@ class DeviceRunner:
                 return checked_call(process, case)
         except DeviceFailedError as error:
             return error.failed
+
+    def _by_kernelbench(self, artifact: Artifact) -> dict[str, float]:
+        """By tolerance, 1 where KernelBench's rule accepts the kernel; it decides nothing."""
+        cases = self._evaluation.cases
+        case = uniform(cases[cases.first], secrets.randbits(63))
+        if isinstance(case.problem, DrawsInputs):
+            return {}
+        try:
+            with self._evaluation.process(artifact.binary, "measure") as process:
+                process.make_room(1)
+                process.place(case.initial)
+                process.batch(0, 1)
+                found = accepted_at(case, process.outputs(0))
+        except DeviceFailedError:
+            return {}
+        return {f"kernelbench_{words}": float(accepted) for words, accepted in found.items()}
 
     def _measured(
         self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed
