@@ -149,7 +149,7 @@ def _session(
     if replay is not None:
         settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
     opened = open_task(task, settings.recorded())
-    _require_clock(opened)
+    _require_clock(opened, settings)
     versions = _versions(opened)
     strategy = load_strategy(settings)
     require_agents(settings.proposers)
@@ -337,9 +337,9 @@ def _secret(project: Path, owner: str) -> int:
     return secret_of(project, owner)
 
 
-def _require_clock(opened: OpenTask) -> None:
-    """`NotTimedError` where a search would have nothing to rank by."""
-    if isinstance(opened.task, Untimed) and opened.task.untimed is not None:
+def _require_clock(opened: OpenTask, settings: Settings) -> None:
+    """`NotTimedError` where a search here would have nothing to rank by."""
+    if not settings.host and isinstance(opened.task, Untimed) and opened.task.untimed is not None:
         raise NotTimedError(f"{opened.name} cannot be optimised here: {opened.task.untimed}.")
 
 

@@ -34,6 +34,7 @@ from tilewright.cli import (
     tool,
     tune,
     tune_compare,
+    worker,
     workloads,
 )
 from tilewright.cli.options import as_started, command_text, show_help_without_command
@@ -93,6 +94,7 @@ for module in (
         workloads,
         models,
         prompt,
+        worker,
     ),
     doctor,
 ):

@@ -69,6 +69,7 @@ def optimize(
     record: model_options.Record = None,
     replay: model_options.Replay = None,
     target_settings: options.TargetSettings = None,
+    host: options.Host = options.DEFAULT.host,
     jobs: options.Jobs = None,
     project: Project = Path(),
     json: Json = None,
@@ -105,6 +106,7 @@ def optimize(
         allocation=allocation,
         schedule_from=schedule_from,
         reuse=reuse,
+        host=host,
         target_settings=target_settings,
     )
 

@@ -99,6 +99,14 @@ Jobs = Annotated[
         help="Evaluations at the same time; one per core unless given.",
     ),
 ]
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        metavar="HOST",
+        help="Evaluate on another machine, by `ssh HOST tilewright worker` (docs/targets/cuda.md).",
+    ),
+]
 TargetSettings = Annotated[
     list[str] | None,
     typer.Option(
@@ -146,6 +154,7 @@ def make_settings(
     allow_unpriced: bool = False,
     schedule_from: str = "",
     reuse: bool = DEFAULT.reuse,
+    host: str = DEFAULT.host,
     target_settings: Sequence[str] | None = None,
     allocation: str = DEFAULT.allocation,
     input_seed: int | None = None,
@@ -173,6 +182,7 @@ def make_settings(
         allow_unpriced=allow_unpriced,
         schedule_from=schedule_from,
         reuse=reuse,
+        host=host,
         target_settings=parse_target_settings(target_settings or ()),
         allocation=allocation,
         input_seed=input_seed,

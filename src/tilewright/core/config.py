@@ -80,6 +80,7 @@ class Settings:
         schedule_from: the run of the same project whose schedule is taken up; "" for none.
         reuse: without a run named, take up what the project's runs found for the nearest shapes.
         allocation: how work is shared among language models, one of `ALLOCATIONS`.
+        host: the machine that evaluates, as ssh names it; "" for this one.
         target_settings: values of the target's own settings, which its brief declares.
 
     >>> import tilewright as tw
@@ -117,6 +118,7 @@ class Settings:
     schedule_from: str = ""
     reuse: bool = True
     allocation: str = "even"
+    host: str = ""
     target_settings: Mapping[str, str] = field(default_factory=dict, hash=False)
     input_seed: int | None = None
 
@@ -136,6 +138,10 @@ class Settings:
         for component in self.without:
             if component not in COMPONENTS:
                 raise UnknownNameError("component", component, COMPONENTS)
+        if self.host.startswith("-") or any(c.isspace() for c in self.host):
+            raise ConfigurationError(
+                f"setting host is {self.host!r}: give the name of a machine as ssh knows it."
+            )
         if self.allocation not in ALLOCATIONS:
             raise UnknownNameError("allocation", self.allocation, ALLOCATIONS)
         if self.templates and self.turns > 1:

@@ -11,6 +11,7 @@ user's input and for the machine the tool runs on::
     │   └── OutputError          a path that cannot be written
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
+    ├── HostError                a worker elsewhere that does not start, or fit: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
     │   └── StorageUnavailableError  a database server that is not there, or went away
     └── InternalError            a defect in tilewright itself: exit code 1
@@ -82,6 +83,10 @@ class NotTimedError(ToolchainMissingError):
 
 class DeviceBusyError(TilewrightError):
     """Another process holds the device that is to be measured on."""
+
+
+class HostError(TilewrightError):
+    """A worker on another machine that cannot be started, or is not like this one."""
 
 
 class StorageError(TilewrightError):

@@ -10,15 +10,18 @@ import selectors
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tilewright.core import errors
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
 from tilewright.core.roles import Checkpoint, More, OnOutcome
+from tilewright.core.tasks import open_task
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
+from tilewright.evaluation.remote_worker import RemoteWorker
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 
@@ -39,12 +42,16 @@ class _Job:
     deadline: float = 0.0
 
 
+Worker: TypeAlias = WorkerProcess | RemoteWorker
+
+
 class LocalExecutor:
-    """The `Executor` role on this machine.
+    """The `Executor` role on this machine, or on one other that ssh reaches.
 
     Args:
         task: canonical name of the task, as in `core.tasks.OpenTask.name`.
-        settings: the run's recorded settings; handed to the target in every worker.
+        settings: the run's recorded settings; handed to the target in every worker. Those that name
+            a `host` have workers there.
         workers: processes to use at most.
         lookup, store: outcome cache by content key; without them nothing is remembered.
         timeouts: when to kill a worker; by default taken from `settings`.
@@ -62,14 +69,15 @@ class LocalExecutor:
         store: Store | None = None,
         timeouts: StageTimeouts | None = None,
     ) -> None:
-        self._open_message = {"open": {"task": task, "settings": dict(settings)}}
+        self._open_message: dict[str, Any] = {"open": {"task": task, "settings": dict(settings)}}
+        self._host = str(settings.get("host", ""))
         self._workers = workers
         self._lookup: Lookup = lookup or (lambda key: None)
         self._store: Store = store or (lambda key, outcome: None)
         self._timeouts = timeouts or StageTimeouts.from_settings(settings)
-        self._idle: list[WorkerProcess] = []
-        self._busy: dict[WorkerProcess, _Job] = {}
-        self._opening: set[WorkerProcess] = set()  # those busy ones that have not said so far
+        self._idle: list[Worker] = []
+        self._busy: dict[Worker, _Job] = {}
+        self._opening: set[Worker] = set()  # those busy ones that have not said so far
         self._cache: OutcomeCache | None = None
 
     def __enter__(self) -> Self:
@@ -141,7 +149,7 @@ class LocalExecutor:
                 waiting.append(unfinished[key])
             unfinished[key].positions.append(position)
 
-    def _started(self) -> WorkerProcess:
+    def _started(self) -> Worker:
         """A worker that has opened the task; raises the target's error if it cannot."""
         worker = self._start()
         try:
@@ -155,11 +163,17 @@ class LocalExecutor:
             raise
         return worker
 
-    def _start(self) -> WorkerProcess:
+    def _start(self) -> Worker:
         """A worker that is opening the task."""
-        worker = WorkerProcess()
+        worker: Worker = RemoteWorker(self._host, self._versions) if self._host else WorkerProcess()
         worker.send(self._open_message)
         return worker
+
+    @cached_property
+    def _versions(self) -> Mapping[str, str]:
+        """Of the task's target on this machine."""
+        message = self._open_message["open"]
+        return open_task(message["task"], message["settings"]).target.versions()
 
     def _on_opened(self, reply: Mapping[str, Any]) -> None:
         """Take a worker's first reply; raises the target's error."""
@@ -178,7 +192,7 @@ class LocalExecutor:
             self._give(worker, waiting.popleft())
             self._busy[worker].deadline = monotonic() + START_TIMEOUT_S
 
-    def _give(self, worker: WorkerProcess, job: _Job) -> None:
+    def _give(self, worker: Worker, job: _Job) -> None:
         job.started = monotonic()
         job.deadline = job.started + self._timeouts.of(job.stage)
         self._busy[worker] = job
@@ -199,7 +213,7 @@ class LocalExecutor:
 
     def _on_reply(
         self,
-        worker: WorkerProcess,
+        worker: Worker,
         reply: Mapping[str, Any],
         waiting: deque[_Job],
         batch: _Batch,
@@ -224,7 +238,7 @@ class LocalExecutor:
             self._idle.append(worker)
         self._finish(job, from_json(reply["outcome"]), batch)
 
-    def _on_death(self, worker: WorkerProcess, batch: _Batch) -> None:
+    def _on_death(self, worker: Worker, batch: _Batch) -> None:
         job = self._busy.pop(worker)
         if worker in self._opening:
             raise _ended_at_start(worker)
@@ -232,7 +246,7 @@ class LocalExecutor:
         text = f"the evaluating process {worker.exit_text}. {log}".strip()
         self._finish(job, Failed(job.stage, "crash", text), batch)
 
-    def _on_timeout(self, worker: WorkerProcess, batch: _Batch) -> None:
+    def _on_timeout(self, worker: Worker, batch: _Batch) -> None:
         job = self._busy.pop(worker)
         worker.kill()
         if worker in self._opening:
@@ -255,7 +269,7 @@ def _too_late() -> InternalError:
     return InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
 
 
-def _ended_at_start(worker: WorkerProcess) -> InternalError:
+def _ended_at_start(worker: Worker) -> InternalError:
     """The error of a worker that ended before it was of use; releases what is left of it."""
     log = worker.kill()
     return InternalError(f"a worker {worker.exit_text} at its start: {log}")
@@ -289,7 +303,7 @@ class _Batch:
         return [self._outcomes[position] for position in range(self._size)]
 
 
-def readable(workers: Sequence[WorkerProcess], timeout_s: float) -> list[WorkerProcess]:
+def readable(workers: Sequence[Worker], timeout_s: float) -> list[Worker]:
     """Workers with a reply, or their end, to be read."""
     with selectors.DefaultSelector() as selector:
         for worker in workers:

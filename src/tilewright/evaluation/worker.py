@@ -6,7 +6,7 @@ inputs and expected outputs are kept. PARENT is the executor's process id: the w
 
 Messages to the worker::
 
-    {"open": {"task": ..., "settings": {...}}}                      -> {"ready": context key}
+    {"open": {"task": ..., "settings": {...}}}      -> {"ready": context key, "versions": {...}}
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then {"outcome": Outcome}
     {"build": Candidate}                                            -> {"problem": Failed or null}
     {"code": source}                             -> {"code": CompiledCode, Failed or null: cannot}
@@ -82,7 +82,8 @@ class _Server:
         """Answer one message."""
         try:
             if "open" in message:
-                self._reply({"ready": self._open(**message["open"])})
+                key, versions = self._open(**message["open"])
+                self._reply({"ready": key, "versions": versions})
             elif "preflight" in message:
                 self._reply({"preflight": to_json(self._examine())})
             elif "code" in message:
@@ -94,13 +95,14 @@ class _Server:
         except TilewrightError as error:
             self._reply({"error": {"type": type(error).__name__, "message": str(error)}})
 
-    def _open(self, task: str, settings: Mapping[str, object]) -> str:
+    def _open(self, task: str, settings: Mapping[str, object]) -> tuple[str, Mapping[str, str]]:
         opened = open_task(task, settings)
         self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
-        key = context_key(opened.task, opened.target.versions())
+        versions = dict(opened.target.versions())
+        key = context_key(opened.task, versions)
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
-        return key
+        return key, versions
 
     def _examine(self) -> list[AttackResult]:
         from tilewright.evaluation.preflight.examine import examine

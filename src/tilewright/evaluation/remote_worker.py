@@ -1,0 +1,149 @@
+"""A worker process on another machine: `ssh HOST tilewright worker`, one JSON object a line.
+
+The messages are those of `worker.py`, in both directions. What another machine sends is read, never
+executed; anything that is no message ends the worker, which costs the candidate it works on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tilewright.core.errors import HostError
+from tilewright.core.records import Failed, Measured
+
+COMMAND = ("tilewright", "worker")
+"""What is started there; it has to be on the PATH of a command by ssh."""
+_MOST_BYTES = 1 << 26
+_LOG_BYTES = 2000
+
+
+class RemoteWorker:
+    """A worker on `host`, as ssh names it, with the interface of `WorkerProcess`.
+
+    `versions` are this machine's for the task: a worker that has others under the same names is
+    refused. `HostError` where no worker opens the task.
+    """
+
+    def __init__(self, host: str, versions: Mapping[str, str]) -> None:
+        self._host, self._versions = host, versions
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `kill`)
+        self._opened = False
+        self._said = ""
+        words = ["ssh", "-o", "BatchMode=yes", "--", host, *COMMAND]
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            self._log.close()
+            raise HostError(f"ssh cannot be started ({error}): install an ssh client.") from error
+
+    @property
+    def pid(self) -> int:
+        """Of the process here that talks to the other machine."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Descriptor that becomes readable when a reply, or the worker's end, is there."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message; a worker that is gone is noticed when its reply is read."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            data = memoryview(json.dumps(message).encode() + b"\n")
+            while data:
+                data = data[self._process.stdin.write(data) :]
+
+    def receive(self) -> Any:
+        """The next reply; `EOFError` when the worker has ended, or answers nonsense."""
+        line = self._line()
+        try:
+            reply = json.loads(line)
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict) or not _is_reply(reply):
+            raise self._gone(f"answered {line[:80].decode(errors='replace')!r}")
+        if "ready" in reply:
+            self._require_same(reply.get("versions"))
+            self._opened = True
+        return reply
+
+    def kill(self) -> str:
+        """End the connection, which ends the worker there; returns the end of what was said."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        return self._close_log()
+
+    @property
+    def exit_text(self) -> str:
+        """How it ended, after `kill`."""
+        return self._said or f"on {self._host} ended"
+
+    def _line(self) -> bytes:
+        """One line, byte by byte: what is not read yet stays where `fileno` shows it."""
+        parts = bytearray()
+        while len(parts) < _MOST_BYTES:
+            byte = os.read(self.fileno(), 1)
+            if not byte:
+                raise self._gone("ended")
+            if byte == b"\n":
+                return bytes(parts)
+            parts += byte
+        raise self._gone("answered without end")
+
+    def _gone(self, how: str) -> Exception:
+        self._said = f"on {self._host} {how}"
+        if self._opened:
+            return EOFError(self._said)
+        said = self.kill().strip().splitlines()
+        return HostError(
+            f"a worker {self._said} before it opened the task ({said[-1] if said else 'no word'}): "
+            f"see that `ssh {self._host} {' '.join(COMMAND)}` starts and waits for input."
+        )
+
+    def _require_same(self, there: object) -> None:
+        if not isinstance(there, dict):
+            raise self._gone("named no versions")
+        for name, here in self._versions.items():
+            if name in there and there[name] != here:
+                raise HostError(
+                    f"the worker on {self._host} has {name} {there[name]}, and this machine "
+                    f"{here}: results would not be comparable, so install the same on both."
+                )
+
+    def _close_log(self) -> str:
+        if self._log.closed:
+            return ""
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - _LOG_BYTES))
+        text = self._log.read().decode(errors="replace")
+        self._log.close()
+        return text
+
+
+def _is_reply(reply: Mapping[str, Any]) -> bool:
+    """Whether each field that is there has the form that `worker.py` gives it."""
+    if "outcome" in reply:
+        outcome = reply["outcome"]
+        return isinstance(outcome, dict) and outcome.get("type") in _OUTCOMES
+    if "error" in reply:
+        error = reply["error"]
+        return isinstance(error, dict) and {"type", "message"} <= set(error)
+    return any(name in reply for name in ("ready", "stage", "problem", "code", "preflight"))
+
+
+_OUTCOMES: Sequence[str] = (Measured.__name__, Failed.__name__)

@@ -1,0 +1,103 @@
+"""An executor whose workers are on another machine keeps the contract; `ssh` is a script here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tilewright.core import plugins
+from tilewright.core.errors import HostError
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Outcome
+from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.timeouts import StageTimeouts
+from tilewright.testing import scripted
+from tilewright.testing.executor import ExecutorContract, OpenExecutor
+
+THERE = 'while [ "$1" != -- ]; do shift; done; [ "$2 $3 $4" = "far tilewright worker" ] || exit 9'
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Gives the words of the shell that `ssh` is, and the scripted target to both machines."""
+    scripted.write_entry_point(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins._installed.cache_clear()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    def write(words: str) -> None:
+        (programs / "ssh").write_text(f"#!/bin/bash\n{THERE}\n{words}\n")
+        (programs / "ssh").chmod(0o755)
+
+    write(f"exec {sys.executable} -m tilewright.cli worker")
+    return write
+
+
+def opened(lookup: object = None, store: object = None) -> LocalExecutor:
+    timeouts = StageTimeouts(build=1.0, check=1.0, measure=1.0)
+    return LocalExecutor(
+        "scripted:any", {"host": "far"}, 2, lookup=lookup, store=store, timeouts=timeouts
+    )  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("ssh")
+class TestRemoteExecutor(ExecutorContract):
+    @pytest.fixture
+    def open_executor(self) -> Iterator[OpenExecutor]:
+        executors: list[LocalExecutor] = []
+
+        def open_executor(
+            lookup: Callable[[str], Outcome | None] | None = None,
+            store: Callable[[str, Outcome], None] | None = None,
+        ) -> LocalExecutor:
+            executors.append(opened(lookup, store))
+            return executors[-1]
+
+        yield open_executor
+        for executor in executors:
+            executor.close()
+
+
+READY = '{"ready": "k", "versions": {}}'
+AT_THE_START = {
+    "exit 7": "ended before",
+    "echo Permission denied >&2; exit 255": "Permission denied",
+    "echo Welcome to far; cat": "answered 'Welcome to far'",
+    "echo []; cat": "answered",
+    'echo \'{"ready": "k"}\'; cat': "named no versions",
+    'echo \'{"ready": "k", "versions": {"scripted": "another"}}\'; cat': "not be comparable",
+}
+LATER = {
+    f"echo '{READY}'; read x; read x; echo nonsense; cat": "crash",
+    f"echo '{READY}'; read x; read x; exit 3": "crash",
+    f"echo '{READY}'; cat > /dev/null": "timeout",
+    f'echo \'{READY}\'; read x; read x; echo \'{{"outcome": {{"type": "Plan"}}}}\'; cat': "crash",
+}
+
+
+@pytest.mark.parametrize("words", AT_THE_START)
+def test_a_worker_that_does_not_start_is_told_in_one_sentence(
+    words: str, ssh: Callable[[str], None]
+) -> None:
+    ssh(words)
+    with opened() as executor, pytest.raises(HostError) as told:
+        executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+    assert AT_THE_START[words] in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("words", LATER)
+def test_a_worker_that_dies_hangs_or_talks_nonsense_costs_one_candidate(
+    words: str, ssh: Callable[[str], None]
+) -> None:
+    ssh(words)
+    with opened() as executor:
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == LATER[words]
