@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
+
+from tilewright.cli.options import NoColor, UnusedProject
 
 
 def register(app: typer.Typer) -> None:
@@ -10,7 +14,7 @@ def register(app: typer.Typer) -> None:
     app.command("worker")(worker)
 
 
-def worker() -> None:
+def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
     """Evaluate candidates for a search on another machine, over standard input and output.
 
     `tilewright optimize TASK --host HOST` starts it by ssh. Each line of the input is a request in

@@ -1,46 +1,89 @@
 """Evaluates for another machine: lines of JSON on standard input go to a worker, its replies back.
 
 The worker is a process like those of a search on this machine, with a clean environment. When the
-input ends, so does the worker, whatever it is doing.
+input has ended and all of it is answered, or nobody reads the answers any more, the worker is
+ended, whatever it is doing.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 import threading
+from contextlib import suppress
 from typing import BinaryIO
 
 from tilewright.evaluation.worker_process import WorkerProcess
 
+LOOK_EVERY_S = 0.2
+"""Between two looks at whether anybody still reads the answers."""
 
-def relay(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Serve until `requests` end. A line that is no JSON object ends it too."""
-    worker = WorkerProcess()
-    threading.Thread(target=_answer, args=(worker, replies), daemon=True).start()
-    try:
+
+class Relay:
+    """Serves one worker's answers to one reader."""
+
+    def __init__(self, replies: BinaryIO) -> None:
+        self._replies = replies
+        self._worker = WorkerProcess()
+        self._asked = 0
+        self._answered = 0
+        self._ended = threading.Event()
+        self._answering = threading.Thread(target=self._answer, daemon=True)
+        self._answering.start()
+
+    def serve(self, requests: BinaryIO) -> int:
+        """The exit status, once `requests` ended; 1 for a line that is no JSON object, or where
+        the worker ended by itself."""
+        reading = threading.Thread(target=self._read, args=(requests,), daemon=True)
+        reading.start()
+        while not self._ended.is_set():
+            if not reading.is_alive() and self._answered >= self._asked:
+                break
+            if _is_deserted(self._replies):
+                break
+            self._ended.wait(LOOK_EVERY_S)
+        failed = self._ended.is_set()
+        log = self._worker.kill()
+        if failed:
+            print(log.strip(), file=sys.stderr)
+        return int(failed)
+
+    def _read(self, requests: BinaryIO) -> None:
         for line in requests:
-            if not line.strip():
-                continue
             try:
-                message = json.loads(line)
+                message = json.loads(line) if line.strip() else None
             except ValueError:
-                message = None
+                message = line
+            if message is None:
+                continue
             if not isinstance(message, dict):
                 print("expected one JSON object in each line of the input.", file=sys.stderr)
-                break
-            worker.send(message)
-    finally:
-        worker.kill()
+                self._ended.set()
+                return
+            self._asked += 1
+            self._worker.send(message)
+
+    def _answer(self) -> None:
+        with suppress(OSError, ValueError, EOFError):
+            while True:
+                reply = self._worker.receive()
+                self._replies.write(json.dumps(reply).encode() + b"\n")
+                self._replies.flush()
+                self._answered += "stage" not in reply
+        self._ended.set()
 
 
-def _answer(worker: WorkerProcess, replies: BinaryIO) -> None:
-    """Pass on what the worker says, until it ends: then this process does."""
-    try:
-        while True:
-            replies.write(json.dumps(worker.receive()).encode() + b"\n")
-            replies.flush()
-    except (EOFError, OSError, ValueError):
-        print(worker.kill(), file=sys.stderr, flush=True)
-        os._exit(1)  # the thread that reads the input waits for a line
+def relay(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Serve, and end this process: a thread of it may still wait for a line."""
+    status = Relay(replies).serve(requests)
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _is_deserted(stream: BinaryIO) -> bool:
+    """Whether whoever read this stream has closed it."""
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -30,7 +30,7 @@ COMMANDS = dict(commands(typer.main.get_command(main.app)))
 def test_every_command_takes_the_shared_options(name: str) -> None:
     options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
     shared = {"--project", "--json", "--no-color"}
-    if name == "mcp":  # all its answers are JSON, on standard output
+    if name in ("mcp", "worker"):  # all their answers are JSON, on standard output
         shared.remove("--json")
     assert shared <= options
 
