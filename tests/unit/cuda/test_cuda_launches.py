@@ -65,3 +65,8 @@ def test_a_launch_that_is_not_understood_is_told_with_its_line(source: str) -> N
     with pytest.raises(NotReadError) as refused:
         for_the_cpu(f"\n\n{source}")
     assert refused.value.line == 3
+
+
+def test_shared_memory_that_is_called_static_is_the_same() -> None:
+    for words in ("static __shared__ float a[2];", "__shared__ static float a[2];"):
+        assert for_the_cpu(words) == "__shared__ float a[2];"

@@ -15,6 +15,8 @@ _DYNAMIC = re.compile(
     r"\bextern\s+__shared__\s+(?P<type>(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?[\w:\s]+?)"
     r"\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
 )
+_STATIC = re.compile(r"\bstatic[ \t]+__shared__|\b__shared__[ \t]+static\b")
+"""Shared memory of a function is static, said or not; the macro for the CPU says so itself."""
 _ALIGNMENT = re.compile(r"(?:__align__|alignas)\s*\([^)]*\)\s*")
 _TEMPLATE = re.compile(
     r"\btemplate\s*<[^{;]*?\b__global__\b(?:[^{;(]|__launch_bounds__\s*\([^)]*\))*?"
@@ -34,7 +36,7 @@ class NotReadError(Exception):
 
 def for_the_cpu(source: str) -> str:
     """The source with launches and dynamic shared memory in plain C++. Raises `NotReadError`."""
-    return _without_launches(_DYNAMIC.sub(_pointer, source))
+    return _without_launches(_DYNAMIC.sub(_pointer, _STATIC.sub("__shared__", source)))
 
 
 def _pointer(found: re.Match[str]) -> str:
