@@ -68,6 +68,7 @@ RAGGED = {
     "ragged_tail_first": "tail-first c",
     "ragged_block_load": "block-load X d; overwrite Y",
     "ragged_retile": "retile r 2",
+    "ragged_keep_operand": "keep-operand r 3",
     "ragged_resident": "resident W r before; pipeline X d#2 2",
 }
 KERNELS = CASES | RAGGED | FENCED | APART | ONE_FORM | STATIONARY

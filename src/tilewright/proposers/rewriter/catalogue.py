@@ -212,6 +212,16 @@ def _on_slots(
     return apply
 
 
+def _kept(kernel: Kernel, machine: Machine, label: str, factor: str) -> Kernel:
+    """Several tiles of a loop in turn against each operand in the array.
+
+    Alone, `retile` seldom pays where tiles do not fill the array: only with the operand kept does
+    a product of few rows take no more than its own rows' time.
+    """
+    kernel = simplify(retile(kernel, machine, _loop(kernel, label), int(factor)))
+    return reuse_latched(kernel, machine)
+
+
 def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
     return peel(kernel, machine, _loop(kernel, label), which)
 
@@ -331,6 +341,13 @@ CATALOGUE: Mapping[str, Technique] = {
         once,
         reuse_latched,
         "let products use the operand that the one before left in the array",
+        _BANKS,
+    ),
+    "keep-operand": Technique(
+        tiled_loops,
+        _kept,
+        "work on {1} neighbouring tiles of loop {0} at once, in turn against each operand that is in "
+        "the array",
         _BANKS,
     ),
     "settings": Technique(

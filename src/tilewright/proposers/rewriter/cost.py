@@ -46,13 +46,17 @@ CORE_ELEMENT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Busy cycles per unit, cycles in which all wait, and rows loaded."""
+    """Busy cycles per unit, cycles in which all wait, and rows loaded.
+
+    `unfilled` are the array's cycles beyond one per row: products of fewer rows than it has.
+    """
 
     array: float
     moves: float
     core: float
     exposed: float
     loaded_rows: float
+    unfilled: float = 0.0
 
     @property
     def total(self) -> float:
@@ -70,7 +74,7 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
     runs = _runs(body)
     buffers = list(buffers_of(body, machine))
     rows = {c: _rows(c, a, machine) for c, a in walk_paths(body) if isinstance(c, Command)}
-    array = moves = core = loaded = stolen = 0.0
+    array = moves = core = loaded = stolen = unfilled = 0.0
     busy: dict[Command, float] = {}
     clash = clashing(buffers, machine)
     disturbing = disturbing_loads(buffers, machine)
@@ -94,6 +98,7 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
                 least = max(rows[stmt], latching.get(stmt, 0.0))
                 busy[stmt] = least * (1 + clash.get(stmt, 0.0))
                 array += times * busy[stmt]
+                unfilled += times * (least - rows[stmt])
             if unit in ("load", "store"):
                 moves += times * busy[stmt]
     if array:
@@ -102,7 +107,7 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
     timeline = Timeline(len(buffers))
     timeline.run(_nodes(body, (), busy, _touched(body, buffers, machine), sending))
     exposed = max(0.0, timeline.end - max(array, moves, core))
-    return Cost(array, moves, core, exposed, loaded)
+    return Cost(array, moves, core, exposed, loaded, unfilled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,11 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "settings": 1,
 }
 """The same for kernels that load what they stored, or whose core computes on it."""
-DEEP = ("retile", "reuse", "unroll", "pack")
+DEEP = ("retile", "keep-operand", "reuse", "unroll", "pack")
 """Techniques that pay within a long plan, beside those that complete a short one."""
+FILLS, UNFILLED = "keep-operand", 60.0
+"""The technique for products that do not fill the array, and how much more often it opens a plan
+for each part of the array's time that they leave empty: a tenth makes it seven times as urgent."""
 DEEPEST = 12
 """Steps of a long plan; every draw makes half of its plans long, one where code is straight."""
 LONGEST = 3
@@ -90,6 +93,10 @@ def draw(
     """
     learned = evidence(history)
     urgent = {o.id: urgency(parent, o.technique) for o in menu}
+    now = estimate(kernel, machine)
+    for option in menu:
+        if option.technique == FILLS and now.array:  # no measurement tells it apart from work
+            urgent[option.id] += UNFILLED * now.unfilled / now.array
     pool: dict[tuple[Step, ...], Draft] = {}
     openers = {o.id: shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
     while len(pool) < POOL * count and openers:
