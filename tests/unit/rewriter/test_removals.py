@@ -16,7 +16,7 @@ PRODUCT = "preload(SPAD({b}), ACC({c}), 16, 16, 16, 16); compute_preloaded(SPAD(
 
 def after(machine: Machine, technique: str, text: str) -> str:
     source = f"void kernel(const int8_t A[64][64], int8_t C[64][64]) {{ {text} }}"
-    return emit(Step(technique).apply(lift(source, machine), machine))
+    return emit(Step.parse(technique).apply(lift(source, machine), machine))
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,38 @@ def test_operands_that_change_are_latched_again(machine: Machine, text: str) -> 
 def test_every_product_after_the_first_reuses(machine: Machine) -> None:
     text = "".join(PRODUCT.format(b=0, c=16 * n) for n in range(4)) + PRODUCT.format(b=16, c=0)
     assert after(machine, "reuse", text).count("compute_accumulated") == 3
+
+
+STORE = "mvout(&t[0][0], ACC(0), 16, 16);"
+
+
+def test_stores_to_local_arrays_that_nothing_loads_go(machine: Machine) -> None:
+    stores = f"{STORE} mvout(&C[0][0], ACC(0), 16, 16);"
+    text = f"float t[16][16]; {LOAD} {PRODUCT.format(b=0, c=0)} {stores}"
+    assert "&t[0][0]" not in after(machine, "dead-code", text)
+    assert "&C[0][0]" in after(machine, "dead-code", text)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "mvin(&t[0][0], SPAD(0), 16, 16);",  # also where the load stands before the store
+        "C[0][0] = t[0][0];",
+        "helper(t);",
+    ],
+)
+def test_stores_that_something_reads_stay(machine: Machine, more: str) -> None:
+    text = f"float t[16][16]; {more} {PRODUCT.format(b=0, c=0)} {STORE}"
+    with pytest.raises(NotApplicable):
+        after(machine, "dead-code", text)
+
+
+def test_tiles_do_not_share_an_operand_of_their_own(machine: Machine) -> None:
+    text = (
+        "config_st(64); config_ld(64, 1.0f, 16, 0); "
+        "for (int i = 0; i < 40; i += 16) { const int n = 40 - i < 16 ? 40 - i : 16; "
+        "mvin(&A[i][0], SPAD(0), 16, n); preload(SPAD(0), ACC(0), 16, n, 16, 16); "
+        "compute_preloaded(SPAD(64), NONE, n, 16, 16, 16); mvout(&C[i][0], ACC(0), 16, n); }"
+    )
+    with pytest.raises(NotApplicable, match="no product follows one"):
+        after(machine, "keep-operand i 3", text)

@@ -20,7 +20,7 @@ from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
-from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
+from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
 from tilewright.proposers.rewriter.rewrites.dependence import SettingsInside
 from tilewright.proposers.rewriter.rewrites.early import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
@@ -346,7 +346,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "keep-operand": Technique(
         tiled_loops,
         _kept,
-        "work on {1} neighbouring tiles of loop {0} at once, in turn against each operand that is in "
+        "work on {1} neighbouring tiles of loop {0} at once, in turn against each operand in "
         "the array",
         _BANKS,
     ),
@@ -429,6 +429,6 @@ CATALOGUE: Mapping[str, Technique] = {
         _CORE,
     ),
     "dead-code": Technique(
-        once, remove_dead_loads, "remove loads that nothing uses", _LOADS | _CORE
+        once, remove_dead_moves, "remove loads and stores that nothing uses", _LOADS | _CORE
     ),
 }

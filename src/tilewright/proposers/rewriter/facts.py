@@ -21,7 +21,7 @@ from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import has_opaque
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.reading import read
-from tilewright.proposers.rewriter.rewrites.dead import remove_dead_loads
+from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
 
 FACTS = {
     "ragged": "the size of a move or a product varies",
@@ -240,7 +240,7 @@ def _has_unread_loads(source: str, machine: Machine) -> bool:
         kernel = read(source, machine)
         if has_opaque(kernel.body):
             return True
-        remove_dead_loads(kernel, machine)
+        remove_dead_moves(kernel, machine)
     except NotApplicable:
         return False
     except InputError:

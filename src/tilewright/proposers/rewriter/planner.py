@@ -46,6 +46,7 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "share": 2,
     "early-loads": 1,
     "settings": 1,
+    "dead-code": 1,
 }
 """The same for kernels that load what they stored, or whose core computes on it."""
 DEEP = ("retile", "keep-operand", "reuse", "unroll", "pack")

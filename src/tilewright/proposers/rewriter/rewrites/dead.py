@@ -1,21 +1,22 @@
-"""Loads that nothing uses."""
+"""Loads that nothing uses, and stores to arrays of the kernel's own that nothing loads."""
 
 from __future__ import annotations
 
 from tilewright.proposers.rewriter.buffers import NotApplicable, accesses
-from tilewright.proposers.rewriter.ir import Kernel, has_opaque, rebuilt
+from tilewright.proposers.rewriter.ir import Dram, Kernel, commands, has_opaque, rebuilt
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.polyhedra import meet
 from tilewright.proposers.rewriter.regions import reads, touches
 
 
-def remove_dead_loads(kernel: Kernel, machine: Machine) -> Kernel:
-    """Remove loads into rows that no command reads or adds to.
+def remove_dead_moves(kernel: Kernel, machine: Machine) -> Kernel:
+    """Remove loads into rows that no command reads, and stores to arrays that nothing loads.
 
-    Before: `load(A, SPAD(0)); load(B, SPAD(64)); use(SPAD(0));`
+    Before: `load(A, SPAD(0)); load(B, SPAD(64)); use(SPAD(0)); store(t, ACC(0));`
     After:  `load(A, SPAD(0)); use(SPAD(0));`
 
-    Legal where no read of any iteration meets the rows, and all code is modelled.
+    Legal where no read of any iteration meets the rows, for arrays that the kernel declares itself,
+    and where all code is modelled.
     """
     if has_opaque(kernel.body):
         raise NotApplicable("code that is not modelled may use what is loaded")
@@ -29,6 +30,16 @@ def remove_dead_loads(kernel: Kernel, machine: Machine) -> Kernel:
             space == a.local.space and meet(touches(a, kernel, machine), region)
             for space, region in used
         )
+    }
+    kept = {a.name for a in kernel.arrays if not a.local}
+    for command in commands(kernel.body):
+        if machine.unit(command.name) == "load":
+            kept |= {o.array for o in command.operands if isinstance(o, Dram)}
+    dead |= {
+        command
+        for command in commands(kernel.body)
+        if machine.unit(command.name) == "store"
+        and any(isinstance(o, Dram) and o.array not in kept for o in command.operands)
     }
     if not dead:
         raise NotApplicable("everything that is loaded is used")
