@@ -39,6 +39,7 @@ from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
 from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_forms_apart
+from tilewright.proposers.rewriter.rewrites.stagger import stagger
 from tilewright.proposers.rewriter.rewrites.strength import count_iterations
 from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
@@ -51,6 +52,7 @@ from tilewright.proposers.rewriter.sites import (
     each_loop,
     loaded_in_loops,
     loads,
+    loops_of_loads,
     once,
     product_loops,
     products_alone,
@@ -302,6 +304,12 @@ CATALOGUE: Mapping[str, Technique] = {
         each_loop(),
         _on_loop(interleave),
         "spread the loads at the head of loop {0} over the work after them",
+        _LOADS,
+    ),
+    "stagger": Technique(
+        loops_of_loads,
+        _on_loop(stagger),
+        "issue the loads of loop {0} bit by bit in the loop that uses them, one iteration ahead",
         _LOADS,
     ),
     "reorder": Technique(

@@ -31,6 +31,7 @@ FOLLOW_UPS: Mapping[str, float] = {
     "double-accumulator": 3,
     "banks": 2,
     "interleave": 2,
+    "stagger": 2,
     "widen": 1,
     "reorder": 1,
     "double-buffer": 1,

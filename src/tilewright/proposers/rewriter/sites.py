@@ -160,6 +160,13 @@ def split_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
             yield label, str(factor)
 
 
+def loops_of_loads(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """Loops around nothing but loads."""
+    for label, loop, _ in labelled_loops(kernel.body):
+        if all(machine.unit(c.name) == "load" for c in commands(loop.body)):
+            yield (label,)
+
+
 def products_alone(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     """Loops around nothing but products."""
     for label, loop, _ in labelled_loops(kernel.body):
