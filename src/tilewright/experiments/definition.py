@@ -18,7 +18,10 @@ from tilewright.core.files import read_toml
 SHIPPED = Path(__file__).parent / "files"
 """Experiments that come with the package, by the names of their files."""
 MOST_CELLS = 100_000
-_FIELDS = ("name", "about", "workloads", "seeds", "budget", "baseline", "input_seed", "options")
+_FIELDS = (
+    *("name", "about", "workloads", "seeds", "budget", "baseline", "input_seed", "options"),
+    "reuse",
+)
 _NOT_AN_OPTION = (
     *("seed", "input_seed", "schedule_from"),
     *("max_evaluations", "max_wall_s", "max_usd", "max_tokens", "max_calls"),
@@ -28,12 +31,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run of an experiment: an arm on a workload with a seed."""
+    """One run of an experiment: an arm on a workload with a seed.
+
+    `source` is the run whose schedule it takes up, which is no cell of the experiment; None for a
+    run that begins from nothing.
+    """
 
     workload: str
     arm: str
     seed: int
     settings: Settings = dataclasses.field(compare=False)
+    source: Cell | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,8 @@ class Experiment:
     """A matrix of runs. `arms` holds what each arm sets, over `Settings` and what all set.
 
     The first arm, or the one that the file names, is the `baseline` that others are compared with.
+    Arms that reuse take up, on each workload, what a run on its source of the arm's own settings
+    and seed found within `source_budget`.
     """
 
     name: str
@@ -50,16 +60,32 @@ class Experiment:
     budget: Budget
     baseline: str
     arms: Mapping[str, Settings]
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    source_budget: Budget = dataclasses.field(default_factory=Budget)
 
     @property
     def cells(self) -> list[Cell]:
         """All runs; the arms of one workload and seed follow each other."""
         return [
-            Cell(workload, arm, seed, dataclasses.replace(settings, seed=seed))
+            self._cell(workload, arm, seed, settings)
             for seed in self.seeds
             for workload in self.workloads
             for arm, settings in self.arms.items()
         ]
+
+    def _cell(self, workload: str, arm: str, seed: int, settings: Settings) -> Cell:
+        plain = dataclasses.replace(settings, seed=seed, reuse=False)
+        if not settings.reuse:
+            return Cell(workload, arm, seed, plain)
+        limits = self.source_budget
+        longer = dataclasses.replace(
+            plain,
+            max_evaluations=limits.evaluations,
+            max_wall_s=limits.wall_s,
+            max_usd=limits.usd,
+            max_tokens=limits.tokens,
+        )
+        return Cell(workload, arm, seed, plain, Cell(self.sources[workload], arm, seed, longer))
 
 
 def shipped_names() -> list[str]:
@@ -124,11 +150,31 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
         budget=budget,
         baseline=baseline,
         arms=arms,
+        **_sources(table),
     )
+    for workload in found.workloads:
+        if workload not in found.sources and any(arm.reuse for arm in arms.values()):
+            raise ConfigurationError(
+                f"an arm has reuse = true, but there is nothing to reuse for {workload}: name its "
+                f'source in [reuse.from], as in "{workload}" = "gemmini:gemm-512x512x512".'
+            )
     cells = len(found.workloads) * len(found.seeds) * len(arms)
     if cells > MOST_CELLS:
         raise ConfigurationError(f"it asks for {cells:,} runs: give at most {MOST_CELLS:,}.")
     return found
+
+
+def _sources(table: Mapping[str, Any]) -> dict[str, Any]:
+    """By workload the one whose schedule is reused, and the budget of the runs that find those."""
+    reuse = table.get("reuse")
+    if reuse is None:
+        return {}
+    if not isinstance(reuse, Mapping) or set(reuse) - {"from", "budget"}:
+        raise ConfigurationError("[reuse] has a budget and a table [reuse.from], and nothing else.")
+    sources = _table(reuse, "from")
+    if not all(isinstance(name, str) for name in sources.values()):
+        raise ConfigurationError("[reuse.from] has the name of a workload for each workload.")
+    return {"sources": dict(sources), "source_budget": parse_budget(_text(reuse, "budget"))}
 
 
 def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:

@@ -7,6 +7,7 @@ evaluation: how much of the budget was spent when its outcome was known.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from tilewright.core.config import Settings
 from tilewright.core.records import Measured, RunRecord
 from tilewright.experiments.definition import Cell, Experiment
 from tilewright.models import model_calls
@@ -91,27 +93,36 @@ def run_experiment(
     cells, results = experiment.cells, []
     for number, cell in enumerate(cells, 1):
         project = project_of(cell, experiment, folder)
-        found = finished_run(cell.workload, cell.settings, project=project)
-        if found is None:
-            listener = _Points(project)
-            summary = optimize(
-                cell.workload,
-                cell.settings,
-                project=project,
-                workers=workers,
-                on_event=listener,
-                replay=replay,
-                strict_replay=True,
-            )
-            if summary.status == "interrupted":
-                raise InterruptedExperimentError
-            run_id = summary.run_id
-        else:
-            run_id = found.id
+        settings = cell.settings
+        if cell.source is not None:
+            source = _run(cell.source.workload, cell.source.settings, project, workers, replay)
+            settings = dataclasses.replace(settings, schedule_from=source)
+        run_id = _run(cell.workload, settings, project, workers, replay)
         result = result_of(cell, run_id, project)
         results.append(result)
         on_cell(cell, result, number, len(cells))
     return results
+
+
+def _run(
+    workload: str, settings: Settings, project: Path, workers: int | None, replay: Path | None
+) -> str:
+    """The finished run of these settings, which is made where the project has none."""
+    found = finished_run(workload, settings, project=project)
+    if found is not None:
+        return found.id
+    summary = optimize(
+        workload,
+        settings,
+        project=project,
+        workers=workers,
+        on_event=_Points(project),
+        replay=replay,
+        strict_replay=True,
+    )
+    if summary.status == "interrupted":
+        raise InterruptedExperimentError
+    return summary.run_id
 
 
 def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
