@@ -11,6 +11,7 @@ from tilewright.cli import model_options
 from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, Project, TargetName
 from tilewright.cli.searching import Outputs, search
+from tilewright.core.errors import InputError
 
 if TYPE_CHECKING:
     from tilewright.search.events import OnEvent
@@ -24,6 +25,7 @@ Examples:
   tilewright optimize gemmini:gemm-512x512x512 --proposer openai/gpt-5.5 --proposer builtin \\
       --budget "5 USD, 2 h"
   tilewright optimize gemmini:gemm-256x256x256 --from 6bc76228
+  tilewright optimize gemmini:gemm-256x256x256 --shapes shapes.txt -o kernel_dispatch.c
   tilewright optimize gemm-256x256x256 --target my-gemmini.toml
   tilewright optimize examples/gemmini --json result.json --report report.html
 """
@@ -66,6 +68,8 @@ def optimize(
     allocation: model_options.Allocation = options.DEFAULT.allocation,
     schedule_from: options.From = "",
     reuse: options.Reuse = options.DEFAULT.reuse,
+    shapes: options.Shapes = None,
+    output: options.DispatchFile = Path("kernel_dispatch.c"),
     record: model_options.Record = None,
     replay: model_options.Replay = None,
     target_settings: options.TargetSettings = None,
@@ -109,6 +113,17 @@ def optimize(
         host=host,
         target_settings=target_settings,
     )
+
+    if shapes is not None:
+        from tilewright.cli.shapes import optimize_shapes
+
+        if record or replay or report or events:
+            raise InputError(
+                "--shapes makes a run of each shape: leave out --record, --replay, "
+                "--report and --events."
+            )
+        optimize_shapes(task, shapes, settings, project, jobs, output, json)
+        return
 
     def start(on_event: OnEvent) -> Summary:
         from tilewright import run

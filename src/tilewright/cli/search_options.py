@@ -90,6 +90,19 @@ Reuse = Annotated[
         "nearest in shape.",
     ),
 ]
+Shapes = Annotated[
+    Path | None,
+    typer.Option(
+        "--shapes",
+        metavar="FILE",
+        help="Optimise for these shapes too, one workload a line, each within the budget, and "
+        "write one C file whose kernel_dispatch chooses by size.",
+    ),
+]
+DispatchFile = Annotated[
+    Path,
+    typer.Option("-o", "--output", metavar="FILE", help="The C file that --shapes writes."),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(

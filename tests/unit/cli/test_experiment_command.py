@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,10 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("[options]", 'baseline = "ful"\n[options]', "did you mean 'full'?"),
         ("[arms.full]", '[arms."a b"]', "arm 'a b'"),
         ("seeds = 2", "seeds = [", "not valid TOML"),
+        ("beam = 1", "reuse = true", "there is nothing to reuse for toy:digits"),
+        ("[options]", "[reuse]\n[options]", "it has no from"),
+        ("[options]", '[reuse.from]\n"a" = "b"\n[options]', "it has no budget"),
+        ("[options]", '[reuse]\nform = "a"\n[options]', "[reuse] has a budget"),
     ],
 )
 def test_an_unusable_file_is_one_sentence(
@@ -137,6 +142,27 @@ def test_an_unusable_file_is_one_sentence(
     assert said in found.err
     assert len(found.err.strip().splitlines()) == 1
     assert world.evaluated == []
+
+
+def test_an_arm_takes_up_what_a_run_of_its_own_found_first(
+    cli: Cli, world: World, file: Path
+) -> None:
+    sources = '[reuse]\nbudget = "12 evaluations"\n[reuse.from]\n"toy:digits" = "toy:digits"\n'
+    file.write_text(
+        FILE.replace("[options]", f"{sources}[options]").replace("plans = 1", "reuse = true")
+    )
+    found = cli("experiment", str(file))
+    assert found.code == 0, found.err
+    folder = file.parent / "arms"
+    arms = {r["run_id"]: r["arm"] for r in rows_of(folder / "runs.csv")}
+    assert len(arms) == 6
+    with closing(open_project(folder)) as storage:
+        taken_up = {run.id: run.settings["schedule_from"] for run in storage.runs()}
+        budgets = {run.id: run.settings["max_evaluations"] for run in storage.runs()}
+        assert not any(run.settings["reuse"] for run in storage.runs())
+    assert len(taken_up) == 6 + 2
+    assert {arm for run, arm in arms.items() if taken_up[run]} == {"chain"}
+    assert all(budgets[str(source)] == 12 for source in taken_up.values() if source)
 
 
 def test_a_name_that_is_no_file_is_told_what_there_is(cli: Cli, world: World, file: Path) -> None:

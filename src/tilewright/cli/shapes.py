@@ -1,0 +1,112 @@
+"""`tilewright optimize --shapes`: a kernel for each shape of a set, in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilewright.cli.output import check_outputs, write_json, write_text
+from tilewright.core.config import Settings
+from tilewright.core.records import Failed
+
+if TYPE_CHECKING:
+    from tilewright.cli.progress import Progress
+    from tilewright.families.running import FamilyResult, Row
+    from tilewright.search.events import OnEvent
+    from tilewright.search.summary import Summary
+
+INTERRUPTED = 130
+
+
+def optimize_shapes(
+    task: str,
+    shapes: Path,
+    settings: Settings,
+    project: Path,
+    jobs: int | None,
+    output: Path,
+    json: Path | None,
+) -> None:
+    """Search for each shape, write the C file, and print what it does on each.
+
+    Exits with 1 where a shape of the set is wrong or slower than its start through the dispatch,
+    with 130 after Ctrl-C, when the same command goes on.
+    """
+    from tilewright.cli.console import notes, results
+    from tilewright.cli.progress import Progress
+    from tilewright.families.running import optimize_family, read_family
+
+    check_outputs(output=output, json=json)
+    family = read_family(task, shapes, settings)
+
+    def tell(summary: Summary) -> None:
+        speedup = f"{summary.speedup:.2f}x" if summary.speedup else "no faster kernel"
+        notes().print(f"{summary.workload}: {speedup}, run {summary.run_id}", markup=False)
+
+    def listen() -> AbstractContextManager[OnEvent]:
+        return _listening(Progress(settings.budget))
+
+    found = optimize_family(
+        family, settings, project=project, workers=jobs, listen=listen, on_run=tell
+    )
+    if found is None:
+        notes().print("interrupted: the same command goes on", markup=False)
+        raise typer.Exit(INTERRUPTED)
+    write_text(output, found.source)
+    for line in _lines(found):
+        results().print(line, markup=False, soft_wrap=True)
+    results().print(f"kernel_dispatch is in {output}", markup=False, soft_wrap=True)
+    write_json(json, {"file": str(output), "speedup": found.speedup, **_json(found)})
+    if found.speedup is None:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _listening(progress: Progress) -> Iterator[OnEvent]:
+    with progress:
+        yield progress.on_event
+
+
+def _lines(found: FamilyResult) -> list[str]:
+    lines = [_line(row) for row in found.inside]
+    if found.speedup is not None:
+        quantity = found.inside[0].quantity
+        lines.append(
+            f"{found.speedup:.2f}x over the starting kernels: geometric mean over the "
+            f"{len(found.inside)} shapes, called through kernel_dispatch ({quantity})"
+        )
+    lines += [f"outside the set, {_line(row)}" for row in found.outside]
+    if found.refusal:
+        lines.append(f"other sizes are refused (kernel_dispatch returns 1): {found.refusal}")
+    elif not found.outside:
+        lines.append("other sizes go to the starting kernel, which was not checked on any")
+    return lines
+
+
+def _line(row: Row) -> str:
+    if isinstance(row.dispatched, Failed):
+        return (
+            f"{row.workload}: {row.dispatched.kind} through kernel_dispatch: {row.dispatched.log}"
+        )
+    through = f"{row.start:,.0f} -> {row.dispatched:,.0f} {row.unit}, {row.speedup:.2f}x"
+    alone = f" (alone {row.best:,.0f})" if row.best is not None else ", right"
+    return f"{row.workload}: {through}{alone}"
+
+
+def _json(found: FamilyResult) -> dict[str, object]:
+    def row(one: Row) -> dict[str, object]:
+        failed = one.dispatched if isinstance(one.dispatched, Failed) else None
+        return {
+            **asdict(one),
+            "dispatched": None if failed else one.dispatched,
+            "failure": failed.kind if failed else None,
+            "speedup": one.speedup,
+        }
+
+    rows = {"inside": found.inside, "outside": found.outside}
+    return {**{name: [row(r) for r in of] for name, of in rows.items()}, "refusal": found.refusal}

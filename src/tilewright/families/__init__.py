@@ -1,0 +1,1 @@
+"""Kernels for a set of shapes in one file that chooses by size ([docs/reuse.md])."""

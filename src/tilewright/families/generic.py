@@ -1,0 +1,52 @@
+"""One kernel for any sizes, from the same kernel written for several.
+
+Targets write their starting kernels for given sizes. Texts for different sizes differ in numbers
+only, as long as the sizes need the same tail code; numbers that follow sizes become expressions:
+
+    void kernel(const float A[13][29])        void kernel(const float A[size_M][size_K])
+    for (int i = 0; i < 13; i++)         ->   for (int i = 0; i < size_M; i++)
+
+Nothing is proved by that: what it gives is checked on shapes that it was not made from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+from math import prod
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_MOST_FACTORS = 3
+"""Sizes that one number of a kernel may be the product of, as in a flat array's length."""
+
+
+def generic_source(texts: Sequence[str], sizes: Sequence[Mapping[str, int]]) -> str | None:
+    """The kernel's text with its sizes by name, or None where it is not the same kernel throughout.
+
+    `sizes` are those that each text was written for; no two of one text may be equal. A number that
+    is the same in all texts stays. Sizes are called `size_M`, so that they hide no local.
+    """
+    frames = {_NUMBER.sub("0", text) for text in texts}
+    if len(frames) != 1:
+        return None
+    columns = list(zip(*(map(int, _NUMBER.findall(text)) for text in texts), strict=True))
+    written = [_expression(column, sizes) for column in columns]
+    if any(expression is None for expression in written):
+        return None
+    following = iter(written)
+    return _NUMBER.sub(lambda _: str(next(following)), texts[0])
+
+
+def _expression(values: Sequence[int], sizes: Sequence[Mapping[str, int]]) -> str | None:
+    """A constant, a size, or a product of sizes and a constant that has these values."""
+    if len(set(values)) == 1:
+        return str(values[0])
+    for count in range(1, _MOST_FACTORS + 1):
+        for names in combinations_with_replacement(sizes[0], count):
+            products = [prod(of[name] for name in names) for of in sizes]
+            times = {divmod(value, found) for value, found in zip(values, products, strict=True)}
+            if len(times) == 1 and (found := times.pop())[1] == 0:
+                factors = [str(found[0])] * (found[0] != 1) + [f"size_{name}" for name in names]
+                return factors[0] if len(factors) == 1 else f"({' * '.join(factors)})"
+    return None

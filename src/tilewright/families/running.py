@@ -1,0 +1,251 @@
+"""Optimises a workload for a set of shapes, and writes one C file that chooses by size.
+
+Each shape is an ordinary run of the project, which takes up what the runs before it found. The file
+is then evaluated as a whole: on every shape of the set, and on two outside it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tilewright.core.config import Settings
+from tilewright.core.errors import InputError, TilewrightError
+from tilewright.core.files import read_text
+from tilewright.core.records import Failed, Measured, Outcome
+from tilewright.core.tasks import OpenTask, open_workload
+from tilewright.families.dispatch import Fallback, Member, called_with, dispatch_source, sizes_of
+from tilewright.families.generic import generic_source
+from tilewright.run import evaluate_kernel, open_project, optimize
+from tilewright.search.events import Event, OnEvent
+from tilewright.search.summary import Summary
+
+MOST_SHAPES = 64
+_MOST_BYTES = 1 << 16
+_SAMPLES = 3
+_PRIMES = (67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151)
+"""Sizes that the starting kernel is written for to find its form for any sizes: none of them is a
+multiple of a tile, so that it has all the code for tails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A shape, and what the file does there. `best` is the run's own kernel, None outside the set.
+
+    Latencies are in `unit`; `dispatched` is that of the call through the dispatch, a `Failed` where
+    that call is wrong.
+    """
+
+    workload: str
+    start: float
+    best: float | None
+    dispatched: float | Failed
+    unit: str
+    quantity: str
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the call through the dispatch over the starting kernel."""
+        return None if isinstance(self.dispatched, Failed) else self.start / self.dispatched
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyResult:
+    """The file, what it does on its shapes and on others, and why it refuses others if it does."""
+
+    source: str
+    inside: tuple[Row, ...]
+    outside: tuple[Row, ...]
+    refusal: str
+
+    @property
+    def speedup(self) -> float | None:
+        """Geometric mean over the set; None where a shape went wrong."""
+        found = [row.speedup for row in self.inside]
+        if not found or not all(found):
+            return None
+        return math.exp(sum(math.log(s or 1.0) for s in found) / len(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Workloads of one pattern. `names` are the sizes', in the order of each one's `sizes`."""
+
+    pattern: str
+    names: tuple[str, ...]
+    sizes: Mapping[str, tuple[int, ...]]
+
+    def named(self, sizes: Sequence[int]) -> str:
+        """The name of the workload with these sizes."""
+        target, _, spec = self.pattern.partition(":")
+        for name, size in zip(self.names, sizes, strict=True):
+            spec = spec.replace(name, str(size), 1)
+        return f"{target}:{spec}"
+
+
+def read_family(task: str, file: Path, settings: Settings) -> Family:
+    """The workload and those of a file, one in each line; `InputError` for what is no family."""
+    try:
+        lines = read_text(file, _MOST_BYTES).split("\n")
+    except OSError as error:
+        raise InputError(
+            f"shapes file {file} cannot be read ({error.strerror}): expected one workload a line."
+        ) from error
+    named = [line.partition("#")[0].strip() for line in lines]
+    target_name, colon, _ = task.partition(":")
+    full = [n if ":" in n or not colon else f"{target_name}:{n}" for n in filter(None, named)]
+    opened = [_opened(name, settings) for name in dict.fromkeys([task, *full])]
+    workloads = list(dict.fromkeys(one.name for one in opened))
+    if not 2 <= len(workloads) <= MOST_SHAPES:
+        raise InputError(
+            f"shapes file {file} and {task} name {len(workloads)} workload(s): give 2 to "
+            f"{MOST_SHAPES} shapes, one workload a line."
+        )
+    target = opened[0].target
+    if target.brief().language.name != "C":
+        raise InputError(
+            f"--shapes writes a C file, and kernels of {target.name} are written in "
+            f"{target.brief().language.name}: optimise each shape by itself."
+        )
+    listed = list(target.workloads())
+    shorter = [re.sub(r"[a-z]+[A-Z]+$", "", name) for name in listed]  # a last size may be left out
+    for pattern in (*listed, *shorter):
+        found = {w: sizes_of(w.partition(":")[2], pattern) for w in workloads}
+        if all(found.values()):
+            sizes = {w: tuple((of or {}).values()) for w, of in found.items()}
+            names = tuple(found[workloads[0]] or ())
+            return Family(f"{target.name}:{pattern}", names, sizes)
+    raise InputError(
+        f"{' and '.join(workloads[:2])} are no shapes of one pattern: name workloads that differ "
+        "in their sizes only (`tilewright workloads` lists the patterns)."
+    )
+
+
+def _nothing(event: Event) -> None:
+    """Hears of events."""
+
+
+def optimize_family(
+    family: Family,
+    settings: Settings,
+    *,
+    project: Path,
+    workers: int | None = None,
+    listen: Callable[[], AbstractContextManager[OnEvent]] = lambda: nullcontext(_nothing),
+    on_run: Callable[[Summary], None] = lambda summary: None,
+) -> FamilyResult | None:
+    """Search for each shape, then write and check the file; None after Ctrl-C.
+
+    The budget is that of each shape, and `listen` gives who hears of each one's run. The same call
+    goes on where an earlier one was cut off.
+    """
+    found: dict[str, tuple[Summary, str]] = {}
+    for workload in family.sizes:
+        with listen() as on_event:
+            summary = optimize(
+                workload, settings, project=project, workers=workers, on_event=on_event
+            )
+        on_run(summary)
+        if summary.status == "interrupted":
+            return None
+        with closing(open_project(project)) as storage:
+            best = storage.history(summary.run_id).best
+        assert best is not None, "a run that finished has measured its start"
+        found[workload] = (summary, best.candidate.source)
+    return _checked(family, settings, project, found)
+
+
+def _checked(
+    family: Family, settings: Settings, project: Path, found: Mapping[str, tuple[Summary, str]]
+) -> FamilyResult:
+    opened = {workload: _opened(workload, settings) for workload in found}
+    arguments = next(iter(opened.values())).task.workload.arguments
+    members = [Member(family.sizes[w], source) for w, (_, source) in found.items()]
+    about = _about(family, {w: summary for w, (summary, _) in found.items()})
+    fallback = _fallback(family, settings)
+
+    def text(general: Fallback | None) -> str:
+        return dispatch_source(about, family.names, arguments, members, general)
+
+    def call(source: str, one: OpenTask, sizes: Sequence[int]) -> Outcome:
+        calling = called_with(source, one.task.start, sizes, arguments)
+        return evaluate_kernel(calling, one.name, settings, project=project).outcome
+
+    outside: list[Row] = []
+    refusal = "" if fallback else "the starting kernel is not the same for all sizes"
+    for sizes in _outside(family, fallback) if fallback else ():
+        one = _opened(family.named(sizes), settings)
+        start = evaluate_kernel(one.task.start, one.name, settings, project=project).outcome
+        if not isinstance(start, Measured):
+            continue
+        row = _row(one.name, start, None, call(text(fallback), one, sizes))
+        if isinstance(row.dispatched, Failed):
+            fallback, outside = None, []
+            refusal = f"the starting kernel for any sizes is wrong on {one.name}"
+            break
+        outside.append(row)
+    source = text(fallback)
+    inside = []
+    for workload, (summary, _) in found.items():
+        with closing(open_project(project)) as storage:
+            start = storage.history(summary.run_id)[0].outcome
+        assert isinstance(start, Measured), "a run that finished has measured its start"
+        outcome = call(source, opened[workload], family.sizes[workload])
+        inside.append(_row(workload, start, summary.best_latency, outcome))
+    return FamilyResult(source, tuple(inside), tuple(outside), refusal)
+
+
+def _row(workload: str, start: Measured, best: float | None, outcome: Outcome) -> Row:
+    dispatched = outcome.latency if isinstance(outcome, Measured) else outcome
+    return Row(workload, start.latency, best, dispatched, start.unit, start.quantity)
+
+
+def _fallback(family: Family, settings: Settings) -> Fallback | None:
+    """The starting kernel for any sizes; None where there is no one text of it.
+
+    Sizes that the whole set shares may have to stay as they are: those of a filter, say.
+    """
+    first, *others = family.sizes.values()
+    shared = tuple(n for n in range(len(first)) if all(sizes[n] == first[n] for sizes in others))
+    for fixed in dict.fromkeys([(), shared]):
+        samples = [
+            tuple(first[n] if n in fixed else size for n, size in enumerate(drawn))
+            for drawn in zip(*[iter(_PRIMES)] * len(first), strict=False)
+        ][:_SAMPLES]
+        named = [dict(zip(family.names, sizes, strict=True)) for sizes in samples]
+        try:
+            texts = [_opened(family.named(sizes), settings).task.start for sizes in samples]
+        except TilewrightError:
+            continue
+        source = generic_source(texts, named) if len(samples) > 1 else None
+        if source is not None:
+            return Fallback(source, {family.names[n]: first[n] for n in fixed})
+    return None
+
+
+def _outside(family: Family, fallback: Fallback) -> list[tuple[int, ...]]:
+    """Sizes below those of the smallest shape, which no kernel of the set is for."""
+    least = min(family.sizes.values(), key=math.prod)
+    named = list(zip(family.names, least, strict=True))
+    found = [
+        tuple(s if n in fallback.only else s * a // b + c for n, s in named)
+        for a, b, c in ((3, 4, 1), (1, 2, 1))
+    ]
+    return [sizes for sizes in found if sizes not in family.sizes.values()]
+
+
+def _opened(name: str, settings: Settings) -> OpenTask:
+    return open_workload(name, replace(settings, schedule_from="").recorded())
+
+
+def _about(family: Family, summaries: Mapping[str, Summary]) -> str:
+    sizes = ", ".join(f"size_{name}" for name in family.names)
+    lines = [f"// {family.pattern}, written by tilewright optimize --shapes; by {sizes}:"]
+    for workload, summary in summaries.items():
+        speedup = f"{summary.speedup:.2f}x over its start" if summary.speedup else "its start"
+        lines.append(f"//   {workload}: {speedup} ({summary.quantity}), run {summary.run_id}")
+    return "\n".join(lines)
