@@ -1,4 +1,4 @@
-"""How many instances of a template a guided search evaluates, against a random one.
+"""How many instances of a template a guided search evaluates, against random ones and TPE.
 
     python benchmarks/template_search.py TABLES [NAME ...] [--random 1000] [--seeds 5] [--jobs 2]
 
@@ -8,18 +8,21 @@ measures nothing again and one that was killed goes on. Evaluated are `--random`
 what the guided search asks for, six at a time as in `tilewright optimize`. Counted are evaluations,
 wrong instances included, until one is within 3 % of the best of the random points. For random
 points that is the expectation over all their orders: (n + 1) / (m + 1), m of n being good enough.
+With `--tpe`, Optuna's tree-structured Parzen estimator (the extra `optuna`) is counted alike.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, EvaluationRequest, Measured, Outcome
+from tilewright.core.roles import ParameterSearch
 from tilewright.core.tasks import open_task
 from tilewright.core.templates import KernelTemplate, Point, TriedPoint, parse_template
 from tilewright.executors import create_executor
@@ -30,6 +33,8 @@ NEAR = 1.03
 MOST = 300
 """Evaluations after which a guided search that found nothing good enough is given up."""
 BATCH = 6
+TPE_ASKED = 200
+"""Suggestions of TPE for each point of a batch, most of which may break constraints."""
 INPUT_SEED = 1
 
 
@@ -71,13 +76,53 @@ class Table:
         self._executor.close()
 
 
-def guided(table: Table, target: float, seed: int) -> int:
+class TpeParameters:
+    """Optuna's TPE as a `ParameterSearch`: multivariate, six at a time with its constant liar.
+
+    Values are numbers in order, by their place among a parameter's values. A point that breaks a
+    constraint or was tried is asked for again and costs no evaluation; it is told as failed, or as
+    what it was.
+    """
+
+    def next_points(
+        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+    ) -> list[Point]:
+        """The next `count` points that TPE suggests after those tried."""
+        import optuna
+        from optuna.distributions import IntDistribution
+        from optuna.trial import TrialState, create_trial
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        study = optuna.create_study(sampler=sampler)
+        values = {p.name: sorted(p.values) for p in template.parameters}
+        places = {name: IntDistribution(0, len(found) - 1) for name, found in values.items()}
+        slowest = max((t.latency for t in tried if t.latency is not None), default=1.0)
+        known = {t.point: math.log(t.latency or 1.5 * slowest) for t in tried}
+        for point, value in known.items():
+            given = template.assignment(point).items()
+            at = {name: values[name].index(of) for name, of in given}
+            study.add_trial(create_trial(params=at, distributions=dict(places), value=value))
+        allowed, found = set(template.points()), list[Point]()
+        for _ in range(TPE_ASKED * count):
+            trial = study.ask(dict(places))
+            point = tuple(values[name][trial.params[name]] for name in values)
+            if point not in allowed:
+                study.tell(trial, state=TrialState.FAIL)
+            elif point in known:
+                study.tell(trial, known[point])
+            elif point not in found:
+                found.append(point)
+                if len(found) == count:
+                    break
+        return found or RandomParameters().next_points(template, tried, count, seed)
+
+
+def evaluations(search: ParameterSearch, table: Table, target: float, seed: int) -> int:
     """Evaluations until an instance is at most `target`; `MOST` where none is."""
     tried: list[TriedPoint] = []
     while len(tried) < MOST:
-        asked = GuidedParameters().next_points(
-            table.template, tried, BATCH, 1000 * seed + len(tried)
-        )
+        asked = search.next_points(table.template, tried, BATCH, 1000 * seed + len(tried))
         for point, latency in zip(asked, table.of(asked), strict=True):
             tried.append(TriedPoint(point, latency))
             if latency is not None and latency <= target:
@@ -94,12 +139,13 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--tpe", action="store_true", help="count Optuna's TPE as well")
     options = parser.parse_args()
     options.tables.mkdir(parents=True, exist_ok=True)
     print(
         f"{'template':16} {'points':>7} {'best':>10} {'good':>5} {'random':>7} {'guided':>7}  ratio"
     )
-    ratios = []
+    ratios, over = [], []
     for source in sorted(TEMPLATES.glob("*.c")):
         if options.names and source.stem not in options.names:
             continue
@@ -109,7 +155,9 @@ def main() -> None:
         target = NEAR * min(known)
         good = sum(latency <= target for latency in known)
         expected = (len(points) + 1) / (good + 1)
-        taken = [guided(table, target, seed) for seed in range(options.seeds)]
+        seeds = range(options.seeds)
+        taken = [evaluations(GuidedParameters(), table, target, seed) for seed in seeds]
+        tpe = [evaluations(TpeParameters(), table, target, s) for s in seeds if options.tpe]
         table.close()
         ratio = statistics.mean(taken) / expected
         ratios.append(ratio)
@@ -119,6 +167,15 @@ def main() -> None:
             f"(seeds: {', '.join(map(str, taken))}; {table.workload})",
             flush=True,
         )
+        if tpe:
+            over.append(statistics.mean(taken) / statistics.mean(tpe))
+            print(
+                f"{'':16} TPE {statistics.mean(tpe):.1f} (seeds: {', '.join(map(str, tpe))}); "
+                f"guided over TPE: {over[-1]:.2f}",
+                flush=True,
+            )
+    if over:
+        print(f"geometric mean over TPE: {statistics.geometric_mean(over):.2f}")
     print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
 
 
