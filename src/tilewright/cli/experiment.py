@@ -36,7 +36,8 @@ def experiment(
         typer.Argument(
             metavar="FILE|NAME",
             help="A TOML file with workloads, arms, seeds and a budget, or the name of one that "
-            "comes with tilewright (keyless-ablation, keyless-reuse, keyless-smoke).",
+            "comes with tilewright (keyless-ablation, keyless-reuse, keyless-smoke, "
+            "model-ablation).",
         ),
     ],
     output: Annotated[
