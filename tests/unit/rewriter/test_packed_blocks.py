@@ -119,3 +119,9 @@ def test_the_core_is_expected_to_have_less_to_do(machine: Machine) -> None:
     packed = PACK.apply(kernel, machine)
     assert estimate(packed, machine).core < estimate(kernel, machine).core
     assert estimate(packed, machine).array == estimate(kernel, machine).array
+
+
+def test_a_file_that_uses_the_name_itself_is_left_alone(machine: Machine) -> None:
+    source = "#define BLOCK 16\n" + gemm(32, 32, 32)
+    with pytest.raises(NotApplicable, match="a meaning of its own"):
+        PACK.apply(lift(source, machine), machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.buffers import NotApplicable
@@ -21,6 +22,9 @@ def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:
         raise NotApplicable("no command takes packed blocks")
     if kernel.words is not None:
         raise NotApplicable("blocks are packed already")
+    names = {words.macro, *(form.name for form in words.forms.values())}
+    if names & set(re.findall(r"\w+", kernel.before + kernel.after)):
+        raise NotApplicable("the file gives names of packed blocks a meaning of its own")
     if not bases(kernel.body, words):
         raise NotApplicable("no block has a constant size")
     return replace(kernel, words=words)
