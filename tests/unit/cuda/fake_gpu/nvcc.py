@@ -38,6 +38,13 @@ def renamed(path: str) -> None:
     subprocess.run(["objcopy", *words, path], check=True)
 
 
+def report(functions: list[str]) -> None:
+    for name in functions:
+        print(f"ptxas info    : Compiling entry function '_Z{len(name)}{name}v' for 'sm_90'")
+        print("    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads")
+        print("ptxas info    : Used 32 registers, used 1 barriers, 0 bytes smem")
+
+
 def compile_file(source: str, output: str) -> int:
     sys.path.insert(0, str(LIB))
     from launches import for_the_cpu
@@ -54,10 +61,7 @@ def compile_file(source: str, output: str) -> int:
         print(re.sub(r"(\w+\.cu):(\d+):\d+: error", r"\1(\2): error", done.stderr))
         return 1
     renamed(output)
-    for name in functions:
-        print(f"ptxas info    : Compiling entry function '_Z{len(name)}{name}v' for 'sm_90'")
-        print("    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads")
-        print("ptxas info    : Used 32 registers, used 1 barriers, 0 bytes smem")
+    report(functions)
     return 0
 
 
@@ -68,6 +72,7 @@ def main(words: list[str]) -> int:
     output = words[words.index("-o") + 1]
     if "-cubin" in words:
         Path(output).write_bytes(b"machine code")
+        report(KERNEL.findall(Path("program.cu").read_text()))
         return 0
     if "-c" in words:
         return compile_file("program.cu", output)
