@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from tilewright.core.records import Artifact, Candidate, Verdict
@@ -42,9 +43,9 @@ def main() -> None:
     }.items():
         print(f"{SPEC}, {name}")
         before = sum(os.times()[:4])
-        artifact = timed("nvcc", lambda source=source: builder.build(Candidate(source)))
+        artifact = timed("nvcc", partial(builder.build, Candidate(source)))
         assert isinstance(artifact, Artifact), artifact
-        verdict = timed("g++, runs, comparisons", lambda a=artifact: checker.check(a))
+        verdict = timed("g++, runs, comparisons", partial(checker.check, artifact))
         assert isinstance(verdict, Verdict), verdict
         print(f"  {'all':22} {sum(os.times()[:4]) - before:5.2f} s")
 
