@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +63,7 @@ def serve(
 
     check_outputs(json=json)
     try:
-        from tilewright.serve.server import listen, serve_project
+        from tilewright.serve.server import create_server, listen
     except ModuleNotFoundError as error:
         raise ToolchainMissingError(
             f"the live page needs the Python package {error.name}, which is not installed: "
@@ -76,18 +77,17 @@ def serve(
     secret = secrets.token_urlsafe(24) if token else None
     with listen(host, port) as socket:
         bound = socket.getsockname()[1]
-
-        def tell() -> None:
-            query = f"/?token={secret}" if secret else "/"
-            name = f"[{host}]" if ":" in host else host
-            address = f"http://{name}:{bound}{query}"
-            write_json(json, {"address": address, "port": bound}, private=True)
-            say(f"open         {address}")
-            if host == LOCAL:
-                say(f"from afar    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
-            say("Ctrl-C ends this page; runs go on")
-
-        serve_project(project, socket, secret, read_only=read_only, on_start=tell)
+        server = create_server(project, bound, secret, read_only=read_only)
+        query = f"/?token={secret}" if secret else "/"
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{bound}{query}"
+        write_json(json, {"address": address, "port": bound}, private=True)
+        say(f"open         {address}")
+        if host == LOCAL:
+            say(f"from afar    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
+        say("Ctrl-C ends this page; runs go on")
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[socket])
 
 
 def _this_machine() -> str:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tilewright.core.errors import TilewrightError, UnknownNameError
-from tilewright.serve import assets, pages
+from tilewright.serve import actions, assets, pages
 from tilewright.serve.changes import Changes, run_stream, runs_stream
 from tilewright.serve.guard import Access, Guard
 from tilewright.serve.project import ServedProject
@@ -40,6 +40,10 @@ def create_app(project: ServedProject, access: Access, *, read_only: bool) -> AS
         Route("/", partial(_answer, site, pages.runs_page)),
         Route("/compare", partial(_answer, site, pages.comparison_page)),
         Route("/runs/{run}", partial(_answer, site, pages.run_page)),
+        *(
+            Route(f"/runs/{{run}}/{do.__name__}", partial(actions.act, site, do), methods=["POST"])
+            for do in (actions.stop, actions.resume, actions.label)
+        ),
         Route("/runs/{run}/rows", partial(_answer, site, pages.rows)),
         Route("/runs/{run}/parts/{part}", partial(_answer, site, pages.part)),
         Route("/runs/{run}/trials.csv", partial(_answer, site, pages.trials_csv)),

@@ -80,7 +80,7 @@ def rows(site: Site, request: Request) -> Response:
     """The trials of a run for chart and table, and what the other axes say of its iterations."""
     found = site.project.run(request.path_params["run"])
     trials = site.project.trials(found.run.id)
-    return JSONResponse(_news(trials, -1))
+    return JSONResponse({**_news(trials, -1), "axes": site.project.axes(found.run.id)})
 
 
 def part(site: Site, request: Request) -> Response:
@@ -152,10 +152,13 @@ def trials_csv(site: Site, request: Request) -> Response:
     run = site.project.run(request.path_params["run"]).run
     trials = site.project.trials(run.id).views
     whole = site.project.overview.whole_trials(run.id, range(len(trials)))
+    axes = {name: dict(found) for name, found in site.project.axes(run.id).items()}
     table = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for trial in whole:
         row = {"run": run.id, "workload": run.task, **trial_record(trial)}
+        row["iteration_ended_s"] = axes["seconds"].get(trial.iteration)
+        row["spent_usd"] = axes["usd"].get(trial.iteration)
         if writer is None:
             writer = csv.DictWriter(table, fieldnames=list(row))
             writer.writeheader()
@@ -189,7 +192,8 @@ def run_news(site: Site, run_id: str, last: int) -> dict[str, Any]:
     """What a run's page is told: the trials after the `last` that it has, and where the run is."""
     run = site.project.run(run_id).run
     trials = site.project.trials(run_id)
-    return {**_news(trials, last), "text": _standing(site, run, trials)}
+    news = {**_news(trials, last), "text": _standing(site, run, trials)}
+    return {**news, "axes": site.project.axes(run_id)}
 
 
 def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:

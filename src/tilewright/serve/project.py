@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
@@ -86,6 +87,32 @@ class ServedProject:
                 kernels = from_json(event.data["kernels"])
         calls = model_calls(run.id, project=self.folder)
         return report_view(run, history, kernels, parts, calls)  # type: ignore[arg-type]
+
+    def axes(self, run_id: str) -> dict[str, list[tuple[int, float]]]:
+        """When each iteration of a run ended, in seconds of work, and what was spent until then.
+
+        Time between the sessions of a run does not count. `usd` is empty where no model was asked.
+        """
+        spending = self.overview.spending(run_id)
+        seconds: list[tuple[int, float]] = []
+        usd: list[tuple[int, float]] = []
+        worked_s, session_s, spent, paid = 0.0, 0.0, 0.0, 0
+        began: datetime | None = None
+        for event in self.overview.events(run_id, ("RunStarted", "IterationFinished", "Stopped")):
+            at = datetime.fromisoformat(event.at)
+            if event.kind == "RunStarted" or began is None:
+                worked_s += session_s
+                began = at
+            session_s = (at - began).total_seconds()
+            iteration = event.data.get("iteration")
+            if isinstance(iteration, int):
+                while paid < len(spending) and spending[paid][0] <= event.at:
+                    spent += spending[paid][1]
+                    paid += 1
+                seconds.append((iteration, round(worked_s + session_s, 3)))
+                if spending:
+                    usd.append((iteration, round(spent, 6)))
+        return {"seconds": seconds, "usd": usd}
 
     def log(self, run_id: str, after: int = 0) -> list[Event]:
         """The lines of a run's log that people read."""

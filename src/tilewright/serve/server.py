@@ -1,9 +1,8 @@
-"""Serves a project on a socket until Ctrl-C."""
+"""What answers browsers: a socket, and a server of a project's runs."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -38,18 +37,10 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def serve_project(
-    folder: Path,
-    listening: socket.socket,
-    token: str | None,
-    *,
-    read_only: bool,
-    on_start: Callable[[], None],
-) -> None:
-    """Serve the runs of a project until Ctrl-C; `on_start` is called before the first request."""
+def create_server(folder: Path, port: int, token: str | None, *, read_only: bool) -> uvicorn.Server:
+    """What serves a project's runs on sockets that it is given; `StorageError` if it has none."""
     overview = open_overview(folder)
-    access = Access(token, listening.getsockname()[1])
-    app = create_app(ServedProject(folder, overview), access, read_only=read_only)
+    app = create_app(ServedProject(folder, overview), Access(token, port), read_only=read_only)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -57,5 +48,4 @@ def serve_project(
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    on_start()
-    uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)

@@ -47,6 +47,21 @@ class RunLock:
             os.close(self._file)
             self._file = None
 
+    def holder(self) -> int | None:
+        """The process that holds the lock; None where nobody does, or this system cannot tell.
+
+        The number in the file may be that of another container's process, so that process must
+        have the very file open.
+        """
+        try:
+            process = int(self._path.read_text())
+            mine = self._path.stat()
+            opened = [file.stat() for file in Path(f"/proc/{process}/fd").iterdir()]
+        except (OSError, ValueError):  # also where /proc is missing or another user's
+            return None
+        is_open = any(os.path.samestat(mine, other) for other in opened)
+        return process if is_open and self.is_held() else None
+
     def is_held(self) -> bool:
         """Whether some process holds the lock."""
         try:

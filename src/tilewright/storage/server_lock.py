@@ -45,6 +45,10 @@ class ServerRunLock:
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
+    def holder(self) -> int | None:
+        """None: whether a process of that number on this machine is the holder cannot be told."""
+        return None
+
     def is_held(self) -> bool:
         """Whether some process holds the lock."""
         with self._connected() as connection:

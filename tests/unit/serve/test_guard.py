@@ -90,7 +90,7 @@ def test_every_answer_forbids_scripts_but_its_own_and_frames(client: Client) -> 
         headers = client.ask(path).headers
         assert headers["content-security-policy"] == POLICY
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
     assert "unsafe" not in POLICY
     assert "frame-ancestors 'none'" in POLICY
 

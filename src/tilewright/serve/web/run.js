@@ -3,7 +3,7 @@
 {
   const id = document.getElementById("run").dataset.run;
   const base = `/runs/${encodeURIComponent(id)}`;
-  const INDEX = 0, PARENT = 2, STATE = 3, SPEEDUP = 4, LATENCY = 5, GAIN = 6;
+  const INDEX = 0, ITERATION = 1, PARENT = 2, STATE = 3, SPEEDUP = 4, LATENCY = 5, GAIN = 6;
   const OPTION = 7, PROPOSER = 8, CAUSE = 9, FAILURE = 10;
   const WORDS = {
     start: "starting kernel", kept: "faster than its parent", rejected: "not faster",
@@ -13,6 +13,17 @@
   let rows = [];
   let winning = new Set();
   let generation = null;
+  let axes = { seconds: [], usd: [] };
+  const axis = document.getElementById("axis");
+  const AXES = { evaluations: "evaluations", seconds: "seconds of work when the iteration ended", usd: "US dollars spent when the iteration ended" };
+
+  // Where each row is on the chosen axis. Of time and cost only the ends of iterations are known.
+  function places() {
+    if (axis.value === "evaluations") return rows.map((row) => row[INDEX]);
+    const ends = new Map(axes[axis.value]);
+    const last = Math.max(0, ...ends.values());
+    return rows.map((row) => (row[INDEX] === 0 ? 0 : ends.get(row[ITERATION]) ?? last));
+  }
 
   // The chart: one series for each kind of mark, and the best so far as steps.
   let chart = null;
@@ -32,7 +43,7 @@
       rejected.push(!isWinning && row[STATE] === "rejected" ? speedup : null);
       missing.push(speedup === null ? 0 : null);
     }
-    return [rows.map((row) => row[INDEX]), best, won, kept, rejected, missing];
+    return [places(), best, won, kept, rejected, missing];
   }
 
   function marks(label, stroke, fill, size) {
@@ -46,7 +57,7 @@
   function draw() {
     const frame = document.getElementById("chart");
     if (chart) chart.destroy();
-    const axis = {
+    const lines = {
       stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 },
       ticks: { stroke: colour("--line"), width: 1 },
     };
@@ -56,11 +67,11 @@
       width: frame.clientWidth, height: 320, ms: 1,
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(1, high || 1) * 1.08] } },
       axes: [
-        { ...axis, label: "evaluations", labelSize: 24, size: 36 },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map((t) => `${t}x`) },
+        { ...lines, label: AXES[axis.value], labelSize: 24, size: 36 },
+        { ...lines, size: 56, values: (_, ticks) => ticks.map((t) => `${t}x`) },
       ],
       series: [
-        { label: "trial" },
+        { label: axis.value },
         {
           label: "best so far", stroke: win, width: 2, points: { show: false },
           paths: uPlot.paths.stepped({ align: 1 }),
@@ -136,9 +147,9 @@
   // The address keeps the filter, so that it can be passed on.
   function keepFilter() {
     const address = new URL(location.href);
-    for (const name of ["text", "state", "order"]) {
-      const value = filter[name].value;
-      if (value && !(name === "order" && value === "newest")) address.searchParams.set(name, value);
+    const kept = { text: filter.text, state: filter.state, order: filter.order, axis };
+    for (const [name, { value }] of Object.entries(kept)) {
+      if (value && !["newest", "evaluations"].includes(value)) address.searchParams.set(name, value);
       else address.searchParams.delete(name);
     }
     history.replaceState(null, "", address);
@@ -150,7 +161,10 @@
       if (asked.has(name)) filter[name].value = asked.get(name);
       if (filter[name].selectedIndex === -1) filter[name].selectedIndex = 0;
     }
+    if (AXES[asked.get("axis")]) axis.value = asked.get("axis");
   }
+
+  axis.addEventListener("change", () => { keepFilter(); draw(); });
 
   filter.addEventListener("input", () => { shown = SHOWN; keepFilter(); list(); });
   filter.addEventListener("submit", (event) => event.preventDefault());
@@ -190,16 +204,29 @@
     rows = found.rows;
     winning = new Set(found.winning);
     generation = found.generation;
+    axes = found.axes;
+    offerAxes();
     draw();
     list();
   }
 
+  // An axis without a number is not offered.
+  function offerAxes() {
+    for (const option of axis.options) option.hidden = option.disabled = axes[option.value]?.length === 0;
+    if (axis.selectedOptions[0].disabled) axis.value = "evaluations";
+  }
+
   function told(news) {
+    axes = news.axes;
+    offerAxes();
     for (const [name, text] of Object.entries(news.text)) {
       for (const place of document.querySelectorAll(`[data-live="${name}"]`)) {
         if (place.textContent !== text) place.textContent = text;
         if (name === "status") place.className = `status ${text}`;
       }
+    }
+    for (const form of document.querySelectorAll("[data-for]")) {
+      form.hidden = !form.dataset.for.split(" ").includes(news.text.status);
     }
     if (news.generation !== generation) {
       load();

@@ -1,0 +1,81 @@
+"""Stopping and resuming runs: an interrupt as by Ctrl-C, and a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+from tilewright.core.errors import InputError, StorageError
+from tilewright.core.records import RunRecord
+from tilewright.run import standing
+from tilewright.storage.project import FOLDER, run_lock
+
+EARLY_S = 3.0
+"""A run that cannot go on says so within that time."""
+_LAST = 600
+"""Characters of what such a run said that are shown."""
+
+
+def stop(folder: Path, run: RunRecord) -> None:
+    """Interrupt the process that works on a run; `InputError` where there is none to be found.
+
+    The run ends with its best kernel so far, and can be resumed.
+    """
+    if standing(folder, run) != "running":
+        raise InputError(f"run {run.id} is not running: there is nothing to stop.")
+    process = run_lock(folder, run.identity).holder()
+    if process is None:
+        raise InputError(
+            f"the process that works on run {run.id} cannot be told for certain from here (it may "
+            "be on another machine or in a container): end it with Ctrl-C where it was started."
+        )
+    if _ignores_interrupts(process):
+        raise InputError(
+            f"process {process} ignores interrupts, as programs do that a script started in the "
+            f"background: end it with `kill {process}`; the run can be resumed then."
+        )
+    os.kill(process, signal.SIGINT)
+
+
+def resume(folder: Path, run: RunRecord) -> None:
+    """Start `tilewright runs resume` in a process of its own, which outlives this one.
+
+    `InputError` with what it said, where it ends at once.
+    """
+    if standing(folder, run) not in ("interrupted", "killed"):
+        raise InputError(f"run {run.id} is not interrupted: there is nothing to resume.")
+    log = folder / FOLDER / "serve" / f"{run.id}.log"
+    words = ("-m", "tilewright.cli", "runs", "resume", run.id, "--no-color")
+    try:
+        log.parent.mkdir(exist_ok=True)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, *words, "--project", str(folder.resolve())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise StorageError(f"run {run.id} cannot be resumed: {error}.") from error
+    try:
+        code = process.wait(EARLY_S)
+    except subprocess.TimeoutExpired:
+        Thread(target=process.wait, daemon=True).start()  # so that it does not stay as a zombie
+        return
+    if code:
+        said = log.read_text(errors="replace").strip()[-_LAST:]
+        raise InputError(f"run {run.id} did not go on: {said or f'exit code {code}'}")
+
+
+def _ignores_interrupts(process: int) -> bool:
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith("SigIgn:")]
+    return bool(masks and masks[0] >> (signal.SIGINT - 1) & 1)

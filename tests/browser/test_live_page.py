@@ -1,0 +1,352 @@
+"""The live page in a real browser: news without reloading; hostile text and sites do nothing."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.records import Candidate, Failed, History, Plan, Trial
+from tilewright.core.run_notes import Label
+from tilewright.report.static import render_report
+from tilewright.storage.project import open_project
+from tilewright.testing.runs import history, measured, run_record
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
+]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP evil.example 127.0.0.1",
+]
+AXE = Path(__file__).with_name("axe.min.js")
+TOKEN = "token-of-the-test"
+RUN = "3fa94c10"
+HACK = "window.hacked=1"
+HOSTILE = [
+    f"<script>{HACK}</script>",
+    f"</script><script>{HACK}</script>",
+    f"<img src=x onerror={HACK}>",
+    f'"><img src=x onerror={HACK}>',
+    f"'><img src=x onerror={HACK}>",
+    f"<svg onload={HACK}>",
+    f"</svg><svg/onload={HACK}>",
+    f"<svg><script>{HACK}</script></svg>",
+    f"<body onload={HACK}>",
+    f"<iframe srcdoc='<script>parent.{HACK}</script>'></iframe>",
+    f"<iframe src=javascript:parent.{HACK}></iframe>",
+    f"<a href=javascript:{HACK}>x</a>",
+    f"[x](javascript:{HACK})",
+    f"[x](JaVaScRiPt:{HACK})",
+    f"![x](x onerror={HACK})",
+    f"<javascript:{HACK}>",
+    f"<https://evil.example/?{HACK}>",
+    f"[x]: javascript:{HACK}\n\n[x]",
+    f"<details open ontoggle={HACK}>",
+    f"<input autofocus onfocus={HACK}>",
+    f"<select autofocus onfocus={HACK}>",
+    f"<textarea autofocus onfocus={HACK}>",
+    f"<video><source onerror={HACK}></video>",
+    f"<audio src=x onerror={HACK}>",
+    f"<object data=javascript:{HACK}></object>",
+    f"<embed src=javascript:{HACK}>",
+    f"<form action=javascript:{HACK}><input type=submit></form>",
+    "<form action=http://evil.example/><input name=x></form>",
+    "<meta http-equiv=refresh content='0;url=http://evil.example/'>",
+    f"<meta http-equiv=refresh content='0;url=javascript:{HACK}'>",
+    "<base href=http://evil.example/>",
+    "<link rel=stylesheet href=http://evil.example/x.css>",
+    "<style>@import 'http://evil.example/x.css'; body{display:none}</style>",
+    "<div style='background:url(http://evil.example/x)'>",
+    "<img src=http://evil.example/x>",
+    "<script src=http://evil.example/x.js></script>",
+    f"<math><mtext></mtext><script>{HACK}</script></math>",
+    f"<noscript><p title='</noscript><img src=x onerror={HACK}>'>",
+    f"<template><script>{HACK}</script></template>",
+    f"<xmp><img src=x onerror={HACK}></xmp>",
+    f"<!--><img src=x onerror={HACK}>-->",
+    f"<![CDATA[><img src=x onerror={HACK}>]]>",
+    f"{{{{ ''.__class__ }}}}<img src=x onerror={HACK}>",
+    f"{{% raw %}}<img src=x onerror={HACK}>{{% endraw %}}",
+    f"${{{HACK}}}`;{HACK};//",
+    f'";{HACK};//',
+    f"';{HACK};//",
+    f"\\u003cimg src=x onerror={HACK}\\u003e",
+    f"\u2028{HACK}\u2028//",
+    f"&lt;img src=x onerror={HACK}&gt;",
+    f"```html\n<img src=x onerror={HACK}>\n```",
+    f"\x1b]8;;javascript:{HACK}\x07x\x1b]8;;\x07",
+    f"data: {HACK}\n\nevent: news\ndata: {{}}\n\n",
+]
+
+
+@dataclass
+class Seen:
+    """What a page said and asked for while it was open."""
+
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Serves projects in threads; gives the address without a token."""
+    from tilewright.serve.server import create_server, listen
+
+    stops: list[Callable[[], None]] = []
+
+    def start(folder: Path, *, read_only: bool = False) -> str:
+        listening = listen("127.0.0.1", 0)
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server = create_server(folder, listening.getsockname()[1], TOKEN, read_only=read_only)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+
+        def stop() -> None:
+            server.should_exit = server.force_exit = True
+            thread.join(20)
+            listening.close()
+
+        stops.append(stop)
+        return address
+
+    yield start
+    for stop in stops:
+        stop()
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+@pytest.fixture
+def page(
+    browser: playwright.Browser, seen: Seen, serve: Callable[..., str]
+) -> Iterator[playwright.Page]:
+    """A page that must have stayed silent, and on its own server, when its test ends.
+
+    It is closed before the server is.
+    """
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(30_000)
+    page.on("console", lambda message: seen.errors.append(message.text))
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    yield page
+    page.close()
+    assert seen.errors == []
+    assert [
+        u for u in seen.requests if not u.startswith(("http://127.0.0.1:", "data:", "file:"))
+    ] == []
+
+
+def store(folder: Path, trials: History, **changes: object) -> None:
+    with closing(open_project(folder, create=True)) as storage:
+        run = run_record(**changes)
+        storage.create_run(run)
+        for trial in trials:
+            storage.append_trial(run.id, trial)
+
+
+def opened(page: playwright.Page, address: str, path: str = "/") -> None:
+    page.goto(f"{address}/?token={TOKEN}")
+    page.goto(address + path)
+
+
+def complete(page: playwright.Page) -> None:
+    """Wait until a run's page has everything."""
+    page.wait_for_selector("#chart canvas")
+    page.wait_for_selector("#tree .node")
+    page.wait_for_selector("[data-part=log] *")
+
+
+def test_new_trials_appear_without_reloading(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    trials = history(30, lines=8)
+    store(tmp_path, History(trials[:20]), status="running")
+    opened(page, serve(tmp_path), f"/runs/{RUN}")
+    complete(page)
+    page.wait_for_function("() => document.getElementById('link').textContent === 'live'")
+    page.evaluate("window.same = true")
+    with closing(open_project(tmp_path)) as storage:
+        for trial in trials[20:]:
+            storage.append_trial(RUN, trial)
+        storage.update_run(RUN, status="finished", stop_reason="done", wall_s=9.0)
+    page.wait_for_function("() => document.querySelector('#trials a').textContent === '29'")
+    page.wait_for_function(
+        "() => document.querySelector('[data-live=status]').textContent === 'finished'"
+    )
+    assert page.locator("[data-live=evaluations]").inner_text() == "30"
+    page.wait_for_function("() => document.querySelectorAll('#tree .node').length === 30")
+    assert page.evaluate("window.same")
+
+
+def test_the_filter_is_in_the_address_and_in_effect_again(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    store(tmp_path, history(60, lines=8))
+    opened(page, serve(tmp_path), f"/runs/{RUN}")
+    page.wait_for_selector("#trials tr")
+    page.select_option("[name=state]", "failed")
+    page.fill("#trial-filter [name=text]", "unroll")
+    count = page.locator("#table-count").inner_text()
+    assert "state=failed" in page.url
+    page.goto(page.url)
+    page.wait_for_function("() => document.getElementById('table-count').textContent")
+    assert page.locator("#table-count").inner_text() == count != "60 of 60 candidates"
+
+
+def test_hostile_text_stays_text(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    assert len(HOSTILE) >= 50
+    start = Trial(0, 0, Candidate(f"{HOSTILE[0]}\nvoid kernel() {{}}"), measured(1000.0))
+    trials = [start]
+    for number, text in enumerate(HOSTILE, 1):
+        plan = Plan(start.candidate.id, text, text, text, expected=text)
+        candidate = Candidate(f"{number} {text}", start.candidate.id, plan, text)
+        failed = number % 2
+        outcome = Failed("check", "wrong_result", text) if failed else measured(900.0 - number)
+        trials.append(Trial(number, 1, candidate, outcome))
+    everything = "\n".join(HOSTILE)
+    store(tmp_path, History(trials), task=everything, stop_reason=everything)
+    with closing(open_project(tmp_path)) as storage:
+        storage.keep(RUN, Label(tuple(HOSTILE), everything))
+        for text in HOSTILE:
+            storage.append_event(RUN, "Stopped", {text: text})
+    address = serve(tmp_path)
+    page.on("dialog", lambda dialog: pytest.fail(f"a dialog opened: {dialog.message}"))
+    opened(page, address, f"/runs/{RUN}")
+    complete(page)
+    paths = ["/", f"/compare?run={RUN}", *(f"/runs/{RUN}/trials/{t.index}" for t in trials)]
+    for path in (f"/runs/{RUN}", *paths):
+        if page.url != address + path:
+            page.goto(address + path, wait_until="load")
+        assert page.evaluate("window.hacked") is None, path
+        assert page.locator("iframe, object, embed, main img, main script").count() == 0, path
+        assert (
+            page.locator("a[href^='javascript' i], base, meta[http-equiv=refresh i]").count() == 0
+        )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
+    page: playwright.Page,
+    serve: Callable[..., str],
+    seen: Seen,
+    tmp_path: Path,
+    width: int,
+    scheme: str,
+) -> None:
+    store(tmp_path, history(60, lines=8))
+    with closing(open_project(tmp_path)) as storage:
+        storage.keep(RUN, Label(("nightly",), "a note"))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    address = serve(tmp_path)
+    opened(page, address)
+    script = AXE.read_text()
+    report = tmp_path / "report.html"
+    report.write_text(render_report(run_record(), history(60, lines=8), "tilewright demo"))
+    paths = ("/", f"/runs/{RUN}", f"/runs/{RUN}/trials/7", f"/compare?run={RUN}", "/runs/none")
+    for url in (*(address + path for path in paths), report.as_uri()):
+        page.goto(url)
+        if url.endswith(RUN) and "compare" not in url:
+            complete(page)
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), url
+        page.evaluate(script)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious = [
+            (v["id"], v["impact"], [n["html"][:120] for n in v["nodes"][:3]])
+            for v in found["violations"]
+            if v["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], url
+    seen.errors[:] = [error for error in seen.errors if "404" not in error]  # of /runs/none
+
+
+def test_a_name_of_another_site_that_leads_here_is_refused(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path, seen: Seen
+) -> None:
+    store(tmp_path, history(3, lines=8))
+    rebound = serve(tmp_path).replace("127.0.0.1", "evil.example")
+    answer = page.goto(f"{rebound}/?token={TOKEN}")
+    assert answer is not None
+    assert answer.status == 403
+    assert "not known by that name" in page.content()
+    seen.errors.clear()
+    seen.requests.clear()
+
+
+def test_another_site_can_neither_read_nor_change_anything(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path, seen: Seen
+) -> None:
+    store(tmp_path, history(3, lines=8))
+    address = serve(tmp_path)
+    opened(page, address)
+    other = serve(tmp_path).replace("127.0.0.1", "localhost")  # another site to a browser
+    form = (
+        f"<form method=post action='{address}/runs/{RUN}/label'>"
+        "<input name=tags value=stolen></form><script>document.forms[0].submit()</script>"
+    )
+    page.route("**/attack", lambda route: route.fulfill(body=form, content_type="text/html"))
+    with page.expect_navigation(url=f"{address}/runs/{RUN}/label"):
+        page.goto(f"{other}/attack")
+    assert "comes from another site" in page.content()
+    page.route("**/attack", lambda route: route.fulfill(body="x", content_type="text/html"))
+    page.goto(f"{other}/attack")
+    read = page.evaluate(
+        "address => fetch(address + '/', {credentials: 'include'})"
+        ".then(a => a.text(), e => 'refused')",
+        address,
+    )
+    assert read == "refused"
+    with closing(open_project(tmp_path)) as storage:
+        assert storage.kept(RUN, Label) == []
+    seen.errors.clear()
+    seen.requests.clear()
+
+
+def test_tags_and_notes_are_kept_and_a_read_only_page_has_no_buttons(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    store(tmp_path, history(3, lines=8))
+    opened(page, serve(tmp_path), f"/runs/{RUN}")
+    page.locator("summary", has_text="Tags and note").click()
+    page.fill("[name=tags]", "nightly best")
+    page.fill("textarea", "compare with Monday's")
+    page.click("text=Keep")
+    page.wait_for_selector(".tag")
+    assert page.locator(".tag").all_inner_texts() == ["nightly", "best"]
+    with closing(open_project(tmp_path)) as storage:
+        assert storage.kept(RUN, Label)[-1] == Label(("nightly", "best"), "compare with Monday's")
+    opened(page, serve(tmp_path, read_only=True), f"/runs/{RUN}")
+    assert page.locator("form[method=post]").count() == 0

@@ -1,0 +1,159 @@
+"""Stopping, resuming and labelling runs: only by a form of the page, and only the right process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import RunRecord
+from tilewright.core.run_notes import Label
+from tilewright.serve import control
+from tilewright.storage.project import open_project, run_lock
+from tilewright.testing.runs import history, run_record
+
+from .conftest import Client, store
+
+ORIGIN = "http://127.0.0.1:8123"
+WORKER = """
+import signal, sys, time
+from pathlib import Path
+from tilewright.storage.project import run_lock
+# A suite that was started in the background ignores interrupts, and so would this process.
+how = signal.SIG_IGN if sys.argv[3] == "ignores" else signal.default_int_handler
+signal.signal(signal.SIGINT, how)
+try:
+    with run_lock(Path(sys.argv[1]), sys.argv[2]):
+        print("works", flush=True)
+        time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="this system does not tell who has a file open"
+)
+
+
+@contextmanager
+def worker(folder: Path, run: RunRecord, how: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A process that works on the run."""
+    command = [sys.executable, "-c", WORKER, str(folder), run.identity, how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "works\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def press(client: Client, path: str, **fields: str) -> tuple[int, str]:
+    form = {"csrf": client.access.csrf_token(), **fields}
+    answer = client.ask(path, "POST", urlencode(form).encode(), origin=ORIGIN)
+    return answer.status, answer.text
+
+
+@needs_proc
+def test_stop_interrupts_the_process_that_works_on_the_run(
+    tmp_path: Path, served: Callable[..., Client]
+) -> None:
+    run = store(tmp_path, history(3, lines=8), run_record(status="running"))
+    client = served(tmp_path)
+    with worker(tmp_path, run) as process:
+        assert press(client, f"/runs/{run.id}/stop")[0] == 303
+        assert process.communicate(timeout=20)[0] == "interrupted\n"
+    status, text = press(client, f"/runs/{run.id}/stop")
+    assert status == 400
+    assert "is not running" in text
+
+
+@needs_proc
+def test_stop_never_signals_a_process_that_merely_has_the_number(tmp_path: Path) -> None:
+    run = store(tmp_path, history(3, lines=8), run_record(status="running"))
+    lock = tmp_path / ".tilewright" / "locks" / f"{run.identity}.lock"
+    with (
+        worker(tmp_path, run) as process,
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other,
+    ):
+        lock.write_text(f"{other.pid}\n")
+        with pytest.raises(InputError, match="cannot be told for certain"):
+            control.stop(tmp_path, run)
+        lock.write_text(f"{process.pid}\n")
+        assert run_lock(tmp_path, run.identity).holder() == process.pid
+        assert other.poll() is None
+        other.kill()
+
+
+@needs_proc
+def test_a_process_that_ignores_interrupts_is_named(tmp_path: Path) -> None:
+    run = store(tmp_path, history(3, lines=8), run_record(status="running"))
+    with (
+        worker(tmp_path, run, "ignores") as process,
+        pytest.raises(InputError, match=f"kill {process.pid}"),
+    ):
+        control.stop(tmp_path, run)
+
+
+def test_resume_starts_the_command_in_a_session_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store(tmp_path, history(3, lines=8), run_record(status="interrupted"))
+    started: list[list[str]] = []
+    real = subprocess.Popen
+
+    def start(command: list[str], **options: object) -> subprocess.Popen[bytes]:
+        started.append(command)
+        assert options["start_new_session"]
+        return real(
+            [sys.executable, "-c", "print('no such target'); raise SystemExit(2)"], **options
+        )  # type: ignore[call-overload]
+
+    monkeypatch.setattr(control.subprocess, "Popen", start)
+    with pytest.raises(InputError, match="did not go on: no such target"):
+        control.resume(tmp_path, run)
+    assert started[0][1:6] == ["-m", "tilewright.cli", "runs", "resume", run.id]
+    assert started[0][-1] == str(tmp_path.resolve())
+
+
+def test_a_finished_run_is_not_resumed(client: Client) -> None:
+    status, text = press(client, "/runs/3fa94c10/resume")
+    assert status == 400
+    assert "nothing to resume" in text
+
+
+def test_tags_and_notes_are_kept(client: Client) -> None:
+    assert press(client, "/runs/3fa94c10/label", tags="a b a", text=" <b>x</b> ")[0] == 303
+    with closing(open_project(client.project.folder)) as storage:
+        assert storage.kept("3fa94c10", Label) == [Label(("a", "b"), "<b>x</b>")]
+
+
+@pytest.mark.parametrize("form", [b"", b"csrf=", b"csrf=guess&tags=x", b"\xff\xfe", b"&" * 70_000])
+def test_a_form_without_its_token_changes_nothing(client: Client, form: bytes) -> None:
+    answer = client.ask("/runs/3fa94c10/label", "POST", form, origin=ORIGIN)
+    assert answer.status in (403, 413)
+    with closing(open_project(client.project.folder)) as storage:
+        assert storage.kept("3fa94c10", Label) == []
+
+
+def test_a_read_only_page_offers_and_does_nothing(
+    tmp_path: Path, served: Callable[..., Client]
+) -> None:
+    store(tmp_path, history(3, lines=8))
+    client = served(tmp_path, read_only=True)
+    assert 'method="post"' not in client.ask("/runs/3fa94c10").text
+    for action in ("stop", "resume", "label"):
+        status, text = press(client, f"/runs/3fa94c10/{action}", tags="x")
+        assert status == 403
+        assert "--read-only" in text
+    with closing(open_project(tmp_path)) as storage:
+        assert storage.kept("3fa94c10", Label) == []
+
+
+def test_asking_for_a_change_with_get_does_nothing(client: Client) -> None:
+    assert client.ask("/runs/3fa94c10/stop").status == 405
