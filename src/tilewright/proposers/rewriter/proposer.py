@@ -15,6 +15,7 @@ from tilewright.core.records import (
     History,
     LeftAlone,
     Plan,
+    Schedule,
     TargetBrief,
     Trial,
 )
@@ -27,12 +28,14 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import LONGEST, Draft, draw, extended
+from tilewright.proposers.rewriter.planner import LONGEST, Draft, completed, draw, extended
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.replay import replayed
 from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
 
 NAME = "builtin"
+MOST_COMPLETED = 4
+"""Parts of a schedule, the longest ones, that are completed by the estimate."""
 
 
 class RewriterProposer:
@@ -62,7 +65,7 @@ class RewriterProposer:
             return []
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
-        reused = _plans_of_schedule(brief, parent, kernel, machine, before)[:count]
+        reused = _plans_of_schedule(brief, parent, kernel, machine, before, rng)[:count]
         count -= len(reused)
         anew = self._plans_anew(brief, parent, history, count - count // 3, before, rng)
         count -= len(anew)
@@ -223,23 +226,31 @@ def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
 
 
 def _plans_of_schedule(
-    brief: Brief, parent: Trial, kernel: Kernel, machine: Machine, before: Cost
+    brief: Brief,
+    parent: Trial,
+    kernel: Kernel,
+    machine: Machine,
+    before: Cost,
+    rng: random.Random,
 ) -> list[Plan]:
     """At the start of a run: the nearest schedule as a whole, then the most promising parts.
 
-    Parts are a schedule's first plans, up to any of them, of whichever schedule.
+    Parts are a schedule's first plans, up to any of them, of whichever schedule, as they are or
+    with steps that the estimate adds: another size may need others from some plan on.
     """
     if not brief.schedules or brief.iteration > 1:
         return []
-    found = [
-        [
-            (schedule, number, steps, estimate(after, machine))
-            for number, steps, after in replayed(schedule, kernel, machine)
-        ]
-        for schedule in brief.schedules
-    ]
+    found: list[list[tuple[Schedule, int, tuple[Step, ...], Cost]]] = []
+    longer: list[tuple[Schedule, int, tuple[Step, ...], Cost]] = []
+    menu = brief.target.menu_for(brief.workload)
+    for schedule in brief.schedules:
+        parts = list(replayed(schedule, kernel, machine))
+        found.append([(schedule, n, steps, estimate(k, machine)) for n, steps, k in parts])
+        for number, steps, after in parts[-MOST_COMPLETED:]:
+            more, last = completed(steps, after, machine, menu, rng)
+            longer.append((schedule, number, more, estimate(last, machine)))
     whole = [parts[-1] for parts in found if parts]
-    most = sorted(itertools.chain(*found), key=lambda part: part[3].total)[: len(found)]
+    most = sorted(itertools.chain(longer, *found), key=lambda part: part[3].total)[: len(found)]
     plans = []
     for schedule, number, steps, cost in {
         part[2]: part for part in (*whole[:1], *most, *whole[1:])
