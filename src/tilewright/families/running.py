@@ -89,6 +89,11 @@ class Family:
 
 def read_family(task: str, file: Path, settings: Settings) -> Family:
     """The workload and those of a file, one in each line; `InputError` for what is no family."""
+    if Path(task).is_dir():
+        raise InputError(
+            f"{task} is a folder, whose kernel is for the sizes written in it: --shapes takes a "
+            "workload's name, such as gemmini:gemm-256x256x256."
+        )
     try:
         lines = read_text(file, _MOST_BYTES).split("\n")
     except OSError as error:

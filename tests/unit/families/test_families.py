@@ -47,6 +47,8 @@ def test_what_is_no_family_is_refused(shapes: Path, text: str, said: str) -> Non
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, shapes: Path) -> None:
+    with pytest.raises(TilewrightError, match="is a folder, whose kernel"):
+        read_family(str(tmp_path), shapes, Settings())
     for file in (shapes, tmp_path):
         with pytest.raises(TilewrightError, match="cannot be read"):
             read_family(TASK, file, Settings())
