@@ -30,7 +30,7 @@ CHAINS = (
 
 
 def search(task: str, project: Path, seed: int, evaluations: int, source: str = "") -> str:
-    settings = Settings(seed=seed, max_evaluations=evaluations, schedule_from=source)
+    settings = Settings(seed=seed, max_evaluations=evaluations, schedule_from=source, reuse=False)
     return optimize(task, settings, project=project).run_id
 
 

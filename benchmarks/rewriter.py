@@ -191,8 +191,8 @@ class Results:
     def settings(self, workload: str, seed: int) -> Settings:
         """The default search within the budget."""
         if self._evaluations is not None:
-            return Settings(seed=seed, max_evaluations=self._evaluations)
-        return Settings(seed=seed, max_wall_s=self._budgets_s[workload])
+            return Settings(seed=seed, max_evaluations=self._evaluations, reuse=False)
+        return Settings(seed=seed, max_wall_s=self._budgets_s[workload], reuse=False)
 
     def _budget(self, workload: str) -> str:
         if self._evaluations is not None:

@@ -55,7 +55,12 @@ def demo(
     checks and times them. The kernel is an int8 matrix product of ResNet-50, 12544x64x256.
     """
     limits = parse_budget(budget)
-    settings = Settings(seed=seed, max_evaluations=limits.evaluations, max_wall_s=limits.wall_s)
+    settings = Settings(
+        seed=seed,
+        max_evaluations=limits.evaluations,
+        max_wall_s=limits.wall_s,
+        reuse=False,  # the same demonstration in every project
+    )
 
     def start(on_event: OnEvent) -> Summary:
         from tilewright import run
