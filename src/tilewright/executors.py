@@ -1,12 +1,14 @@
-"""Executors on this machine, and the baselines of a task evaluated by one."""
+"""Executors on this machine and on clusters, and the baselines of a task evaluated by one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
+from tilewright.cluster.address import Place
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
 from tilewright.core.roles import Attackable, Executor, Floored, Storage, TakesTurns
+from tilewright.core.run_notes import MeasuredOn
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.screening import ScreenedExecutor
 from tilewright.verification import recheck
@@ -49,7 +51,6 @@ def create_executor(
     """
     from tilewright.evaluation.local import LocalExecutor
 
-    task = opened.task
     executor = LocalExecutor(
         opened.name,
         settings,
@@ -57,6 +58,41 @@ def create_executor(
         lookup=storage.cached_outcome if storage else None,
         store=storage.store_outcome if storage else None,
     )
+    return _screened(executor, opened, settings)
+
+
+def create_cluster_executor(
+    opened: OpenTask,
+    settings: Mapping[str, object],
+    workers: int | None,
+    storage: Storage,
+    place: Place,
+    run_id: str,
+) -> Executor:
+    """The same on a cluster; `workers` are those of one that is started here for this.
+
+    The host on which a run's kernels are measured is noted with the run: it stays there.
+    """
+    from tilewright.cluster.opening import open_executor
+
+    executor = open_executor(
+        opened,
+        settings,
+        place,
+        worker_count(opened, workers),
+        lookup=storage.cached_outcome,
+        store=storage.store_outcome,
+        home=next((note.host for note in storage.kept(run_id, MeasuredOn)), None),
+        on_home=lambda host: storage.keep(run_id, MeasuredOn(host)),
+    )
+    return _screened(executor, opened, settings)
+
+
+def _screened(
+    executor: Executor, opened: OpenTask, settings: Mapping[str, object]
+) -> ScreenedExecutor:
+    """Winners are confirmed on this machine, whoever measured them first."""
+    task = opened.task
     return ScreenedExecutor(
         executor,
         floor=task.floor if isinstance(task, Floored) else None,

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.agents.names import refuse_agents, require_agents
+from tilewright.cluster.address import LOCAL, Place, parse_executor
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError, NotTimedError
 from tilewright.core.files import read_kernel
@@ -103,15 +104,18 @@ def optimize(
     on_event: OnEvent = lambda event: None,
     replay: Path | None = None,
     strict_replay: bool = False,
+    executor: str = LOCAL,
 ) -> Summary:
     """Search for a faster kernel of a workload or folder; resumes an unfinished equal run.
 
     With `replay`, models are not asked: their replies come from that recording, and with
-    `strict_replay` a prompt that differs from the recorded one is an `InputError`. Ctrl-C ends the
+    `strict_replay` a prompt that differs from the recorded one is an `InputError`. `executor` says
+    where candidates are evaluated ("local", "dask" or "dask://HOST:PORT"). Ctrl-C ends the
     run with status "interrupted" and the best so far. `WorkloadError` when the starting kernel
     fails, further `TilewrightError`s for unusable input, machine, models or database.
     """
-    with _session(task, settings, project, on_event, replay, strict_replay) as session:
+    place = parse_executor(executor)
+    with _session(task, settings, project, on_event, replay, strict_replay, place) as session:
         return session.work(workers)
 
 
@@ -123,14 +127,16 @@ def stepwise(
     project: Path,
     workers: int | None = None,
     on_event: OnEvent = lambda event: None,
+    executor: str = LOCAL,
 ) -> Iterator[Stepwise]:
     """The same run for a caller with a loop of his own: he asks and tells (`Stepwise`).
 
     Raises what `optimize` raises. Leaving it before the budget is spent interrupts the run.
     """
     refuse_agents(settings.proposers)
+    place = parse_executor(executor)
     with (
-        _session(task, settings, project, on_event) as session,
+        _session(task, settings, project, on_event, place=place) as session,
         session.stepwise(workers) as steps,
     ):
         yield steps
@@ -144,6 +150,7 @@ def _session(
     on_event: OnEvent,
     replay: Path | None = None,
     strict_replay: bool = False,
+    place: Place | None = None,
 ) -> Iterator[Session]:
     """The work on a new run, or on the unfinished one of the same task and settings."""
     if replay is not None:
@@ -168,7 +175,9 @@ def _session(
         else:
             storage.create_run(run)
         secret = _secret(project, run.id)
-        yield Session(opened, settings, storage, run, strategy, models, others, on_event, secret)
+        yield Session(
+            opened, settings, storage, run, strategy, models, others, on_event, secret, place
+        )
 
 
 def finished_run(task: str, settings: Settings, *, project: Path) -> RunRecord | None:
@@ -193,8 +202,10 @@ def resume(
     project: Path,
     workers: int | None = None,
     on_event: OnEvent = lambda event: None,
+    executor: str = LOCAL,
 ) -> Summary:
     """Go on with an unfinished run; `InputError` when it is finished or cannot be continued."""
+    place = parse_executor(executor)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project)))
         run = storage.run(run_id)
@@ -213,7 +224,7 @@ def resume(
         stack.enter_context(_lock(project, run))
         secret = _secret(project, run.id)
         session = Session(
-            opened, settings, storage, run, strategy, models, others, on_event, secret
+            opened, settings, storage, run, strategy, models, others, on_event, secret, place
         )
         return session.work(workers)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic
 
@@ -11,6 +11,7 @@ from tilewright.agents.bench import Machine
 from tilewright.agents.kept_back import kept_back
 from tilewright.agents.names import is_agent_name, parse_agent
 from tilewright.agents.proposer import AgentProposer
+from tilewright.cluster.address import Place
 from tilewright.confirming import Winner, confirmed
 from tilewright.core.config import Settings
 from tilewright.core.errors import StorageError, TilewrightError
@@ -38,7 +39,12 @@ from tilewright.core.run_notes import AgentWork, Baselines, Label, ReusedSchedul
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
-from tilewright.executors import create_executor, evaluate_baselines, worker_count
+from tilewright.executors import (
+    create_cluster_executor,
+    create_executor,
+    evaluate_baselines,
+    worker_count,
+)
 from tilewright.models import Models
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.proposers.parameters import ParametersFirst
@@ -116,7 +122,10 @@ class _StartFailedError(Exception):
 
 
 class Session:
-    """One process's work on one run; `others` are its proposers that are no language models."""
+    """One process's work on one run; `others` are its proposers that are no language models.
+
+    Candidates are evaluated on the cluster at `place`, on this machine where that is None.
+    """
 
     def __init__(
         self,
@@ -129,8 +138,10 @@ class Session:
         others: Sequence[Proposer],
         on_event: OnEvent,
         secret: int,
+        place: Place | None = None,
     ) -> None:
         self._secret = secret
+        self._place = place
         self._strategy = strategy
         self._models = models
         self._others = others
@@ -196,7 +207,7 @@ class Session:
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
         evaluated = self._settings.evaluated_with(self._secret)
-        executor = create_executor(self._opened, evaluated, workers, self._storage)
+        executor = self._executor(evaluated, workers)
         stack.enter_context(closing(executor))
         search = self._assemble(executor, worker_count(self._opened, workers), stack)
         began = monotonic()
@@ -211,6 +222,13 @@ class Session:
                 ModelsForecast(*self._models.forecast(self._opened, self._storage, self._run))
             )
         return search, history
+
+    def _executor(self, evaluated: Mapping[str, object], workers: int | None) -> Executor:
+        if self._place is None:
+            return create_executor(self._opened, evaluated, workers, self._storage)
+        return create_cluster_executor(
+            self._opened, evaluated, workers, self._storage, self._place, self._run.id
+        )
 
     def _reserve(self, start_s: float) -> None:
         """Keep wall time to confirm a faster kernel before the budget is over.

@@ -35,6 +35,7 @@ def workbench(
     project: Path,
     parent: str | None = None,
     workers: int | None = None,
+    executor: str = "local",
     on_event: OnEvent = lambda event: None,
 ) -> Iterator[Workbench]:
     """The tools over a task, to work on the kernel with the id `parent`, or on the best one.
@@ -48,7 +49,14 @@ def workbench(
 
         def begin() -> Stepwise:
             return stack.enter_context(
-                runs.stepwise(task, settings, project=project, workers=workers, on_event=on_event)
+                runs.stepwise(
+                    task,
+                    settings,
+                    project=project,
+                    workers=workers,
+                    on_event=on_event,
+                    executor=executor,
+                )
             )
 
         yield Workbench(opened, builds, begin, parent)

@@ -33,6 +33,7 @@ def optimize(
     project: str | Path = ".",
     settings: Settings | None = None,
     workers: int | None = None,
+    executor: str = "local",
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
@@ -47,6 +48,8 @@ def optimize(
         project: the folder whose .tilewright/ keeps runs.
         settings: everything else that decides the result; `budget` and `proposers` come before it.
         workers: evaluations at a time; one per core unless given.
+        executor: where candidates are evaluated: "local", "dask" (worker processes on this machine)
+            or "dask://HOST:PORT", the scheduler of a cluster (docs/cluster.md).
         on_event: hears of every step (`tw.events`), in the calling thread.
         replay: a recording of models' replies, which are then not asked.
 
@@ -64,6 +67,7 @@ def optimize(
         _settings(settings, budget, proposers),
         project=place,
         workers=workers,
+        executor=executor,
         on_event=on_event or _nobody,
         replay=Path(replay) if replay is not None else None,
     )
@@ -78,6 +82,7 @@ async def aoptimize(
     project: str | Path = ".",
     settings: Settings | None = None,
     workers: int | None = None,
+    executor: str = "local",
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
@@ -110,6 +115,7 @@ async def aoptimize(
             project=project,
             settings=settings,
             workers=workers,
+            executor=executor,
             on_event=hear,
             replay=replay,
         ),
@@ -131,6 +137,7 @@ def begin(
     project: str | Path = ".",
     settings: Settings | None = None,
     workers: int | None = None,
+    executor: str = "local",
     on_event: OnEvent | None = None,
 ) -> Iterator[OpenRun]:
     """A run for a loop of your own, which asks for candidates and tells of kernels (`OpenRun`).
@@ -157,6 +164,7 @@ def begin(
         _settings(settings, budget, proposers),
         project=place,
         workers=workers,
+        executor=executor,
         on_event=hear,
     ) as bench:
         steps = bench.steps  # begins the run

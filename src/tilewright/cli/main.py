@@ -16,6 +16,7 @@ from tilewright.cli import (
     best,
     bundle,
     check,
+    cluster,
     demo,
     doctor,
     evaluate,
@@ -30,6 +31,7 @@ from tilewright.cli import (
     rewrite,
     runs,
     serve,
+    store,
     targets,
     tool,
     tune,
@@ -101,7 +103,9 @@ for module in (
     module.register(app)
 app.add_typer(runs.app, name="runs")
 app.add_typer(agent.app, name="agent")
-for part in (app, runs.app, agent.app):
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(store.app, name="store")
+for part in (app, runs.app, agent.app, cluster.app, store.app):
     use_plain_help(part)
 for registered in app.registered_commands:
     registered.epilog = _pasteable(registered.epilog or "")

@@ -75,6 +75,7 @@ def optimize(
     target_settings: options.TargetSettings = None,
     host: options.Host = options.DEFAULT.host,
     jobs: options.Jobs = None,
+    executor: options.Executor = "local",
     project: Project = Path(),
     json: Json = None,
     report: options.Report = None,
@@ -129,7 +130,13 @@ def optimize(
         from tilewright import run
 
         return run.optimize(
-            task, settings, project=project, workers=jobs, on_event=on_event, replay=replay
+            task,
+            settings,
+            project=project,
+            workers=jobs,
+            on_event=on_event,
+            replay=replay,
+            executor=executor,
         )
 
     search(start, settings, project, Outputs(json, report, record, events))

@@ -128,6 +128,7 @@ def show(
 def resume(
     run: RunName,
     jobs: options.Jobs = None,
+    executor: options.Executor = "local",
     project: Project = Path(),
     json: Json = None,
     report: options.Report = None,
@@ -146,7 +147,9 @@ def resume(
     settings = Settings.from_recorded(record.settings)
 
     def start(on_event: OnEvent) -> Summary:
-        return resume_run(record.id, project=project, workers=jobs, on_event=on_event)
+        return resume_run(
+            record.id, project=project, workers=jobs, on_event=on_event, executor=executor
+        )
 
     search(start, settings, project, Outputs(json, report, events=events))
 

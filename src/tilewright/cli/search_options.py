@@ -120,6 +120,15 @@ Host = Annotated[
         help="Evaluate on another machine, by `ssh HOST tilewright worker` (docs/targets/cuda.md).",
     ),
 ]
+Executor = Annotated[
+    str,
+    typer.Option(
+        "--executor",
+        metavar="WHERE",
+        help="Where candidates are evaluated: 'local', 'dask' (worker processes on this machine) "
+        "or 'dask://HOST:PORT', the scheduler of a cluster (docs/cluster.md).",
+    ),
+]
 TargetSettings = Annotated[
     list[str] | None,
     typer.Option(

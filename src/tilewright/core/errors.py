@@ -12,6 +12,7 @@ user's input and for the machine the tool runs on::
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
     ├── HostError                a worker elsewhere that does not start, or fit: exit code 2
+    ├── ClusterError             workers on other machines that are not there: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
     │   └── StorageUnavailableError  a database server that is not there, or went away
     └── InternalError            a defect in tilewright itself: exit code 1
@@ -87,6 +88,10 @@ class DeviceBusyError(TilewrightError):
 
 class HostError(TilewrightError):
     """A worker on another machine that cannot be started, or is not like this one."""
+
+
+class ClusterError(TilewrightError):
+    """A scheduler or workers that cannot be reached, or do not fit; what was measured is kept."""
 
 
 class StorageError(TilewrightError):

@@ -513,6 +513,19 @@ class TakesTurns(Protocol):
 
 
 @runtime_checkable
+class OnMachine(Protocol):
+    """A target whose kernels only some machines can evaluate, whatever is installed elsewhere.
+
+    Others name none: any machine with their toolchain will do.
+    """
+
+    @property
+    def resource(self) -> str:
+        """What the machine must have, as workers of a cluster announce it ("gemmini-sim")."""
+        ...
+
+
+@runtime_checkable
 class Untimed(Protocol):
     """A task whose kernels may be such that this machine can check them, but not measure them."""
 

@@ -119,6 +119,16 @@ class Label:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredOn:
+    """The host of a cluster on which all kernels of the run are measured; once, where there is one.
+
+    Latencies of two machines are not compared.
+    """
+
+    host: str
+
+
 RunNote: TypeAlias = (
     Baselines
     | Survey
@@ -128,6 +138,7 @@ RunNote: TypeAlias = (
     | Shares
     | Replayed
     | Closed
+    | MeasuredOn
     | AgentWork
     | Label
 )

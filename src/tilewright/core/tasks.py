@@ -53,7 +53,7 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
     folder, chosen = Path(name), settings.get("target")
     if name and not _is_registered(name) and _is(Path.is_dir, folder):
         folder = folder.resolve()
-        target = load_target(str(chosen or _target_of(folder)))
+        target = load_target(str(chosen or target_of(folder)))
         _check_settings(target, settings)
         task = target.open_folder(folder, settings)  # refuses unusable files by name
         return OpenTask(str(folder), target, task, _template_in(folder, target))
@@ -99,7 +99,7 @@ def language_of(run: RunRecord) -> KernelLanguage | None:
     folder = Path(run.task)
     try:
         chosen = run.settings.get("target") or (
-            _target_of(folder) if folder.is_absolute() else run.task.partition(":")[0]
+            target_of(folder) if folder.is_absolute() else run.task.partition(":")[0]
         )
         return load_target(str(chosen)).brief().language
     except TilewrightError:
@@ -119,8 +119,8 @@ def _is(kind: Callable[[Path], bool], path: Path) -> bool:
         return False
 
 
-def _target_of(folder: Path) -> str:
-    """The target's name, or the path of its file, which is relative to the folder."""
+def target_of(folder: Path) -> str:
+    """The name of a kernel folder's target, or the path of the file that describes it."""
     file = folder / WORKLOAD_FILE
     try:
         target = read_toml(file).get("target")

@@ -20,6 +20,7 @@ from tilewright.core.errors import InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.core.tasks import open_task
+from tilewright.evaluation.batch import Batch, Pending
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.remote_worker import RemoteWorker
 from tilewright.evaluation.timeouts import StageTimeouts
@@ -33,10 +34,9 @@ CHECKPOINT_EVERY_S = 0.1
 
 @dataclass(slots=True)
 class _Job:
-    """A request on a worker: all its positions in the batch, the stage and when that must end."""
+    """A request on a worker, the stage and when that must end."""
 
-    request: EvaluationRequest
-    positions: list[int]
+    pending: Pending
     started: float = 0.0
     stage: Stage = "build"
     deadline: float = 0.0
@@ -99,7 +99,7 @@ class LocalExecutor:
         `checkpoint`, an error that is not a candidate's) stops the evaluations under way and
         leaves the executor usable.
         """
-        batch = _Batch(on_outcome)
+        batch = Batch(on_outcome)
         waiting: deque[_Job] = deque()
         try:
             self._admit(requests, batch, waiting)
@@ -124,30 +124,29 @@ class LocalExecutor:
                 worker.kill()
         return batch.outcomes()
 
+    @property
+    def context(self) -> str:
+        """Content hash of all that decides an outcome but the request; opens the task."""
+        if self._cache is None:
+            self._idle.append(self._started())
+        assert self._cache is not None
+        return self._cache.context
+
     def close(self) -> None:
         """Stop every worker. Idempotent."""
         while self._idle:
             self._idle.pop().kill()
 
     def _admit(
-        self, requests: Sequence[EvaluationRequest], batch: _Batch, waiting: deque[_Job]
+        self, requests: Sequence[EvaluationRequest], batch: Batch, waiting: deque[_Job]
     ) -> None:
         """Report what the cache knows; the rest, equal requests merged, still has to be done."""
-        if requests and self._cache is None:
+        if not requests:
+            return
+        if self._cache is None:
             self._idle.append(self._started())
-        unfinished = {_key(job.request): job for job in (*waiting, *self._busy.values())}
-        for request in requests:
-            assert self._cache is not None
-            position = batch.grow()
-            found = self._cache.find(request)
-            if found is not None:
-                batch.finish([position], found, 0.0, cached=True)
-                continue
-            key = _key(request)
-            if key not in unfinished:
-                unfinished[key] = _Job(request, [])
-                waiting.append(unfinished[key])
-            unfinished[key].positions.append(position)
+        assert self._cache is not None
+        waiting.extend(_Job(pending) for pending in batch.admit(requests, self._cache))
 
     def _started(self) -> Worker:
         """A worker that has opened the task; raises the target's error if it cannot."""
@@ -196,9 +195,9 @@ class LocalExecutor:
         job.started = monotonic()
         job.deadline = job.started + self._timeouts.of(job.stage)
         self._busy[worker] = job
-        worker.send({"evaluate": to_json(job.request)})
+        worker.send({"evaluate": to_json(job.pending.request)})
 
-    def _collect(self, waiting: deque[_Job], batch: _Batch, wait: bool) -> None:
+    def _collect(self, waiting: deque[_Job], batch: Batch, wait: bool) -> None:
         """Act on replies and time-outs that are there; with `wait`, wait a moment for one."""
         nearest = min(job.deadline for job in self._busy.values()) - monotonic()
         wait_s = min(CHECKPOINT_EVERY_S, max(0.0, nearest)) * wait
@@ -216,7 +215,7 @@ class LocalExecutor:
         worker: Worker,
         reply: Mapping[str, Any],
         waiting: deque[_Job],
-        batch: _Batch,
+        batch: Batch,
     ) -> None:
         job = self._busy[worker]
         if worker in self._opening:
@@ -238,7 +237,7 @@ class LocalExecutor:
             self._idle.append(worker)
         self._finish(job, from_json(reply["outcome"]), batch)
 
-    def _on_death(self, worker: Worker, batch: _Batch) -> None:
+    def _on_death(self, worker: Worker, batch: Batch) -> None:
         job = self._busy.pop(worker)
         if worker in self._opening:
             raise _ended_at_start(worker)
@@ -246,7 +245,7 @@ class LocalExecutor:
         text = f"the evaluating process {worker.exit_text}. {log}".strip()
         self._finish(job, Failed(job.stage, "crash", text), batch)
 
-    def _on_timeout(self, worker: Worker, batch: _Batch) -> None:
+    def _on_timeout(self, worker: Worker, batch: Batch) -> None:
         job = self._busy.pop(worker)
         worker.kill()
         if worker in self._opening:
@@ -254,15 +253,10 @@ class LocalExecutor:
         text = f"killed: {job.stage} took more than {self._timeouts.of(job.stage):g} s."
         self._finish(job, Failed(job.stage, "timeout", text), batch)
 
-    def _finish(self, job: _Job, outcome: Outcome, batch: _Batch) -> None:
+    def _finish(self, job: _Job, outcome: Outcome, batch: Batch) -> None:
         assert self._cache is not None
-        self._cache.keep(job.request, outcome)
-        batch.finish(job.positions, outcome, monotonic() - job.started, cached=False)
-
-
-def _key(request: EvaluationRequest) -> tuple[str, float | None]:
-    """What makes requests equal."""
-    return request.candidate.source, request.limit_latency
+        self._cache.keep(job.pending.request, outcome)
+        batch.finish(job.pending, outcome, monotonic() - job.started)
 
 
 def _too_late() -> InternalError:
@@ -273,34 +267,6 @@ def _ended_at_start(worker: Worker) -> InternalError:
     """The error of a worker that ended before it was of use; releases what is left of it."""
     log = worker.kill()
     return InternalError(f"a worker {worker.exit_text} at its start: {log}")
-
-
-class _Batch:
-    """Outcomes of one call, and who hears of them."""
-
-    def __init__(self, on_outcome: OnOutcome | None) -> None:
-        self._size = 0
-        self._outcomes: dict[int, Outcome] = {}
-        self._on_outcome = on_outcome
-
-    def grow(self) -> int:
-        """The position of one request more."""
-        self._size += 1
-        return self._size - 1
-
-    def finish(
-        self, positions: Sequence[int], outcome: Outcome, wall_s: float, cached: bool
-    ) -> None:
-        """Record an outcome; only the first of equal requests took the time."""
-        for number, position in enumerate(positions):
-            self._outcomes[position] = outcome
-            if self._on_outcome is not None:
-                repeated = number > 0
-                self._on_outcome(position, outcome, 0.0 if repeated else wall_s, cached or repeated)
-
-    def outcomes(self) -> list[Outcome]:
-        """All outcomes by position."""
-        return [self._outcomes[position] for position in range(self._size)]
 
 
 def readable(workers: Sequence[Worker], timeout_s: float) -> list[Worker]:

@@ -19,7 +19,7 @@ class OutcomeCache:
     """Finds and keeps outcomes; `context` is the content hash of everything but the request."""
 
     def __init__(self, context: str, lookup: Lookup, store: Store) -> None:
-        self._context = context
+        self.context = context
         self._lookup = lookup
         self._store = store
 
@@ -44,11 +44,11 @@ class OutcomeCache:
         self._store(self._limited_key(request) if limited else self._key(request), outcome)
 
     def _key(self, request: EvaluationRequest) -> str:
-        return content_id(self._context, request.candidate.source)
+        return content_id(self.context, request.candidate.source)
 
     def _limited_key(self, request: EvaluationRequest) -> str:
         """Key of a `slower_than_limit`: it must not take the place of a full measurement."""
-        return content_id(self._context, request.candidate.source, repr(request.limit_latency))
+        return content_id(self.context, request.candidate.source, repr(request.limit_latency))
 
 
 def _answers(outcome: Outcome, limit_latency: float | None) -> bool:

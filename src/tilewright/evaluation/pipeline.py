@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from tilewright.core.codec import to_json
 from tilewright.core.errors import UndeclaredFailureError
@@ -24,9 +25,14 @@ OnStage = Callable[[Stage], None]
 
 
 def context_key(task: Task, versions: Mapping[str, str]) -> str:
-    """Content hash of all that decides an outcome, except the candidate's source and limit."""
-    workload = json.dumps(to_json(task.workload), sort_keys=True)
-    return content_id(workload, task.fingerprint, json.dumps(dict(versions), sort_keys=True))
+    """Content hash of all that decides an outcome, except the candidate's source and limit.
+
+    Where a folder lies decides nothing.
+    """
+    is_folder = Path(task.workload.source).is_absolute()
+    workload = replace(task.workload, source="") if is_folder else task.workload
+    workload_text = json.dumps(to_json(workload), sort_keys=True)
+    return content_id(workload_text, task.fingerprint, json.dumps(dict(versions), sort_keys=True))
 
 
 def evaluate(

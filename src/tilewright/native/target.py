@@ -54,6 +54,11 @@ class NativeTarget(ABC):
         )
         return self._task(workload, start, problem, settings, {})
 
+    @property
+    def resource(self) -> str:
+        """This very processor: latencies of another model are not comparable."""
+        return f"{self.name}:{processor().name}"
+
     def versions(self) -> Mapping[str, str]:
         """Compiler, how it is used, the processor and how many threads."""
         toolchain = find_toolchain(self.threads)

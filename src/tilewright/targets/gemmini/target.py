@@ -63,6 +63,11 @@ class GemminiTarget:
         _ = target.instance
         return target
 
+    @property
+    def resource(self) -> str:
+        """The co-simulator with a compiler; `versions` finds out whether they are there."""
+        return "gemmini-sim"
+
     def brief(self) -> TargetBrief:
         """ISA, rules, menu, command effects and limits."""
         return self._brief

@@ -1,0 +1,200 @@
+"""Evaluations on a local cluster of worker processes, against the local executor; one PostgreSQL.
+
+    uv run python benchmarks/cluster.py speed [--rounds 6] [--batch 12]
+    uv run python benchmarks/cluster.py overhead [--requests 1000]
+    uv run --extra postgres python benchmarks/cluster.py store ADDRESS [--searches 20]
+
+`speed` evaluates equal Gemmini kernels (each with a comment of its own, so that nothing is cached)
+by two workers of either executor, in pairs of random order: the ratio of candidates per second is
+that of one round's two batches, so the load of the machine hardly changes it. `overhead` gives as
+many kernels that compute nothing to both at once, and prints wall time per evaluation. `store` has
+that many processes append trials and outcomes to one PostgreSQL database at a time, in rounds with
+one process that does as much alone: trials per second of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from tilewright.cluster.address import Place
+from tilewright.cluster.opening import open_executor
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, RunRecord, Trial
+from tilewright.core.roles import Executor
+from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.local import LocalExecutor
+
+WORKERS = 2
+SETTINGS = {"input_seed": 3, "checks": 3}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    commands = parser.add_subparsers(dest="command", required=True)
+    speed = commands.add_parser("speed")
+    speed.add_argument("--rounds", type=int, default=6)
+    speed.add_argument("--batch", type=int, default=12)
+    speed.add_argument("--workload", default="gemmini:gemm-128x128x128")
+    overhead = commands.add_parser("overhead")
+    overhead.add_argument("--requests", type=int, default=1000)
+    overhead.add_argument("--rounds", type=int, default=3)
+    store = commands.add_parser("store")
+    store.add_argument("address")
+    store.add_argument("--searches", type=int, default=20)
+    store.add_argument("--trials", type=int, default=100)
+    store.add_argument("--rounds", type=int, default=5)
+    writer = commands.add_parser("writer")
+    writer.add_argument("address")
+    writer.add_argument("run")
+    writer.add_argument("trials", type=int)
+    given = parser.parse_args()
+    if given.command == "speed":
+        compare_speed(open_task(given.workload, SETTINGS), given.rounds, given.batch)
+    elif given.command == "overhead":
+        measure_overhead(given.requests, given.rounds)
+    elif given.command == "store":
+        compare_stores(given.address, given.searches, given.trials, given.rounds)
+    else:
+        write(given.address, given.run, given.trials)
+
+
+def both(opened: OpenTask) -> dict[str, Executor]:
+    """Warm executors: each of their workers has evaluated."""
+    executors: dict[str, Executor] = {
+        "local": LocalExecutor(opened.name, SETTINGS, WORKERS),
+        "dask": open_executor(opened, SETTINGS, Place(None), WORKERS),
+    }
+    for executor in executors.values():
+        executor.evaluate(fresh(opened.task.start, 4 * WORKERS))
+    return executors
+
+
+def fresh(source: str, count: int) -> list[EvaluationRequest]:
+    """Requests for kernels that no one has evaluated, all the same but for a comment."""
+    comment = "#" if source.startswith("latency") else "//"
+    return [
+        EvaluationRequest(Candidate(f"{source}\n{comment} {random.random()}\n"))
+        for _ in range(count)
+    ]
+
+
+def timed(executor: Executor, requests: Sequence[EvaluationRequest]) -> float:
+    """Seconds for a batch, all of which must be measured."""
+    began = time.perf_counter()
+    outcomes = executor.evaluate(requests)
+    took = time.perf_counter() - began
+    assert all(isinstance(outcome, Measured) for outcome in outcomes), outcomes
+    return took
+
+
+def compare_speed(opened: OpenTask, rounds: int, batch: int) -> None:
+    executors, ratios = both(opened), []
+    for _ in range(rounds):
+        took = {
+            name: timed(executors[name], fresh(opened.task.start, batch))
+            for name in random.sample(list(executors), 2)
+        }
+        ratios.append(took["local"] / took["dask"])
+        print({name: f"{batch / s:.2f}/s" for name, s in took.items()}, f"{ratios[-1]:.3f}")
+    for executor in executors.values():
+        executor.close()
+    print(
+        f"{opened.name}, {WORKERS} workers, {rounds} pairs of {batch}: cluster over local, "
+        f"candidates per second, median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to "
+        f"{max(ratios):.3f}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+
+
+def measure_overhead(requests: int, rounds: int) -> None:
+    from tilewright.testing import scripted
+
+    with tempfile.TemporaryDirectory() as folder:
+        scripted.write_entry_point(Path(folder))
+        os.environ["PYTHONPATH"] = folder
+        sys.path.insert(0, folder)
+        executors = both(open_task("scripted:any", SETTINGS))
+        for number in range(rounds):
+            for name, executor in executors.items():
+                took = timed(executor, fresh("latency 100", requests))
+                print(f"round {number}, {name}: {1000 * took / requests:.2f} ms per evaluation")
+        for executor in executors.values():
+            executor.close()
+    print(f"{requests} requests at once; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+def compare_stores(address: str, searches: int, trials: int, rounds: int) -> None:
+    ratios = []
+    for number in range(rounds):
+        rate = {
+            count: run_writers(address, f"{number}-{count}", count, searches * trials // count)
+            for count in random.sample([1, searches], 2)
+        }
+        ratios.append(rate[searches] / rate[1])
+        print({count: f"{r:.0f} trials/s" for count, r in rate.items()}, f"{ratios[-1]:.2f}")
+    print(
+        f"{searches} searches over one, trials per second of all on one PostgreSQL: median "
+        f"{statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f}; no error; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+
+
+def run_writers(address: str, name: str, count: int, trials: int) -> float:
+    """Trials per second of `count` processes, each with so many, from the first to the last one."""
+    environment = {**os.environ, "TILEWRIGHT_DATABASE": address}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, "writer", address, f"{name}-{n}", str(trials)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for n in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()  # it is ready
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    spans = []
+    for process in processes:
+        output, _ = process.communicate()
+        assert process.returncode == 0, "a writer failed"
+        spans.append(json.loads(output))
+    began, ended = min(s[0] for s in spans), max(s[1] for s in spans)
+    return count * trials / float(ended - began)
+
+
+def write(address: str, run: str, trials: int) -> None:
+    """What a search stores: for each candidate its outcome in the shared cache, then its trial."""
+    from tilewright.storage.project import open_project
+
+    with tempfile.TemporaryDirectory() as folder, closing(open_project(Path(folder))) as storage:
+        storage.create_run(RunRecord(run, "toy:digits", "toy", {"seed": run}, {}, "now"))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        began = time.time()
+        for index in range(trials):
+            source = f"kernel {index} " + "x" * 2000
+            outcome = Failed("check", "wrong_result", "differs")
+            key = f"{source[:12]} {index}"  # the same ones in all searches
+            if storage.cached_outcome(key) is None:
+                storage.store_outcome(key, outcome)
+            storage.append_trial(run, Trial(index, index, Candidate(source), outcome))
+        print(json.dumps([began, time.time()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+#!/bin/sh
+# namespaces.sh COMMAND...: as root of a Linux machine, a cluster of two "machines" that are network namespaces, with TLS.
+# COMMAND runs beside the scheduler, with its address in SCHEDULER; everything ends with it. For instance:
+#   namespaces.sh sh -c 'tilewright optimize gemmini:gemm-64x64x64 --budget "24 evaluations" --executor dask://$SCHEDULER'
+set -eu
+folder=$(mktemp -d)
+here=$(dirname "$0")
+processes=
+finish() {
+  for process in $processes; do kill "$process" 2>/dev/null || true; done
+  for n in 1 2; do ip netns del "tilewright$n" 2>/dev/null || true; done
+  ip link del tilewright0 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap finish EXIT INT TERM
+sh "$here/certificates.sh" "$folder" >/dev/null
+. "$folder/environment"
+export DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="30 s"
+ip link add tilewright0 type bridge
+ip addr add 10.77.0.1/24 dev tilewright0
+ip link set tilewright0 up
+for n in 1 2; do
+  ip netns add "tilewright$n"
+  ip link add "tw-out$n" type veth peer name "tw-in$n"
+  ip link set "tw-out$n" master tilewright0 up
+  ip link set "tw-in$n" netns "tilewright$n"
+  ip -n "tilewright$n" addr add "10.77.0.1$n/24" dev "tw-in$n"
+  ip -n "tilewright$n" link set "tw-in$n" up
+  ip -n "tilewright$n" link set lo up
+done
+export SCHEDULER=10.77.0.1:8786
+dask scheduler --protocol tls --host 10.77.0.1 --port 8786 --no-dashboard >"$folder/scheduler.log" 2>&1 &
+processes="$processes $!"
+for n in 1 2; do
+  ip netns exec "tilewright$n" tilewright cluster worker "$SCHEDULER" --jobs 1 &
+  processes="$processes $!"
+done
+"$@"

@@ -1,0 +1,92 @@
+"""`tilewright cluster ...`: workers that evaluate for searches elsewhere, and who there is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.options import (
+    Json,
+    NoColor,
+    UnusedProject,
+    show_help_without_command,
+)
+from tilewright.cli.output import check_outputs, write_json
+
+app = typer.Typer(help="Evaluate on many machines (docs/cluster.md).")
+
+Scheduler = Annotated[
+    str,
+    typer.Argument(metavar="HOST:PORT", help="The scheduler's address, as `dask scheduler` prints"),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _cluster(context: typer.Context) -> None:
+    show_help_without_command(context)
+
+
+@app.command("worker")
+def worker(
+    scheduler: Scheduler,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", metavar="N", min=1, help="Worker processes; one per core unless given."
+        ),
+    ] = None,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Evaluate candidates on this machine for the searches of a cluster, until Ctrl-C.
+
+    The scheduler is told which targets can run here, and under which versions. Workers that end are
+    started again, also when the scheduler was away. --json says at the start what is offered.
+    """
+    from tilewright.cli.console import say
+    from tilewright.cluster.address import parse_address
+    from tilewright.cluster.offers import offered
+    from tilewright.cluster.serving import serve
+    from tilewright.cluster.settings import require_distributed, url
+
+    check_outputs(json=json)
+    require_distributed()
+    address, count, offers = url(parse_address(scheduler)), jobs or _cores(), offered()
+    write_json(json, {"scheduler": address, "jobs": count, "offers": offers})
+    serve(address, count, offers, say)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@app.command("status")
+def status(
+    scheduler: Scheduler,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Show a cluster's workers, what they offer, and which versions differ from those here."""
+    from rich.table import Table
+
+    from tilewright.cli.console import results, say
+    from tilewright.cluster.address import parse_address
+    from tilewright.cluster.status import look
+
+    check_outputs(json=json)
+    found = look(parse_address(scheduler))
+    table = Table("host", "workers", "busy", "offers", "other versions than here", box=None)
+    for row in found:
+        differences = [f"{d.target}: {d.name} {d.there}, here {d.here}" for d in row.differences]
+        offers, differing = ", ".join(row.offers), "\n".join(differences)
+        table.add_row(row.host, str(row.workers), str(row.busy), offers, differing)
+    if found:
+        results().print(table)
+    else:
+        say(f"the scheduler at {scheduler} has no workers")
+    write_json(json, {"hosts": [row.plain() for row in found]})

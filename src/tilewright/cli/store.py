@@ -1,0 +1,48 @@
+"""`tilewright store copy`: a project's whole database into another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.options import Json, NoColor, UnusedProject
+from tilewright.cli.output import check_outputs, write_json
+
+EPILOG = """
+\b
+Examples:
+  tilewright store copy . postgresql://me@db.example.org/tilewright
+  tilewright store copy postgresql://me@db.example.org/tilewright ../copy
+  tilewright store copy .tilewright/tilewright.db ../copy
+"""
+
+app = typer.Typer(help="Move a project's database.", no_args_is_help=True)
+
+
+@app.command("copy", epilog=EPILOG)
+def copy(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM", help="A project folder, a .db file, or a PostgreSQL address."
+        ),
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must hold no runs.")],
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Copy all runs and everything kept with them into an empty database, or nothing of it.
+
+    SQLite and PostgreSQL may stand on either side. What was copied is compared before it becomes
+    durable; the source stays as it is.
+    """
+    from tilewright.cli.console import say
+    from tilewright.storage.copying import copy_database, database_of
+
+    check_outputs(json=json)
+    counts = copy_database(database_of(source), database_of(target))
+    say(", ".join(f"{count} {table}" for table, count in counts.items()) + " copied")
+    write_json(json, {"rows": counts})

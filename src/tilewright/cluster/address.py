@@ -1,0 +1,59 @@
+"""What `--executor` names: this machine, a cluster on it, or the scheduler of another one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewright.core.errors import ConfigurationError
+
+LOCAL = "local"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Of a scheduler, as a user names it."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in _LOOPBACK
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where candidates are evaluated: on `cluster`, or in one of our own where that is None."""
+
+    cluster: Address | None
+
+
+def parse_executor(text: str) -> Place | None:
+    """None for this machine; `ConfigurationError` for what names nothing."""
+    if text == LOCAL:
+        return None
+    if text == "dask":
+        return Place(None)
+    if text.startswith("dask://"):
+        return Place(parse_address(text.removeprefix("dask://")))
+    raise ConfigurationError(
+        f"executor {text!r} is not known: expected 'local', 'dask' (worker processes on this "
+        "machine) or 'dask://HOST:PORT' (the scheduler of a cluster)."
+    )
+
+
+def parse_address(text: str) -> Address:
+    """HOST:PORT, with or without the protocol that dask prints before it."""
+    found = _ADDRESS.fullmatch(text.removeprefix("tcp://").removeprefix("tls://").rstrip("/"))
+    if found is None or not 0 < int(found["port"]) < 65536:
+        raise ConfigurationError(
+            f"scheduler {text!r} is no address: expected HOST:PORT, such as 127.0.0.1:8786."
+        )
+    return Address(found["host"], int(found["port"]))

@@ -1,0 +1,198 @@
+"""A search's connection to a scheduler: messages out, answers in, and which workers there are.
+
+`distributed` carries bytes and decides which worker gets them. Everything that waits for the
+network does so on the client's own thread: the search's thread only reads a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cluster.remote import evaluate
+from tilewright.cluster.settings import require_distributed, require_listener, security
+from tilewright.core.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+AWAY_S = 30.0
+"""How long a scheduler may be away before a search ends."""
+LOOK_EVERY_S = 1.0
+"""Between two looks at which workers there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One worker process as the scheduler knows it."""
+
+    address: str
+    host: str
+    threads: int
+    offers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came back for a message: bytes, and the worker they came from."""
+
+    key: str
+    message: object
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A message that will not be answered: `died` says that its workers ended one after another."""
+
+    key: str
+    died: bool
+
+
+class Connection:
+    """To the scheduler at `address` ("tcp://HOST:PORT"); `ClusterError` where none answers.
+
+    Args:
+        address: with its protocol.
+        shown: what sentences call it.
+        identify: ask the scheduler which worker an answer came from; costs a question for each.
+    """
+
+    def __init__(self, address: str, shown: str, *, identify: bool = False) -> None:
+        require_distributed()
+        from distributed import Client
+
+        self._arrived = SimpleQueue[Answered | Lost]()
+        self._workers: tuple[WorkerInfo, ...] = ()
+        self._identify = identify
+        self._futures: dict[str, Future[bytes] | None] = {}
+        self._session = secrets.token_hex(6)
+        self._sent = 0
+        require_listener(address, shown)
+        try:
+            self._client: Client = Client(
+                address, timeout=AWAY_S, security=security(), set_as_default=False
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ClusterError(
+                f"the scheduler at {shown} does not answer as one ({_first_line(error)}): "
+                "correct the address."
+            ) from error
+        self._loop = self._client.loop.asyncio_loop
+        self._looking = asyncio.run_coroutine_threadsafe(self._look(), self._loop)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the scheduler is away."""
+        return bool(self._client.status != "running")
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """As of a moment ago; none while the scheduler is away."""
+        return () if self.is_lost else self._workers
+
+    def send(
+        self,
+        messages: Sequence[bytes],
+        needs: Mapping[str, float],
+        among: Iterable[str] | None = None,
+    ) -> list[str]:
+        """Have messages answered by workers that offer what is needed; returns their keys.
+
+        `among` are the only workers that may.
+        """
+        keys = [f"tilewright-{self._session}-{self._sent + n}" for n in range(len(messages))]
+        self._sent += len(messages)
+        try:
+            futures = self._client.map(
+                evaluate,
+                messages,
+                key=keys,
+                resources=dict(needs),
+                workers=None if among is None else sorted(among),
+                pure=False,
+            )
+        except (OSError, RuntimeError):  # the scheduler went away at this moment
+            self._futures.update(dict.fromkeys(keys))
+            for key in keys:
+                self._arrived.put(Lost(key, died=False))
+            return keys
+        self._futures.update(zip(keys, futures, strict=True))
+        asyncio.run_coroutine_threadsafe(self._fetch_all(futures), self._loop)
+        return keys
+
+    def receive(self, timeout_s: float) -> list[Answered | Lost]:
+        """What has come back, waiting for the first so many seconds at most."""
+        found = list[Answered | Lost]()
+        with suppress(Empty):
+            found.append(self._arrived.get(timeout=timeout_s or 1e-9))
+            while True:
+                found.append(self._arrived.get_nowait())
+        wanted = [item for item in found if item.key in self._futures]
+        for item in wanted:
+            del self._futures[item.key]  # the scheduler may forget it
+        return wanted
+
+    def give_up(self, keys: Iterable[str]) -> None:
+        """Nobody waits for these answers any more: what is under way is ended."""
+        futures = [self._futures.pop(key, None) for key in keys]
+        with suppress(Exception):  # of a scheduler that is away there is nothing to end
+            if not self.is_lost:
+                self._client.cancel([future for future in futures if future is not None])
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._futures.clear()
+        self._looking.cancel()
+        with suppress(Exception):
+            self._client.close(timeout=2)
+
+    async def _look(self) -> None:
+        while True:
+            with suppress(OSError, AttributeError):
+                info = await self._client.scheduler.identity(n_workers=-1)
+                self._workers = tuple(map(_worker, info["workers"].values()))
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _fetch_all(self, futures: Sequence[Future[bytes]]) -> None:
+        """Fetch the answers of one call of `send` as they are there, those at a time together."""
+        from distributed import as_completed
+
+        completed = as_completed(futures, loop=self._client.loop)
+        async for first in completed:
+            await self._fetch([first, *completed.next_batch(block=False)])
+
+    async def _fetch(self, ready: Sequence[Future[bytes]]) -> None:
+        status = {str(future.key): future.status for future in ready}
+        finished = {str(f.key): f for f in ready if f.status == "finished"}
+        answers: Mapping[str, object] = {}
+        holders: Mapping[str, Sequence[str]] = {}
+        if finished:
+            with suppress(Exception):  # then they are lost, which is told below
+                if self._identify:
+                    holders = await self._client.scheduler.who_has(keys=list(finished))
+                answers = await self._client.gather(finished, errors="skip", asynchronous=True)
+        for key, known in status.items():
+            if answers.get(key) is None:
+                self._arrived.put(Lost(key, died=known == "error"))
+            else:
+                worker = next(iter(holders.get(key, ())), "")
+                self._arrived.put(Answered(key, answers[key], worker))
+
+
+def _worker(info: Mapping[str, Any]) -> WorkerInfo:
+    return WorkerInfo(
+        address=str(info["id"]),
+        host=str(info["host"]),
+        threads=int(info["nthreads"]),
+        offers=frozenset(info.get("resources", {})),
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

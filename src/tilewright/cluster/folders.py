@@ -1,0 +1,45 @@
+"""The files of a kernel folder, as they travel to workers that have no such folder."""
+
+from __future__ import annotations
+
+import tempfile
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.core.errors import WorkloadError
+
+MOST_BYTES = 16 << 20
+"""Of a folder's files: a worker keeps them as long as it runs."""
+
+
+def packed(folder: Path) -> dict[str, str]:
+    """The files of a folder by their names in it, in base64; hidden ones are left out."""
+    found, size = {}, 0
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if any(part.startswith(".") or part == "__pycache__" for part in name.parts):
+            continue
+        if not path.is_file():
+            continue
+        size += path.stat().st_size
+        if size > MOST_BYTES:
+            raise WorkloadError(
+                f"folder {folder} holds more than {MOST_BYTES >> 20} MiB, which is too much to "
+                "send to the workers of a cluster: move what the task does not need elsewhere."
+            )
+        found[name.as_posix()] = b64encode(path.read_bytes()).decode()
+    return found
+
+
+def unpacked(files: Mapping[str, str], name: str) -> Path:
+    """A new folder called `name` with these files; ValueError for a file that would lie outside."""
+    folder = Path(tempfile.mkdtemp(prefix="tilewright-task-")) / Path(name).name
+    folder.parent.chmod(0o711)  # what a worker contains may run as another user
+    for file, content in files.items():
+        path = (folder / file).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise ValueError(f"file {file!r} of a task lies outside its folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b64decode(content))
+    return folder

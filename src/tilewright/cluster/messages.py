@@ -1,0 +1,216 @@
+"""What a search and the workers of a cluster tell each other: JSON, checked where it arrives.
+
+To a worker::
+
+    {"task": digest, "evaluate": EvaluationRequest, "description": TaskDescription or null}
+
+Its answer is one of::
+
+    {"outcome": Outcome, "took_s": seconds, "host": name}
+    {"missing": digest}           it has no description with this digest: send it once more, with it
+    {"refused": {name: [the run's version, the worker's version]}}
+    {"error": {"type": ..., "message": ...}}    an exception that is not about the candidate
+    {"broken": text}                            the worker itself is at fault
+    {"unwanted": true}                          nobody waits for the outcome any more
+
+Whatever else arrives is no answer (`GarbageError`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any, NoReturn
+
+from tilewright.core.codec import from_json, to_json
+from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome, content_id
+
+MOST_BYTES = 1 << 26
+"""Of an answer; a longer one is not ours."""
+
+
+class GarbageError(Exception):
+    """An answer that no worker of this version gives; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDescription:
+    """All that a worker needs to open a task, and to tell that it is the same one.
+
+    `versions` are those that the worker must have too, `context` the content hash of all that
+    decides an outcome but the request, `timeouts` wall seconds by stage. `files` are those of a
+    kernel folder, `configuration` that of a target which a file describes, by name, in base64.
+    """
+
+    name: str
+    target: str
+    settings: Mapping[str, object]
+    versions: Mapping[str, str]
+    context: str
+    timeouts: Mapping[str, float]
+    files: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Content hash."""
+        return content_id(json.dumps(asdict(self), sort_keys=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An outcome, how long it took, and the name of the machine."""
+
+    outcome: Outcome
+    took_s: float
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The worker does not know the task yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The worker would evaluate under other versions: the run's and its own, by name."""
+
+    differences: Mapping[str, tuple[str, str]]
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedThere:
+    """An exception that is not the candidate's: its class and its message."""
+
+    error: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The worker could not do its work."""
+
+    text: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwanted:
+    """The worker was told to give up."""
+
+
+Answer = Evaluated | Missing | Refused | RaisedThere | Broken | Unwanted
+
+
+def request_bytes(
+    digest: str, request: EvaluationRequest, description: TaskDescription | None
+) -> bytes:
+    """A message to a worker."""
+    described = asdict(description) if description else None
+    message = {"task": digest, "evaluate": to_json(request), "description": described}
+    return json.dumps(message).encode()
+
+
+def read_request(message: bytes) -> tuple[str, EvaluationRequest, TaskDescription | None]:
+    """What `request_bytes` was given."""
+    found = json.loads(message)
+    described = found["description"]
+    description = TaskDescription(**described) if described else None
+    return found["task"], from_json(found["evaluate"]), description
+
+
+def answer_bytes(answer: Answer) -> bytes:
+    """A message of a worker."""
+    return json.dumps(_plain(answer)).encode()
+
+
+def _plain(answer: Answer) -> dict[str, Any]:
+    match answer:
+        case Evaluated(outcome, took_s, host):
+            return {"outcome": to_json(outcome), "took_s": took_s, "host": host}
+        case Missing():
+            return {"missing": True}
+        case Refused(differences, host):
+            return {"refused": {k: list(v) for k, v in differences.items()}, "host": host}
+        case RaisedThere(error):
+            return {"error": dict(error)}
+        case Broken(text, host):
+            return {"broken": text, "host": host}
+        case Unwanted():
+            return {"unwanted": True}
+
+
+def read_answer(message: object) -> Answer:
+    """What a worker answered; `GarbageError` for anything that is not exactly an answer."""
+    if not isinstance(message, bytes) or len(message) > MOST_BYTES:
+        raise GarbageError("it is not the bytes of a message")
+    try:
+        found = json.loads(message, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise GarbageError(f"it is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise GarbageError("it is no JSON object")
+    try:
+        return _answer(found)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise GarbageError(f"{type(error).__name__}: {str(error)[:300]}") from None
+
+
+def _answer(found: dict[str, Any]) -> Answer:
+    host = found.pop("host", "")
+    if not isinstance(host, str):
+        raise TypeError("host is no text")
+    match found:
+        case {"outcome": dict(outcome), "took_s": float(took_s)} if took_s >= 0:
+            return Evaluated(_outcome(outcome), took_s, host)
+        case {"missing": True}:
+            return Missing()
+        case {"refused": dict(differences)} if differences:
+            return Refused({_text(k): _two(v) for k, v in differences.items()}, host)
+        case {"error": {"type": str(kind), "message": str(text)}}:
+            return RaisedThere({"type": kind, "message": text})
+        case {"broken": str(text)}:
+            return Broken(text, host)
+        case {"unwanted": True}:
+            return Unwanted()
+    raise TypeError(f"no answer has the fields {sorted(found)}")
+
+
+def _outcome(plain: dict[str, Any]) -> Outcome:
+    """An outcome whose every field has its declared type."""
+    record = from_json(plain)
+    if not isinstance(record, (Measured, Failed)):
+        raise TypeError(f"{plain.get('type')!r} is no outcome")
+    _type_of(type(record).__name__).validate_json(json.dumps(plain), strict=True)
+    numbers = (record.latency,) if isinstance(record, Measured) else ()
+    if any(not math.isfinite(n) or n <= 0 for n in numbers):
+        raise ValueError("a latency must be above 0")
+    outcome: Outcome = record
+    return outcome
+
+
+@cache
+def _type_of(kind: str) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter({"Measured": Measured, "Failed": Failed}[kind])
+
+
+def _two(value: object) -> tuple[str, str]:
+    match value:
+        case [str(first), str(second)]:
+            return first, second
+    raise TypeError("a difference has two versions")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is text")
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

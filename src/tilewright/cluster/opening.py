@@ -1,0 +1,106 @@
+"""From what `--executor` names to an executor on that cluster."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from tilewright.cluster.address import Place
+from tilewright.cluster.connection import Connection
+from tilewright.cluster.executor import DaskExecutor
+from tilewright.cluster.folders import packed
+from tilewright.cluster.hosts import Hosts
+from tilewright.cluster.messages import TaskDescription
+from tilewright.cluster.offers import needed, offered, versions_of
+from tilewright.cluster.serving import LocalCluster
+from tilewright.cluster.settings import require_distributed, url
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.roles import TakesTurns
+from tilewright.core.tasks import OpenTask, open_task, target_of
+from tilewright.evaluation.outcome_cache import Lookup, Store
+from tilewright.evaluation.pipeline import context_key
+from tilewright.evaluation.timeouts import StageTimeouts
+
+LOCAL = "the local cluster"
+
+
+def open_executor(
+    opened: OpenTask,
+    settings: Mapping[str, object],
+    place: Place,
+    workers: int,
+    *,
+    lookup: Lookup | None = None,
+    store: Store | None = None,
+    timeouts: StageTimeouts | None = None,
+    home: str | None = None,
+    on_home: Callable[[str], None] = lambda host: None,
+) -> DaskExecutor:
+    """The executor on the cluster that `place` names; one of our own has so many `workers`.
+
+    `settings` are those that candidates are evaluated with. What is measured on hardware is all
+    measured on one host: `home`, or one that `on_home` is told of. `ClusterError` where the
+    scheduler cannot be reached, `ToolchainMissingError` without the extra.
+    """
+    if settings.get("host"):
+        raise ConfigurationError(
+            "--host and --executor both name where candidates are evaluated: leave one of them out."
+        )
+    require_distributed()
+    description = describe(opened, settings, timeouts)
+    needs = needed(opened.target)
+    with ExitStack() as stack:
+        if place.cluster is None:
+            cluster = stack.enter_context(LocalCluster(workers, offered()))
+            address, shown = cluster.address, LOCAL
+        else:
+            address, shown = url(place.cluster), str(place.cluster)
+        elsewhere = place.cluster is not None
+        connection = Connection(address, shown, identify=elsewhere)
+        stack.callback(connection.close)
+        hosts = Hosts(
+            connection,
+            needs,
+            shown,
+            repeats=elsewhere,
+            stays=isinstance(opened.task, TakesTurns),
+            home=home,
+            on_home=on_home,
+        )
+        return DaskExecutor(
+            connection,
+            description,
+            hosts,
+            lookup=lookup,
+            store=store,
+            on_close=stack.pop_all().close,
+        )
+
+
+def describe(
+    opened: OpenTask, settings: Mapping[str, object], timeouts: StageTimeouts | None = None
+) -> TaskDescription:
+    """The task as workers open it."""
+    plain = json.loads(json.dumps(dict(settings)))  # as it arrives there: lists for tuples
+    task = open_task(opened.name, plain).task
+    versions, folder = versions_of(opened.target), Path(opened.name)
+    is_folder = folder.is_absolute()
+    target = str(settings.get("target") or (target_of(folder) if is_folder else ""))
+    return TaskDescription(
+        name=opened.name,
+        target=opened.target.name,
+        settings=plain,
+        versions=versions,
+        context=context_key(task, opened.target.versions()),
+        timeouts=asdict(timeouts or StageTimeouts.from_settings(settings)),
+        files=packed(folder) if is_folder else {},
+        configuration=_file(Path(target)) if target.endswith(".toml") else {},
+    )
+
+
+def _file(path: Path) -> dict[str, str]:
+    return {path.name: b64encode(path.read_bytes()).decode()}

@@ -1,0 +1,79 @@
+"""How `distributed` is set up: by us where it decides what we promise, else by the user."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tilewright.cluster.address import Address
+from tilewright.core.errors import ClusterError, ConfigurationError, ToolchainMissingError
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+CONNECT_S = 10.0
+"""In which a connection to the scheduler's machine must be there."""
+INSTALL = "install it with: pip install 'tilewright[cluster]'"
+
+
+def require_distributed() -> None:
+    """`ToolchainMissingError` without the extra; else `distributed`, configured."""
+    try:
+        import dask
+        import distributed  # noqa: F401  (its defaults come first)
+    except ImportError as error:
+        raise ToolchainMissingError(
+            f"evaluating on a cluster needs dask.distributed, which is not installed: {INSTALL}."
+        ) from error
+    dask.config.set(
+        {
+            "distributed.worker.profile.enabled": False,
+            "distributed.scheduler.worker-saturation": 1.0,
+            "distributed.logging": {"distributed": "error"},
+        }
+    )
+
+
+def require_listener(address: str, shown: str) -> None:
+    """`ClusterError` now, where nobody listens at "PROTOCOL://HOST:PORT": clients try for long."""
+    parsed = urlsplit(address)
+    try:
+        with socket.create_connection((parsed.hostname, parsed.port or 0), CONNECT_S):
+            return
+    except OSError as error:
+        reason = error.strerror or str(error) or "no answer"
+        raise ClusterError(
+            f"the scheduler at {shown} cannot be reached ({reason}): start it with `dask scheduler`"
+            ", or correct the address."
+        ) from error
+
+
+def security() -> Security:
+    """Certificates as dask's configuration names them (distributed.comm.tls)."""
+    from distributed import Security
+
+    return Security()
+
+
+def has_certificates() -> bool:
+    """Whether dask's configuration names certificates for TLS."""
+    found = security()
+    return bool(found.tls_ca_file and found.tls_client_cert)
+
+
+def url(address: Address) -> str:
+    """The address with its protocol.
+
+    `ConfigurationError` for a scheduler on another machine without TLS: whoever could write to that
+    connection could run programs here.
+    """
+    if has_certificates():
+        return f"tls://{address}"
+    if not address.is_loopback:
+        raise ConfigurationError(
+            f"the scheduler at {address} is on another machine, and no TLS certificates are "
+            "configured: name them in dask's configuration, or reach it through a tunnel on "
+            "localhost (docs/cluster.md says how to do either)."
+        )
+    return f"tcp://{address}"

@@ -1,0 +1,107 @@
+"""Who is in a cluster: hosts, their workers, what they offer, and where versions differ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.cluster.address import Address
+from tilewright.cluster.offers import offered
+from tilewright.cluster.settings import require_distributed, require_listener, security, url
+from tilewright.core.errors import ClusterError
+
+ANSWER_S = 10.0
+"""In which a scheduler must answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One version that a host has otherwise than this machine; "none" for a part that it lacks."""
+
+    target: str
+    name: str
+    there: str
+    here: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One machine of a cluster. `busy` counts evaluations under way and waiting there."""
+
+    host: str
+    workers: int
+    busy: int
+    offers: tuple[str, ...]
+    differences: tuple[Difference, ...]
+
+    def plain(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+
+def look(address: Address) -> list[Host]:
+    """The hosts of the cluster at `address`, by name; `ClusterError` where nobody answers."""
+    require_distributed()
+    where = url(address)
+    require_listener(where, str(address))
+    try:
+        info = asyncio.run(asyncio.wait_for(_asked(where), ANSWER_S))
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"the scheduler at {address} does not answer as one in {ANSWER_S:g} s: correct the "
+            "address."
+        ) from error
+    return hosts(info["workers"], offered())
+
+
+async def _asked(address: str) -> Mapping[str, Any]:
+    from distributed.core import rpc
+
+    async with rpc(address, connection_args=security().get_connection_args("client")) as scheduler:
+        found: Mapping[str, Any] = await scheduler.identity(n_workers=-1)
+        return found
+
+
+def hosts(
+    workers: Mapping[str, Mapping[str, Any]], here: Mapping[str, Mapping[str, str]]
+) -> list[Host]:
+    """What a scheduler says of its workers, by host and compared with what is offered here."""
+    of_host: dict[str, list[Mapping[str, Any]]] = {}
+    for worker in workers.values():
+        of_host.setdefault(str(worker["host"]), []).append(worker)
+    return [_host(name, known, here) for name, known in sorted(of_host.items())]
+
+
+def _host(
+    name: str, workers: list[Mapping[str, Any]], here: Mapping[str, Mapping[str, str]]
+) -> Host:
+    metrics = [worker.get("metrics", {}) for worker in workers]
+    busy = sum(
+        int(found.get("task_counts", {}).get(state, 0))
+        for found in metrics
+        for state in ("executing", "ready", "constrained")
+    )
+    there: dict[str, Mapping[str, str]] = {}
+    for found in metrics:
+        there.update(found.get("tilewright", {}))
+    resources = sorted({r for worker in workers for r in worker.get("resources", {})})
+    plain = tuple(resource for resource in resources if "@" not in resource)
+    return Host(name, len(workers), busy, plain, tuple(_differences(there, here)))
+
+
+def _differences(
+    there: Mapping[str, Mapping[str, str]], here: Mapping[str, Mapping[str, str]]
+) -> list[Difference]:
+    found = []
+    own = {stamp.partition("@")[0]: versions for stamp, versions in here.items() if versions}
+    for stamp, versions in sorted(there.items()):
+        target = stamp.partition("@")[0]
+        if not versions or stamp in here or target not in own:
+            continue
+        for name in sorted({*versions, *own[target]}):
+            pair = versions.get(name, "none"), own[target].get(name, "none")
+            if pair[0] != pair[1]:
+                found.append(Difference(target, name, *pair))
+    return found

@@ -1,0 +1,79 @@
+"""The toy kernel as an installed target and proposer, so that workers of a cluster can evaluate it.
+
+`write_entry_points(folder)` installs both for every process with `import_path(folder)` on its path.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict
+from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
+from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, toy_outcome
+
+TAKES_S = 0.02
+"""Of an evaluation, so that faults meet some under way."""
+
+
+class DigitsEvaluator:
+    """Builder, Checker and Runner in one."""
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        return Artifact(candidate.id, candidate.source.encode(), "digits 1")
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        return self.check(artifact)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        if passed.checks:
+            return passed
+        time.sleep(TAKES_S)
+        found = toy_outcome(artifact.binary.decode())
+        return found if isinstance(found, Failed) else Verdict((Check(0, "full range"),))
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        return toy_outcome(artifact.binary.decode(), limit_latency)
+
+
+class DigitsTask(ToyTask):
+    """The toy task, evaluated in processes like any other."""
+
+    @property
+    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+        evaluator = DigitsEvaluator()
+        return evaluator, evaluator, evaluator
+
+
+class DigitsTarget(ToyTarget):
+    """The toy target with that task."""
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> DigitsTask:
+        return DigitsTask()
+
+
+def create_target() -> DigitsTarget:
+    return DigitsTarget()
+
+
+def create_proposer(*_: object) -> ToyProposer:
+    return ToyProposer()
+
+
+def write_entry_points(folder: Path) -> None:
+    package = folder / "tilewright_digits-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright-digits\nVersion: 1")
+    (package / "entry_points.txt").write_text(
+        f"[tilewright.targets]\ntoy = {__name__}:create_target\n"
+        f"[tilewright.proposers]\ntoy = {__name__}:create_proposer\n"
+    )
+
+
+def import_path(folder: Path) -> str:
+    known = os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join(filter(None, (str(folder), str(Path(__file__).parent), known)))

@@ -1,0 +1,226 @@
+"""Whom a search believes, on a made-up cluster: workers that lie, differ, vanish or measure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pytest
+
+from tilewright.cluster import executor as module
+from tilewright.cluster.connection import Answered, Lost, WorkerInfo
+from tilewright.cluster.executor import DaskExecutor
+from tilewright.cluster.hosts import Hosts
+from tilewright.cluster.messages import (
+    Answer,
+    Broken,
+    Evaluated,
+    Missing,
+    Refused,
+    TaskDescription,
+    answer_bytes,
+    read_request,
+)
+from tilewright.core.errors import ClusterError
+from tilewright.core.records import (
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+    Verdict,
+)
+
+DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {"toy": "1"}, "context", {})
+Behaviour = Callable[[EvaluationRequest, bool], Answer | bytes | Lost]
+"""What a host makes of a request, and whether it came with the task's description."""
+
+
+def right(request: EvaluationRequest, described: bool) -> Answer:
+    return Evaluated(measured(float(request.candidate.source)), 0.1, "")
+
+
+def measured(latency: float) -> Measured:
+    return Measured(latency, "cycles", "simulated", 0.5, Verdict())
+
+
+class Machines:
+    """The connection to a cluster whose hosts behave as they are told; each has one worker."""
+
+    is_lost = False
+
+    def __init__(self, behaviours: Mapping[str, Behaviour]) -> None:
+        self.behaviours = dict(behaviours)
+        self.asked: list[tuple[str, str]] = []
+        self._arrived = deque[Answered | Lost]()
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        return tuple(
+            WorkerInfo(f"tcp://{host}:1", host, 1, frozenset({"cpu"})) for host in self.behaviours
+        )
+
+    def send(
+        self,
+        messages: Sequence[bytes],
+        needs: Mapping[str, float],
+        among: Iterable[str] | None = None,
+    ) -> list[str]:
+        allowed = list(self.behaviours) if among is None else list(among)
+        keys = []
+        for message in messages:
+            host = allowed[len(self.asked) % len(allowed)]
+            _, request, description = read_request(message)
+            keys.append(f"k{len(self.asked)}")
+            self.asked.append((host, request.candidate.source))
+            answer = self.behaviours[host](request, description is not None)
+            if isinstance(answer, Lost):
+                self._arrived.append(Lost(keys[-1], answer.died))
+                continue
+            data = answer if isinstance(answer, bytes) else answer_bytes(answer)
+            self._arrived.append(Answered(keys[-1], data, f"tcp://{host}:1"))
+        return keys
+
+    def receive(self, timeout_s: float) -> list[Answered | Lost]:
+        found = list(self._arrived)
+        self._arrived.clear()
+        return found
+
+    def give_up(self, keys: Iterable[str]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def evaluated(
+    machines: Machines, sources: Iterable[int] = range(1, 9), **options: object
+) -> list[Outcome]:
+    hosts = Hosts(machines, ["cpu"], "here:1", **{"repeats": True, **options})  # type: ignore[arg-type]
+    executor = DaskExecutor(machines, DESCRIPTION, hosts)  # type: ignore[arg-type]
+    return executor.evaluate([EvaluationRequest(Candidate(str(n))) for n in sources])
+
+
+EXPECTED = [measured(float(n)) for n in range(1, 9)]
+
+
+def test_what_may_win_is_heard_from_two_hosts() -> None:
+    machines = Machines({"a": right, "b": right})
+    assert evaluated(machines) == EXPECTED
+    for n in range(1, 9):
+        assert {host for host, source in machines.asked if source == str(n)} == {"a", "b"}
+
+
+def test_failures_and_lone_hosts_are_believed_at_once() -> None:
+    failed = Failed("check", "wrong_result", "differs")
+    machines = Machines(dict.fromkeys("ab", lambda *_: Evaluated(failed, 0.1, "")))
+    assert evaluated(machines, [1, 2]) == [failed] * 2
+    assert len(machines.asked) == 2
+    machines = Machines({"a": right})
+    assert evaluated(machines) == EXPECTED
+    assert len(machines.asked) == 8
+
+
+def test_of_three_hosts_two_outvote_a_forger() -> None:
+    def forger(request: EvaluationRequest, described: bool) -> Answer:
+        return Evaluated(measured(0.5), 0.1, "")
+
+    machines = Machines({"a": right, "b": forger, "c": right})
+    assert evaluated(machines) == EXPECTED
+    asked_last = {host for host, source in machines.asked if source == "8"}
+    assert "b" not in asked_last  # it was left out when it was found out
+
+
+def test_two_that_disagree_end_the_run() -> None:
+    def forger(request: EvaluationRequest, described: bool) -> Answer:
+        return Evaluated(measured(0.5), 0.1, "")
+
+    with pytest.raises(ClusterError, match=r"workers on [ab] and [ab] disagree on a kernel"):
+        evaluated(Machines({"a": right, "b": forger}))
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{}", b"\x80\x04pickled", b'{"outcome": 1}'])
+def test_garbage_is_asked_of_others(garbage: bytes) -> None:
+    machines = Machines({"a": right, "b": lambda *_: garbage})
+    assert evaluated(machines) == EXPECTED
+    assert sum(host == "b" for host, _ in machines.asked) <= 2  # then it is left out
+    with pytest.raises(ClusterError, match="worker on b sends what is no answer"):
+        evaluated(Machines({"b": lambda *_: garbage}))
+
+
+def test_other_versions_are_left_out() -> None:
+    refused = Refused({"compiler": ("gcc 12", "gcc 13")}, "b")
+    machines = Machines({"a": right, "b": lambda *_: refused})
+    assert evaluated(machines) == EXPECTED
+
+
+def test_only_other_versions() -> None:
+    refused = Refused({"compiler": ("gcc 12", "gcc 13")}, "b")
+    with pytest.raises(ClusterError, match="worker on b has compiler gcc 13, and this run gcc 12"):
+        evaluated(Machines({"b": lambda *_: refused}))
+
+
+def test_a_task_is_described_when_it_is_missing() -> None:
+    known = set[str]()
+
+    def forgetful(request: EvaluationRequest, described: bool) -> Answer:
+        if described:
+            known.add("a")
+        return right(request, described) if known else Missing()
+
+    machines = Machines({"a": forgetful})
+    assert evaluated(machines) == EXPECTED
+
+
+def test_a_worker_that_dies_costs_no_candidate() -> None:
+    losses = iter([Lost("", died=True)] * 3 + [Lost("", died=False)] * 20)
+
+    def mortal(request: EvaluationRequest, described: bool) -> Answer | Lost:
+        return next(losses, None) or right(request, described)
+
+    assert evaluated(Machines({"a": mortal})) == EXPECTED
+
+
+def test_a_candidate_with_which_every_worker_dies() -> None:
+    def mortal(request: EvaluationRequest, described: bool) -> Answer | Lost:
+        return Lost("", died=True) if request.candidate.source == "2" else right(request, described)
+
+    first, second = evaluated(Machines({"a": mortal}), [1, 2])
+    assert first == measured(1.0)
+    assert isinstance(second, Failed)
+    assert second.kind == "crash"
+
+
+def test_a_worker_that_cannot_work() -> None:
+    broken = Broken("OSError: no space left on device", "a")
+    with pytest.raises(ClusterError, match=r"worker on a fails .*no space left"):
+        evaluated(Machines({"a": lambda *_: broken}))
+
+
+def test_measurements_stay_on_one_host() -> None:
+    machines, homes = Machines({"b": right, "a": right}), list[str]()
+    options = {"stays": True, "on_home": homes.append}
+    assert evaluated(machines, **options) == EXPECTED
+    assert {host for host, _ in machines.asked} == {"a"}
+    assert homes == ["a"]
+    machines.asked.clear()
+    assert evaluated(machines, stays=True, home="b") == EXPECTED
+    assert {host for host, _ in machines.asked} == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("machines", "options", "sentence"),
+    [
+        ({}, {}, "scheduler at here:1 has no workers"),
+        ({"a": right}, {"stays": True, "home": "b"}, "is measured on b, which has no workers now"),
+    ],
+)
+def test_nobody_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+    machines: dict[str, Behaviour],
+    options: dict[str, object],
+    sentence: str,
+) -> None:
+    monkeypatch.setattr(module, "NO_WORKER_S", 0.0)
+    with pytest.raises(ClusterError, match=sentence):
+        evaluated(Machines(machines), **options)
