@@ -78,6 +78,8 @@ def _value(tool: str, parameter: Parameter, value: object) -> object:
 
 def _text(tool: str, name: str, value: object) -> str:
     longest = LONGEST_KERNEL if name in ("kernel", "edits") else LONGEST_NOTE
+    if name == "loop" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
         raise InputError(f"{name} of {tool} is a {type(value).__name__}: give a text.")
     if len(value) > longest:

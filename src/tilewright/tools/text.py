@@ -74,7 +74,7 @@ def _checked(answer: Checked) -> str:
 def _evaluated(answer: Evaluated) -> str:
     head = f"kernel {answer.candidate} (trial {answer.trial})"
     head += ", known before" if answer.known else ""
-    left = f"{answer.left} evaluations left" if answer.left is not None else ""
+    left = _left(answer.left)
     if answer.latency is None:
         place = f" at line {answer.line}" if answer.line else ""
         failed = f"{head}: {_words(answer.verdict)} ({answer.stage}{place})"
@@ -120,7 +120,12 @@ def _compared(answer: Compared) -> str:
             ]
         )
     errors = (f"{k.candidate}: {k.error}" for k in answer.kernels if k.error)
-    return _lines(f"beside the parent {answer.parent}:", *_table(rows), *errors)
+    left = _left(answer.kernels[-1].left) if answer.kernels else ""
+    return _lines(f"beside the parent {answer.parent}:", *_table(rows), *errors, left)
+
+
+def _left(evaluations: int | None) -> str:
+    return f"{evaluations} evaluations left" if evaluations is not None else ""
 
 
 def _profiled(answer: Profiled) -> str:
@@ -165,10 +170,12 @@ def _assembly(answer: Assembly) -> str:
     size = f"{answer.instructions:,} instructions, {answer.code_bytes:,} bytes"
     listing = (f"loop {answer.listed}", answer.listing) if answer.listed is not None else ("", ())
     rest = f"  ... {answer.left_out:,} more" if answer.left_out else ""
+    # Beside a listing, only its loop: the others are told where no loop is chosen.
+    shown = [loop for loop in answer.loops if answer.listed in (None, loop.loop)]
     return _lines(
         f"kernel {answer.candidate}: {answer.architecture}, {size}, {len(answer.loops)} loops",
-        *_block("loops, with the instructions of one iteration", map(_loop, answer.loops)),
-        *_block("notes", answer.notes),
+        *_block("loops, with the instructions of one iteration", map(_loop, shown)),
+        *_block("notes", answer.notes if answer.listed is None else ()),
         *_block(*listing),
         rest,
     )

@@ -42,6 +42,7 @@ from tilewright.tools.records import (
 )
 
 _ID = re.compile(r"[0-9a-f]{6,16}")
+_NAME = re.compile(r"\w{1,60}")
 _SHOWN = 60
 
 
@@ -182,14 +183,16 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "evaluate",
-            "Build, check and time a kernel; says what it saves by cause. Costs one evaluation.",
+            "Build, check and time a kernel; says what it saves by cause. Costs one evaluation, "
+            "also where it does not build.",
             (KERNEL, EDITS, NOTE),
             _evaluate,
             evaluates=True,
         ),
         Tool(
             "try",
-            f"Evaluate up to {MOST_KERNELS} kernels and set them side by side.",
+            f"Evaluate up to {MOST_KERNELS} kernels and set them side by side. Each costs one "
+            "evaluation.",
             (
                 Parameter("kernels", "Objects with kernel and edits.", required=True, many=True),
                 NOTE,
@@ -257,10 +260,8 @@ def _known(bench: Bench, given: Mapping[str, Any]) -> Trial:
     named = str(given.get("kernel", "parent"))
     trial = _named(bench, named)
     if trial is None:
-        raise InputError(
-            f"kernel {plain_text(named[:_SHOWN])!r} is not known here: give the id of one that was "
-            "evaluated."
-        )
+        which = f"kernel {plain_text(named)!r}" if _NAME.fullmatch(named) else "this kernel"
+        raise InputError(f"{which} was not evaluated: evaluate it, or give the id of one that was.")
     return trial
 
 
@@ -271,7 +272,7 @@ def _named(bench: Bench, name: str) -> Trial | None:
         return bench.best or bench.parent
     if name == "start":
         return bench.start
-    return bench.find(name) if _ID.fullmatch(name) else None
+    return bench.find(name if _ID.fullmatch(name) else content_id(name))
 
 
 def _source(bench: Bench, given: Mapping[str, Any]) -> str:

@@ -70,6 +70,13 @@ def test_a_loop_is_listed_by_its_number_or_line(bench: ToyBench, chosen: str, nu
     assert found.listing == CODE.loops[number - 1].listing
 
 
+def test_beside_a_listing_stands_its_loop_alone_and_a_number_may_name_it(bench: ToyBench) -> None:
+    text = answer_text(asked(bench, loop=2))
+    assert "    2. line 2: up to 6 instructions" in text
+    assert "1. line 1" not in text
+    assert "compiled loop at line 2: scalar" not in text
+
+
 @pytest.mark.parametrize("chosen", ["9", "line 9", "two", "loop", "../2", "2 2"])
 def test_a_loop_that_is_not_there_is_refused(bench: ToyBench, chosen: str) -> None:
     assert isinstance(asked(bench, loop=chosen), Refused)

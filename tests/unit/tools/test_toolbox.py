@@ -101,6 +101,11 @@ def test_try_gives_one_table(bench: ToyBench) -> None:
     assert head.split() == ["kernel", "trial", "verdict", "latency", "to", "parent", "fence"]
 
 
+def test_try_says_how_many_evaluations_are_left(bench: ToyBench) -> None:
+    answer = told(bench, "try", kernels=[{"kernel": FASTER}])
+    assert answer_text(answer).endswith("\n4 evaluations left")
+
+
 def test_edits_change_a_known_kernel(bench: ToyBench) -> None:
     edits = "<<<<<<< SEARCH\n  fence();\n=======\n>>>>>>> REPLACE\n"
     found = told(bench, "evaluate", kernel="parent", edits=edits)
@@ -123,6 +128,18 @@ def test_profile_has_every_cause_counter_and_line(bench: ToyBench) -> None:
     assert found.counters == {"instructions": 12.0}
     assert [(line.line, line.text) for line in found.lines] == [(2, "copy();"), (3, "fence();")]
     assert found.notes == "The copy waits."
+
+
+def test_a_kernel_that_was_evaluated_may_be_named_by_its_source(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=FASTER)
+    assert isinstance(told(bench, "profile", kernel=FASTER), Profiled)
+
+
+def test_a_refusal_does_not_repeat_a_kernel(bench: ToyBench) -> None:
+    refused = told(bench, "profile", kernel=FASTER)
+    assert refused == Refused(
+        "this kernel was not evaluated: evaluate it, or give the id of one that was."
+    )
 
 
 def test_profile_tells_phases_and_which_causes_overlap(bench: ToyBench) -> None:
