@@ -96,8 +96,9 @@ class Recording:
             future.set_exception(
                 ModelError(
                     f"the recording {self._file} holds no reply to this {request.phase} call of "
-                    f"{request.model}: replay it with the workload and settings it was made with, "
-                    "or record it anew if the kernels or how replies are read have changed since."
+                    f"{request.model}: replay it with the workload, settings and compiler it was "
+                    "made with, or record it anew if the kernels or how replies are read have "
+                    "changed since."
                 )
             )
         return future
