@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from typing import NoReturn
+
 import pytest
 from hypothesis import settings
 
@@ -15,6 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
     parser.addoption(
+        "--quick", action="store_true", help="skip what starts another program, or is marked slow"
+    )
+    parser.addoption(
         "--raised-programs", type=int, default=5, help="random programs that are raised and run"
     )
 
@@ -22,3 +28,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under --quick, a test is skipped as soon as it starts another program."""
+    if not config.getoption("--quick"):
+        return
+    subprocess.Popen.__init__ = _skip  # type: ignore[method-assign]
+    for item in items:
+        if {"slow", "toolchain", "browser"} & {marker.name for marker in item.iter_markers()}:
+            item.add_marker(pytest.mark.skip(reason="left out by --quick"))
+
+
+def _skip(*_: object, **__: object) -> NoReturn:
+    pytest.skip("--quick starts no other program: no compiler, worker or server")

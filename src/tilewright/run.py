@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.agents.names import refuse_agents, require_agents
-from tilewright.cluster.address import LOCAL, Place, parse_executor
+from tilewright.cluster.address import LOCAL, Place, parse_executor, refuse_two_places
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError, NotTimedError
 from tilewright.core.files import read_kernel
@@ -115,6 +115,7 @@ def optimize(
     fails, further `TilewrightError`s for unusable input, machine, models or database.
     """
     place = parse_executor(executor)
+    refuse_two_places(place, settings.host)
     with _session(task, settings, project, on_event, replay, strict_replay, place) as session:
         return session.work(workers)
 
@@ -135,6 +136,7 @@ def stepwise(
     """
     refuse_agents(settings.proposers)
     place = parse_executor(executor)
+    refuse_two_places(place, settings.host)
     with (
         _session(task, settings, project, on_event, place=place) as session,
         session.stepwise(workers) as steps,

@@ -1,8 +1,8 @@
 """Faults of every part of a cluster at random moments: the run ends as if undisturbed.
 
 Killed are worker processes, the scheduler, the search and the database server; workers are stopped,
-too. The environment variable TILEWRIGHT_KILLS says how many faults there are, without it there are
-none.
+too. The environment variable TILEWRIGHT_CLUSTER_FAULTS says how many faults there are; without it
+there are none.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tilewright.storage.project import open_project
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        "TILEWRIGHT_KILLS" not in os.environ,
-        reason="takes minutes: set TILEWRIGHT_KILLS to the number of faults",
+        "TILEWRIGHT_CLUSTER_FAULTS" not in os.environ,
+        reason="takes minutes: set TILEWRIGHT_CLUSTER_FAULTS to the number of faults",
     ),
     pytest.mark.skipif(bool(missing()), reason=missing() or "a server can be started"),
 ]
 
-FAULTS = int(os.environ.get("TILEWRIGHT_KILLS", "5"))
+FAULTS = int(os.environ.get("TILEWRIGHT_CLUSTER_FAULTS", "5"))
 OPTIMIZE = [
     *(sys.executable, "-m", "tilewright.cli", "optimize", "toy:digits", "--proposer", "toy"),
     *("--seed", "1", "--beam", "6", "--plans", "5", "--implementations", "3", "--dropout", "0"),

@@ -49,6 +49,14 @@ def parse_executor(text: str) -> Place | None:
     )
 
 
+def refuse_two_places(place: Place | None, host: object) -> None:
+    """`ConfigurationError` where `--host` names another machine for the same work."""
+    if place is not None and host:
+        raise ConfigurationError(
+            "--host and --executor both name where candidates are evaluated: leave one of them out."
+        )
+
+
 def parse_address(text: str) -> Address:
     """HOST:PORT, with or without the protocol that dask prints before it."""
     found = _ADDRESS.fullmatch(text.removeprefix("tcp://").removeprefix("tls://").rstrip("/"))

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from tilewright.cluster.address import Place
+from tilewright.cluster.address import Place, refuse_two_places
 from tilewright.cluster.connection import Connection
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.folders import packed
@@ -18,7 +18,6 @@ from tilewright.cluster.messages import TaskDescription
 from tilewright.cluster.offers import needed, offered, versions_of
 from tilewright.cluster.serving import LocalCluster
 from tilewright.cluster.settings import require_distributed, url
-from tilewright.core.errors import ConfigurationError
 from tilewright.core.roles import TakesTurns
 from tilewright.core.tasks import OpenTask, open_task, target_of
 from tilewright.evaluation.outcome_cache import Lookup, Store
@@ -46,10 +45,7 @@ def open_executor(
     measured on one host: `home`, or one that `on_home` is told of. `ClusterError` where the
     scheduler cannot be reached, `ToolchainMissingError` without the extra.
     """
-    if settings.get("host"):
-        raise ConfigurationError(
-            "--host and --executor both name where candidates are evaluated: leave one of them out."
-        )
+    refuse_two_places(place, settings.get("host"))
     require_distributed()
     description = describe(opened, settings, timeouts)
     needs = needed(opened.target)

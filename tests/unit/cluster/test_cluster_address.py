@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from tilewright.cluster.address import Address, Place, parse_address, parse_executor
+from tilewright.cluster.address import (
+    Address,
+    Place,
+    parse_address,
+    parse_executor,
+    refuse_two_places,
+)
 from tilewright.core.errors import ClusterError, ConfigurationError, ToolchainMissingError
 
 
@@ -56,3 +62,12 @@ def test_other_machines_need_tls() -> None:
         assert url(Address("10.0.0.7", 8786)) == "tls://10.0.0.7:8786"
     with pytest.raises(ClusterError, match=r"scheduler at here cannot be reached"):
         require_listener("tcp://127.0.0.1:1", "here")
+
+
+@pytest.mark.parametrize("executor", ["dask", "dask://127.0.0.1:8786"])
+def test_two_places_for_one_search_are_refused(executor: str) -> None:
+    place = parse_executor(executor)
+    with pytest.raises(ConfigurationError, match="both name where candidates are evaluated"):
+        refuse_two_places(place, "gpu.example")
+    refuse_two_places(place, "")
+    refuse_two_places(parse_executor("local"), "gpu.example")
