@@ -88,8 +88,9 @@ def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
     for proposer in proposers:
         languages = getattr(proposer, "languages", (brief.language.name,))
         if brief.language.name not in languages:
+            written = " and ".join(filter(None, (", ".join(languages[:-1]), languages[-1])))
             raise ConfigurationError(
-                f"proposer {proposer.name!r} writes {' and '.join(languages)} only, and kernels of "
+                f"proposer {proposer.name!r} writes {written} only, and kernels of "
                 f"{brief.name} are written in {brief.language.name}: name another with --proposer, "
                 "for instance a language model."
             )

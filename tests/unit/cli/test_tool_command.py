@@ -66,7 +66,7 @@ def test_bad_input_is_one_sentence(world: World, cli: Cli) -> None:
         ("tool", "evaluate", *ON): "evaluate needs kernel",
         ("tool", "evaluate", "a.toy", "a.toy", *ON): "takes one kernel",
         ("tool", "evaluate", "missing.toy", *ON): "missing.toy",
-        ("tool", "evaluate", "0123456789abcdef", *ON): "not known here",
+        ("tool", "evaluate", "0123456789abcdef", *ON): "was not evaluated",
         ("tool", "facts", "a.toy", *ON): "unknown argument of facts 'kernel'",
         ("tool", "profile", "--parent", "abcdef012345", *ON): "no kernel of this run",
     }.items():

@@ -25,4 +25,4 @@ def raised(source: str, machine: Machine) -> Kernel:
     found = computation(executed(source, machine), machine)
     arrays = [a for a in kernel.arrays if not a.local]
     body = generated(found, nests(found), arrays, machine)
-    return simplify(replace(kernel, arrays=tuple(arrays), body=body, names={}))
+    return simplify(replace(kernel, arrays=tuple(arrays), body=body, names={}, words=None))
