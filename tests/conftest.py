@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import NoReturn
 
@@ -18,7 +19,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
     parser.addoption(
-        "--quick", action="store_true", help="skip what starts another program, or is marked slow"
+        "--quick",
+        action="store_true",
+        help="the first case of each test, without those that start another program",
     )
     parser.addoption(
         "--raised-programs", type=int, default=5, help="random programs that are raised and run"
@@ -31,13 +34,18 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under --quick, a test is skipped as soon as it starts another program."""
+    """Under --quick, the first case of each test runs, until it starts another program."""
     if not config.getoption("--quick"):
         return
     subprocess.Popen.__init__ = _skip  # type: ignore[method-assign]
+    os.fork = _skip
+    first: dict[str, pytest.Item] = {}
     for item in items:
-        if {"slow", "toolchain", "browser"} & {marker.name for marker in item.iter_markers()}:
-            item.add_marker(pytest.mark.skip(reason="left out by --quick"))
+        if not {"slow", "toolchain", "browser"} & {marker.name for marker in item.iter_markers()}:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+    chosen = set(first.values())
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 def _skip(*_: object, **__: object) -> NoReturn:

@@ -46,6 +46,7 @@ def test_an_undeclared_kind_of_failure_is_reported_as_a_defect(builds: Builds) -
     assert "not declared" in found.log
 
 
+@pytest.mark.slow  # starts programs where --quick cannot see it
 def test_it_may_be_asked_from_threads_that_end(builds: Builds) -> None:
     found: list[Failed | None] = []
     for _ in range(2):

@@ -190,6 +190,7 @@ def test_missing_usage_is_unknown_and_another_model_is_noticed(protocol: str) ->
     assert reply.served_by == "m-2"
 
 
+@pytest.mark.slow  # starts programs where --quick cannot see it
 def test_concurrency_is_bounded_per_model() -> None:
     with ModelServer(Behaviour(delay_s=0.05)) as server:
         name = name_of(server, "openai", "&concurrency=3")

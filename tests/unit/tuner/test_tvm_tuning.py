@@ -487,6 +487,7 @@ def test_a_comparison_is_resumed_and_confirmed_together(program: Program, tmp_pa
     assert (tmp_path / "measurements" / name).read_text().startswith(text)
 
 
+@pytest.mark.slow  # starts programs where --quick cannot see it
 def test_the_plug_ins_work_in_stock_metaschedule(
     program: Program, task: Task, tmp_path: Path
 ) -> None:
