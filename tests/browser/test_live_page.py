@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from chromium import MARKS, Seen, launched, playwright, watch
 
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.core.run_notes import Label
@@ -17,25 +16,10 @@ from tilewright.report.static import render_report
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, measured, run_record
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
-]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP evil.example 127.0.0.1",
-]
+pytestmark = MARKS
 AXE = Path(__file__).with_name("axe.min.js")
 TOKEN = "token-of-the-test"
 RUN = "3fa94c10"
@@ -97,20 +81,10 @@ HOSTILE = [
 ]
 
 
-@dataclass
-class Seen:
-    """What a page said and asked for while it was open."""
-
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.Browser]:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched("--host-resolver-rules=MAP evil.example 127.0.0.1") as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -155,9 +129,7 @@ def page(
     """
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(30_000)
-    page.on("console", lambda message: seen.errors.append(message.text))
-    page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    page.on("request", lambda request: seen.requests.append(request.url))
+    watch(page, seen)
     yield page
     page.close()
     assert seen.errors == []

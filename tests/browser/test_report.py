@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from chromium import MARKS, Seen, launched, playwright, watch
 
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.report.static import render_report
 from tilewright.testing.runs import history, measured, run_record
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
-]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = MARKS
 EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
-
-
-@dataclass
-class Seen:
-    """What a page said and asked for while it was open."""
-
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.Browser]:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -57,9 +32,7 @@ def page(browser: playwright.Browser, seen: Seen) -> Iterator[playwright.Page]:
     """A page that must have stayed silent and offline when its test ends."""
     page = browser.new_page(viewport={"width": 1366, "height": 800})
     page.set_default_timeout(10_000)
-    page.on("console", lambda message: seen.errors.append(message.text))
-    page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    page.on("request", lambda request: seen.requests.append(request.url))
+    watch(page, seen)
     yield page
     page.close()
     assert seen.errors == []

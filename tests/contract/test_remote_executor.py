@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +12,16 @@ from pathlib import Path
 import pytest
 
 from tilewright.core import plugins
+from tilewright.core.codec import to_json
 from tilewright.core.errors import HostError
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Outcome
+from tilewright.core.records import (
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+    Verdict,
+)
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.testing import scripted
@@ -73,11 +83,23 @@ AT_THE_START = {
     'echo \'{"ready": "k"}\'; cat': "named no versions",
     'echo \'{"ready": "k", "versions": {"scripted": "another"}}\'; cat': "not be comparable",
 }
+
+
+def answering(outcome: object) -> str:
+    """A worker that starts, and answers every request with this outcome."""
+    answer = shlex.quote(json.dumps({"outcome": outcome}))
+    return f"echo '{READY}'; read x; read x; echo {answer}; cat"
+
+
+FORGED = to_json(Measured(-1.0, "cycles", "simulated", 0.5, Verdict(())))
 LATER = {
     f"echo '{READY}'; read x; read x; echo nonsense; cat": "crash",
     f"echo '{READY}'; read x; read x; exit 3": "crash",
     f"echo '{READY}'; cat > /dev/null": "timeout",
-    f'echo \'{READY}\'; read x; read x; echo \'{{"outcome": {{"type": "Plan"}}}}\'; cat': "crash",
+    answering({"type": "Plan"}): "crash",
+    answering({"type": "Measured"}): "crash",
+    answering({**FORGED, "latency": "fast"}): "crash",
+    answering(FORGED): "crash",
 }
 
 

@@ -19,17 +19,13 @@ Whatever else arrives is no answer (`GarbageError`).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from typing import Any, NoReturn
 
 from tilewright.core.codec import from_json, to_json
-from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome, content_id
-
-MOST_BYTES = 1 << 26
-"""Of an answer; a longer one is not ours."""
+from tilewright.core.records import EvaluationRequest, Outcome, content_id
+from tilewright.evaluation.sent_outcome import MOST_BYTES, outcome_sent
 
 
 class GarbageError(Exception):
@@ -165,7 +161,7 @@ def _answer(found: dict[str, Any]) -> Answer:
         raise TypeError("host is no text")
     match found:
         case {"outcome": dict(outcome), "took_s": float(took_s)} if took_s >= 0:
-            return Evaluated(_outcome(outcome), took_s, host)
+            return Evaluated(outcome_sent(outcome), took_s, host)
         case {"missing": True}:
             return Missing()
         case {"refused": dict(differences)} if differences:
@@ -177,26 +173,6 @@ def _answer(found: dict[str, Any]) -> Answer:
         case {"unwanted": True}:
             return Unwanted()
     raise TypeError(f"no answer has the fields {sorted(found)}")
-
-
-def _outcome(plain: dict[str, Any]) -> Outcome:
-    """An outcome whose every field has its declared type."""
-    record = from_json(plain)
-    if not isinstance(record, (Measured, Failed)):
-        raise TypeError(f"{plain.get('type')!r} is no outcome")
-    _type_of(type(record).__name__).validate_json(json.dumps(plain), strict=True)
-    numbers = (record.latency,) if isinstance(record, Measured) else ()
-    if any(not math.isfinite(n) or n <= 0 for n in numbers):
-        raise ValueError("a latency must be above 0")
-    outcome: Outcome = record
-    return outcome
-
-
-@cache
-def _type_of(kind: str) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter({"Measured": Measured, "Failed": Failed}[kind])
 
 
 def _two(value: object) -> tuple[str, str]:

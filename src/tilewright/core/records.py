@@ -324,6 +324,11 @@ class Plan:
         return turn if isinstance(turn, int) else None
 
     @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps of a rewriter's plan, in its words; none of another author's plan."""
+        return tuple(filter(None, str(self.parameters.get("steps", "")).split("; ")))
+
+    @property
     def begins_anew(self) -> bool:
         """Whether its kernels are a new start: measured and kept also where they are slower."""
         return "anew" in self.parameters

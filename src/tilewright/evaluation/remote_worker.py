@@ -11,16 +11,15 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from tilewright.core.errors import HostError
-from tilewright.core.records import Failed, Measured
+from tilewright.evaluation.sent_outcome import MOST_BYTES, outcome_sent
 
 COMMAND = ("tilewright", "worker")
 """What is started there; it has to be on the PATH of a command by ssh."""
-_MOST_BYTES = 1 << 26
 _LOG_BYTES = 2000
 
 
@@ -96,7 +95,7 @@ class RemoteWorker:
     def _line(self) -> bytes:
         """One line, byte by byte: what is not read yet stays where `fileno` shows it."""
         parts = bytearray()
-        while len(parts) < _MOST_BYTES:
+        while len(parts) < MOST_BYTES:
             byte = os.read(self.fileno(), 1)
             if not byte:
                 raise self._gone("ended")
@@ -138,12 +137,12 @@ class RemoteWorker:
 def _is_reply(reply: Mapping[str, Any]) -> bool:
     """Whether each field that is there has the form that `worker.py` gives it."""
     if "outcome" in reply:
-        outcome = reply["outcome"]
-        return isinstance(outcome, dict) and outcome.get("type") in _OUTCOMES
+        try:
+            outcome_sent(reply["outcome"])
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            return False
+        return True
     if "error" in reply:
         error = reply["error"]
         return isinstance(error, dict) and {"type", "message"} <= set(error)
     return any(name in reply for name in ("ready", "stage", "problem", "code", "preflight"))
-
-
-_OUTCOMES: Sequence[str] = (Measured.__name__, Failed.__name__)

@@ -18,7 +18,7 @@ def replayed(schedule: Schedule, kernel: Kernel) -> list[tuple[Step, Kernel]]:
     """
     done: list[tuple[Step, Kernel]] = []
     for plan in schedule.plans:
-        for text in filter(None, str(plan.parameters.get("steps", "")).split("; ")):
+        for text in plan.steps:
             for step in _steps(text):
                 try:
                     after = step.apply(kernel)

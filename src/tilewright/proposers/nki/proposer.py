@@ -105,7 +105,7 @@ class NkiProposer:
         done: list[Step] = []
         before, option = cost_of(kernel), ""
         for plan in schedule.plans:
-            for text in filter(None, str(plan.parameters.get("steps", "")).split("; ")):
+            for text in plan.steps:
                 try:
                     step = Step.parse(text)
                 except ValueError:

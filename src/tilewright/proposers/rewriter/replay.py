@@ -22,7 +22,7 @@ def replayed(
     steps: tuple[Step, ...] = ()
     for number, plan in enumerate(schedule.plans):
         before = len(steps)
-        for text in filter(None, str(plan.parameters.get("steps", "")).split("; ")):
+        for text in plan.steps:
             for step in _no_larger(Step.parse(text)):
                 try:
                     after = step.apply(kernel, machine)

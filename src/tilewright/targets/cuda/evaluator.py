@@ -23,7 +23,7 @@ from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, find_nvcc
 from tilewright.targets.cuda.occupancy import Architecture, architectures
 from tilewright.targets.cuda.resources import in_words, refused_launch
-from tilewright.targets.cuda.source import only_a_gpu, refused
+from tilewright.targets.cuda.source import NO_KERNEL, only_a_gpu, refused
 
 MOST_OPERATIONS = 1 << 28
 """Multiply-adds of one comparison on the CPU: a dozen of them take about a minute."""
@@ -141,8 +141,7 @@ class CudaBuilder:
         if isinstance(compiled, Failed):
             return compiled
         if not compiled.functions:
-            log = "the kernel launches nothing: it defines no __global__ function."
-            return Failed("build", "compile_error", log)
+            return NO_KERNEL
         return Artifact(candidate.id, compiled.cubin, evaluation.nvcc.id, candidate.source)
 
 

@@ -15,6 +15,12 @@ HEADERS = (
     "limits.h", "climits", "type_traits",
 )  # fmt: skip
 """What a kernel may include."""
+NO_KERNEL = Failed(
+    "build",
+    "compile_error",
+    "the kernel launches nothing: it defines no __global__ function.",
+)
+"""Of a source that compiles to no function of a GPU."""
 _OWN_NAMES = re.compile(
     r"__(?!glibc|attr|asm|redirect|extern|nonnull|warn|err|fortify|va_|file|func|line|date|time)"
     r"[a-z]\w*",

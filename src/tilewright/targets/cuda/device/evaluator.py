@@ -25,7 +25,7 @@ from tilewright.targets.cuda.kernelbench import accepted_at, uniform
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.occupancy import Architecture
-from tilewright.targets.cuda.source import refused
+from tilewright.targets.cuda.source import NO_KERNEL, refused
 from tilewright.timing import exclusive
 
 CLOCK_CHANGED = 0.03
@@ -104,8 +104,7 @@ class DeviceBuilder:
         if isinstance(built, Failed):
             return built
         if not built[1].functions:
-            log = "the kernel launches nothing: it defines no __global__ function."
-            return Failed("build", "compile_error", log)
+            return NO_KERNEL
         return Artifact(candidate.id, built[0], evaluation.compiler.nvcc.id, candidate.source)
 
 
