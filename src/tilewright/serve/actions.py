@@ -72,6 +72,6 @@ async def act(site: Site, action: Action, request: Request) -> Response:
 
 
 def _do(site: Site, action: Action, run_id: str, form: Form) -> RunRecord:
-    run = site.project.run(run_id).run
+    run = site.project.record(run_id)
     action(site, run, form)
     return run

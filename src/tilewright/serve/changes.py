@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tilewright.core.errors import TilewrightError
-from tilewright.serve.pages import run_news
+from tilewright.serve.news import Told, run_news
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.serve.site import Site
     from tilewright.storage.overview import SqlOverview
 
-POLL_S = 0.1
+POLL_S = 0.05
 """Between two looks at the database."""
 ALIVE_S = 15.0
 """After so long without news a page is told that there are none: it notices a dead connection."""
@@ -87,21 +87,19 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
 
     run_id = request.path_params["run"]
     known = request.query_params.get("after", "")
-    last = int(known) if known.lstrip("-").isdecimal() and len(known) < 10 else -1
+    has = Told(trials=int(known) + 1 if known.isdecimal() and len(known) < 10 else 0)
 
     async def stream() -> AsyncIterator[str]:
-        nonlocal last
         number, told = -1, ""
         while True:
             found = await changes.after(number)
             if found != number:
                 number = found
                 try:
-                    news = await asyncio.to_thread(run_news, site, run_id, last)
+                    news = await asyncio.to_thread(run_news, site, run_id, has)
                 except TilewrightError as error:
                     yield _event("lost", {"why": str(error)})
                     return
-                last = news["trials"] - 1
                 text = _event("news", news)
                 if text != told:
                     told = text

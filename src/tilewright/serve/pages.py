@@ -13,13 +13,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.core.records import Measured
 from tilewright.core.tasks import language_of
-from tilewright.report import text
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.diffs import unified_diff
 from tilewright.report.pages import LEGEND, environment, highlighted
 from tilewright.report.tree import beam_tree
 from tilewright.report.views import TrialView
 from tilewright.search.event_records import trial_record
+from tilewright.serve.news import axes_after, rows_after, where_it_is
 from tilewright.serve.trials import LiveTrials, option_rows
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run_page(site: Site, request: Request) -> Response:
         "run.html.j2",
         found=found,
         run=found.run,
-        news=_standing(site, found.run, trials),
+        news=where_it_is(site, found.run, trials),
         unit=_unit(trials, site, found.run),
         parts=dict.fromkeys(PARTS, ""),
     )
@@ -78,9 +78,8 @@ def run_page(site: Site, request: Request) -> Response:
 
 def rows(site: Site, request: Request) -> Response:
     """The trials of a run for chart and table, and what the other axes say of its iterations."""
-    found = site.project.run(request.path_params["run"])
-    trials = site.project.trials(found.run.id)
-    return JSONResponse({**_news(trials, -1), "axes": site.project.axes(found.run.id)})
+    live = site.project.live(site.project.record(request.path_params["run"]).id)
+    return JSONResponse({**rows_after(live.trials, -1), "axes": axes_after(live.axes, 0)})
 
 
 def part(site: Site, request: Request) -> Response:
@@ -88,11 +87,11 @@ def part(site: Site, request: Request) -> Response:
     name = request.path_params["part"]
     if name not in PARTS:
         raise UnknownNameError("part", name, PARTS)
-    found = site.project.run(request.path_params["run"])
-    trials = site.project.trials(found.run.id)
-    values: dict[str, Any] = {"run": found.run}
+    run = site.project.record(request.path_params["run"])
+    trials = site.project.trials(run.id)
+    values: dict[str, Any] = {"run": run}
     if name == "result":
-        view = site.project.result(found.run, trials)
+        view = site.project.result(run, trials)
         values.update(view=view, bars=cycle_bars(view.baseline, view.best))
     elif name == "tree":
         shown = drawn_trials(trials.views)
@@ -100,28 +99,28 @@ def part(site: Site, request: Request) -> Response:
     elif name == "menu":
         values["options"] = option_rows(trials.views)
     else:
-        values["log"] = site.project.log(found.run.id)
+        values["log"] = site.project.log(run.id)
     return HTMLResponse(_render(f"{name}.html.j2", **values))
 
 
 def trial_page(site: Site, request: Request) -> Response:
     """One candidate, and its changes against its parent or any other trial (`against`)."""
-    found = site.project.run(request.path_params["run"])
-    trials = site.project.trials(found.run.id)
-    trial = site.project.trial(found.run.id, request.path_params["trial"])
+    run = site.project.record(request.path_params["run"])
+    trials = site.project.trials(run.id)
+    trial = site.project.trial(run.id, request.path_params["trial"])
     if trial.index >= len(trials.views):
         raise UnknownNameError("trial", str(trial.index), [])
     view = trials.views[trial.index]
     against = _index(request.query_params.get("against", ""), view.parent, len(trials.views))
     diff: Sequence[str] = ()
     if against is not None:
-        other = site.project.trial(found.run.id, against)
+        other = site.project.trial(run.id, against)
         diff = unified_diff(other.candidate.source, trial.candidate.source, LARGEST_DIFF)
     outcome = trial.outcome
     return _page(
         site,
         "trial.html.j2",
-        run=found.run,
+        run=run,
         trial=trial,
         view=view,
         outcome=outcome,
@@ -131,7 +130,7 @@ def trial_page(site: Site, request: Request) -> Response:
         ),
         lineage=[trials.views[i] for i in trials.lineage(trial.index)],
         children=[v for v in trials.views if v.parent == trial.index],
-        source_html=highlighted(trial.candidate.source, language_of(found.run)),
+        source_html=highlighted(trial.candidate.source, language_of(run)),
         against=against,
         diff=diff,
     )
@@ -139,7 +138,7 @@ def trial_page(site: Site, request: Request) -> Response:
 
 def source(site: Site, request: Request) -> Response:
     """A candidate's source as a file; a browser must not show it as a page."""
-    run = site.project.run(request.path_params["run"]).run
+    run = site.project.record(request.path_params["run"])
     trial = site.project.trial(run.id, request.path_params["trial"])
     language = language_of(run)
     suffix = language.suffix if language else ".txt"
@@ -149,16 +148,18 @@ def source(site: Site, request: Request) -> Response:
 
 def trials_csv(site: Site, request: Request) -> Response:
     """What the chart shows, as `tilewright runs export` writes it."""
-    run = site.project.run(request.path_params["run"]).run
-    trials = site.project.trials(run.id).views
-    whole = site.project.overview.whole_trials(run.id, range(len(trials)))
-    axes = {name: dict(found) for name, found in site.project.axes(run.id).items()}
+    run = site.project.record(request.path_params["run"])
+    live = site.project.live(run.id)
+    whole = site.project.overview.whole_trials(run.id, range(len(live.trials.views)))
+    axes = live.axes
+    ended = {iteration: (seconds, usd) for iteration, seconds, usd in axes.rows}
     table = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for trial in whole:
         row = {"run": run.id, "workload": run.task, **trial_record(trial)}
-        row["iteration_ended_s"] = axes["seconds"].get(trial.iteration)
-        row["spent_usd"] = axes["usd"].get(trial.iteration)
+        seconds, usd = ended.get(trial.iteration, (None, None))
+        row["iteration_ended_s"] = seconds
+        row["spent_usd"] = usd if axes.has_costs else None
         if writer is None:
             writer = csv.DictWriter(table, fieldnames=list(row))
             writer.writeheader()
@@ -188,14 +189,6 @@ def message_page(site: Site, title: str, sentence: str, status: int) -> Response
     return _page(site, "message.html.j2", status, title=title, sentence=sentence)
 
 
-def run_news(site: Site, run_id: str, last: int) -> dict[str, Any]:
-    """What a run's page is told: the trials after the `last` that it has, and where the run is."""
-    run = site.project.run(run_id).run
-    trials = site.project.trials(run_id)
-    news = {**_news(trials, last), "text": _standing(site, run, trials)}
-    return {**news, "axes": site.project.axes(run_id)}
-
-
 def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
     """The trials of a tree: all, or those that matter most when they are too many.
 
@@ -223,52 +216,6 @@ def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
         if len(chosen) == MOST_NODES:
             break
     return [view for view in views if view.index in chosen]
-
-
-def _news(trials: LiveTrials, last: int) -> dict[str, Any]:
-    """The rows after the `last`. `generation` differs where earlier rows changed, too."""
-    pairs = list(zip(trials.views, trials.causes, strict=False))
-    return {
-        "trials": len(pairs),
-        "rows": [_row(view, cause) for view, cause in pairs[last + 1 :]],
-        "winning": trials.lineage(trials.best.index) if trials.best else [],
-        "generation": trials.generation,
-    }
-
-
-def _row(view: TrialView, cause: str) -> list[object]:
-    return [
-        view.index,
-        view.iteration,
-        view.parent,
-        view.state,
-        round(view.speedup, 4) if view.speedup is not None else None,
-        view.latency,
-        round(view.gain, 4) if view.gain is not None else None,
-        view.option,
-        view.proposer,
-        cause,
-        view.failure,
-    ]
-
-
-def _standing(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, str]:
-    """Where a run is, by the names that the page's places have."""
-    best, views = trials.best, trials.views
-    start = views[0].latency if views else None
-    failed = sum(v.state == "failed" for v in views)
-    correct = sum(v.latency is not None for v in views)
-    return {
-        "status": site.project.status(run),
-        "reason": run.stop_reason,
-        "speedup": text.ratio(best.speedup if best else None),
-        "latency": text.number(best.latency if best else None),
-        "start": text.number(start) if start else "not measured",
-        "utilization": text.percent(best.utilization if best else None),
-        "evaluations": text.number(len(views)),
-        "counts": f"{correct} correct, {failed} failed; {text.duration(run.wall_s)}",
-        "best": f"trial {best.index}" if best else "",
-    }
 
 
 def _unit(trials: LiveTrials, site: Site, run: RunRecord) -> str:

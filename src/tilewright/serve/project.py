@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
@@ -17,6 +15,7 @@ from tilewright.models import model_calls
 from tilewright.report.queries import report_view
 from tilewright.report.views import ReportView
 from tilewright.run import standing
+from tilewright.serve.axes import STEPS, LiveAxes
 from tilewright.serve.trials import LiveTrials
 from tilewright.storage.overview import Event, RunOverview, SqlOverview
 
@@ -26,10 +25,31 @@ LOGGED = ("RunStarted", "IterationFinished", "ProposalFailed", "Stopped", "Reche
 """Lines of a run's event log that people read."""
 
 
-@dataclass
-class _Known:
-    trials: LiveTrials = field(default_factory=LiveTrials)
-    lock: Lock = field(default_factory=Lock)
+class LiveRun:
+    """What is known of one run; only what was written since is read when it is asked for again."""
+
+    def __init__(self) -> None:
+        self.trials = LiveTrials()
+        self.axes = LiveAxes()
+        self._read = 0
+        """Number of the last line of the log that was read."""
+        self._lock = Lock()
+
+    def update(self, overview: SqlOverview, run_id: str) -> LiveRun:
+        """Take in what was written since, and return this.
+
+        A note that a trial was looked at again follows the change of that trial: all are read then.
+        """
+        with self._lock:
+            lines = overview.events(run_id, (*STEPS, "Rechecked"), self._read)
+            amended = sum(line.kind == "Rechecked" for line in lines)
+            if amended:
+                self.trials = LiveTrials(self.trials.generation + amended)
+            self._read = lines[-1].number if lines else self._read
+            steps = [line for line in lines if line.kind in STEPS]
+            self.axes.extend(steps, overview.payments(run_id, self.axes.settled))
+            self.trials.extend(overview.trials(run_id, len(self.trials.views) - 1))
+        return self
 
 
 class ServedProject:
@@ -38,7 +58,7 @@ class ServedProject:
     def __init__(self, folder: Path, overview: SqlOverview) -> None:
         self.folder = folder
         self.overview = overview
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, LiveRun] = OrderedDict()
         self._lock = Lock()
 
     def run(self, run_id: str) -> RunOverview:
@@ -48,23 +68,29 @@ class ServedProject:
             raise UnknownNameError("run", run_id, [])
         return found
 
+    def record(self, run_id: str) -> RunRecord:
+        """A run's record by its whole id; `UnknownNameError` if there is none."""
+        found = self.overview.record(run_id)
+        if found is None:
+            raise UnknownNameError("run", run_id, [])
+        return found
+
     def status(self, run: RunRecord) -> str:
         """As `tilewright runs list` says it."""
         return standing(self.folder, run)
 
-    def trials(self, run_id: str) -> LiveTrials:
-        """The run's trials up to now."""
+    def live(self, run_id: str) -> LiveRun:
+        """The run's trials and axes up to now."""
         with self._lock:
-            known = self._known.setdefault(run_id, _Known())
+            known = self._known.setdefault(run_id, LiveRun())
             self._known.move_to_end(run_id)
             while len(self._known) > MOST_RUNS:
                 self._known.popitem(last=False)
-        with known.lock:
-            amendments = self.overview.amendments(run_id)
-            if amendments != known.trials.generation:
-                known.trials = LiveTrials(amendments)
-            known.trials.extend(self.overview.trials(run_id, len(known.trials.views) - 1))
-            return known.trials
+        return known.update(self.overview, run_id)
+
+    def trials(self, run_id: str) -> LiveTrials:
+        """The run's trials up to now."""
+        return self.live(run_id).trials
 
     def trial(self, run_id: str, index: int) -> Trial:
         """One trial with its source; `UnknownNameError` if there is none."""
@@ -87,32 +113,6 @@ class ServedProject:
                 kernels = from_json(event.data["kernels"])
         calls = model_calls(run.id, project=self.folder)
         return report_view(run, history, kernels, parts, calls)  # type: ignore[arg-type]
-
-    def axes(self, run_id: str) -> dict[str, list[tuple[int, float]]]:
-        """When each iteration of a run ended, in seconds of work, and what was spent until then.
-
-        Time between the sessions of a run does not count. `usd` is empty where no model was asked.
-        """
-        spending = self.overview.spending(run_id)
-        seconds: list[tuple[int, float]] = []
-        usd: list[tuple[int, float]] = []
-        worked_s, session_s, spent, paid = 0.0, 0.0, 0.0, 0
-        began: datetime | None = None
-        for event in self.overview.events(run_id, ("RunStarted", "IterationFinished", "Stopped")):
-            at = datetime.fromisoformat(event.at)
-            if event.kind == "RunStarted" or began is None:
-                worked_s += session_s
-                began = at
-            session_s = (at - began).total_seconds()
-            iteration = event.data.get("iteration")
-            if isinstance(iteration, int):
-                while paid < len(spending) and spending[paid][0] <= event.at:
-                    spent += spending[paid][1]
-                    paid += 1
-                seconds.append((iteration, round(worked_s + session_s, 3)))
-                if spending:
-                    usd.append((iteration, round(spent, 6)))
-        return {"seconds": seconds, "usd": usd}
 
     def log(self, run_id: str, after: int = 0) -> list[Event]:
         """The lines of a run's log that people read."""

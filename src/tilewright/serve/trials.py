@@ -23,6 +23,10 @@ class LiveTrials:
         self.views: list[TrialView] = []
         self.causes: list[str] = []
         self.best: TrialView | None = None
+        self.winning: list[int] = []
+        """The trials from the starting kernel to the best."""
+        self.correct = 0
+        self.failed = 0
         self._first_of: dict[str, int] = {}
 
     def extend(self, trials: Sequence[TrialOverview]) -> None:
@@ -33,6 +37,8 @@ class LiveTrials:
             view = _view(trial, self.views[parent] if parent is not None else None, self._start)
             self.views.append(view)
             self.causes.append(trial.cause)
+            self.correct += view.latency is not None
+            self.failed += view.state == "failed"
             faster = self.best is None or (view.latency or 0) < (self.best.latency or 0)
             if view.latency is not None and faster:
                 self.best = view
@@ -53,12 +59,13 @@ class LiveTrials:
 
     def _mark_winning(self) -> None:
         best = self.best
-        winning = set(self.lineage(best.index)) if best else set()
-        changed = {v.index for v in self.views if v.winning} ^ winning
-        for index in changed:
+        if best is None or (self.winning and self.winning[-1] == best.index):
+            return
+        winning = self.lineage(best.index)
+        for index in set(self.winning) ^ set(winning):
             self.views[index] = replace(self.views[index], winning=index in winning)
-        if best:
-            self.best = self.views[best.index]
+        self.winning = winning
+        self.best = self.views[best.index]
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ class SqlCalls:
 
     def calls(self, run_id: str) -> list[CallRecord]:
         """A run's calls in the order of their intents."""
-        wanted = select(calls).where(calls.c.run_id == run_id).order_by(calls.c.number)
+        columns = (calls.c[name] for name in _FIELDS)  # not the texts, which may be many megabytes
+        wanted = select(*columns).where(calls.c.run_id == run_id).order_by(calls.c.number)
         with self._database.read() as connection:
             return [_record(row) for row in connection.execute(wanted)]
 

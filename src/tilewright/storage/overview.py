@@ -78,6 +78,18 @@ class Event:
     data: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """A call to a model; `number` grows from call to call.
+
+    `at` is when it ended, None while it has not; `usd` what it is known to have cost.
+    """
+
+    number: int
+    at: str | None
+    usd: float
+
+
 class SqlOverview:
     """Reads only. May be used by several threads."""
 
@@ -110,6 +122,12 @@ class SqlOverview:
             found = connection.execute(select(runs).where(runs.c.id == run_id)).all()
             return next(iter(self._overviews(connection, found)), None)
 
+    def record(self, run_id: str) -> RunRecord | None:
+        """A run by its whole id, without counting its trials and calls."""
+        with self._database.read() as connection:
+            found = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
+        return run_of(found) if found is not None else None
+
     def trials(self, run_id: str, after: int = -1) -> list[TrialOverview]:
         """The trials of a run whose index is above `after`, in order."""
         wanted = (
@@ -131,12 +149,6 @@ class SqlOverview:
         with self._database.read() as connection:
             return [trial_of(row) for row in connection.execute(wanted)]
 
-    def amendments(self, run_id: str) -> int:
-        """How often outcomes of a run were looked at again: they may have changed with it."""
-        wanted = select(func.count()).where(events.c.run_id == run_id, events.c.kind == "Rechecked")
-        with self._database.read() as connection:
-            return int(connection.execute(wanted).scalar_one())
-
     def events(self, run_id: str, kinds: Sequence[str], after: int = 0) -> list[Event]:
         """The lines of a run's log of these kinds whose number is above `after`, in order."""
         wanted = (
@@ -148,16 +160,17 @@ class SqlOverview:
             rows = connection.execute(wanted).all()
         return [Event(row.number, row.at, row.kind, json.loads(row.data)) for row in rows]
 
-    def spending(self, run_id: str) -> list[tuple[str, float]]:
-        """When each answered call to a model ended and what it is known to have cost, in order."""
+    def payments(self, run_id: str, after: int = 0) -> list[Payment]:
+        """The calls of a run to models whose number is above `after`, in order."""
         paid = case((calls.c.cached, 0.0), else_=func.coalesce(calls.c.usd, 0.0))
         wanted = (
-            select(calls.c.finished_at, paid)
-            .where(calls.c.run_id == run_id, calls.c.finished_at.is_not(None))
-            .order_by(calls.c.finished_at)
+            select(calls.c.number, calls.c.finished_at, paid)
+            .where(calls.c.run_id == run_id, calls.c.number > after)
+            .order_by(calls.c.number)
         )
         with self._database.read() as connection:
-            return [(at, float(usd)) for at, usd in connection.execute(wanted)]
+            rows = connection.execute(wanted).all()
+        return [Payment(number, at, float(usd)) for number, at, usd in rows]
 
     def close(self) -> None:
         """Release the database. Idempotent."""

@@ -13,16 +13,17 @@
   let rows = [];
   let winning = new Set();
   let generation = null;
-  let axes = { seconds: [], usd: [] };
+  let ends = [];  // of each iteration: its number, seconds, US dollars
   const axis = document.getElementById("axis");
   const AXES = { evaluations: "evaluations", seconds: "seconds of work when the iteration ended", usd: "US dollars spent when the iteration ended" };
 
   // Where each row is on the chosen axis. Of time and cost only the ends of iterations are known.
   function places() {
     if (axis.value === "evaluations") return rows.map((row) => row[INDEX]);
-    const ends = new Map(axes[axis.value]);
-    const last = Math.max(0, ...ends.values());
-    return rows.map((row) => (row[INDEX] === 0 ? 0 : ends.get(row[ITERATION]) ?? last));
+    const column = axis.value === "seconds" ? 1 : 2;
+    const found = new Map(ends.map((end) => [end[0], end[column]]));
+    const last = ends.length ? ends[ends.length - 1][column] : 0;
+    return rows.map((row) => (row[INDEX] === 0 ? 0 : found.get(row[ITERATION]) ?? last));
   }
 
   // The chart: one series for each kind of mark, and the best so far as steps.
@@ -46,10 +47,27 @@
     return [places(), best, won, kept, rejected, missing];
   }
 
+  // Of marks that would lie on each other one is drawn: thousands take a browser long to draw.
+  const CELL_PX = 3;
+  function apart(shown, number) {
+    const [first, last] = shown.series[0].idxs;
+    const [xs, ys] = [shown.data[0], shown.data[number]];
+    const taken = new Set();
+    const found = [];
+    for (let at = first; at <= last; at++) {
+      if (ys[at] === null) continue;
+      const column = Math.round(shown.valToPos(xs[at], "x") / CELL_PX);
+      const cell = 10000 * column + Math.round(shown.valToPos(ys[at], "y") / CELL_PX);
+      if (!taken.has(cell)) found.push(at);
+      taken.add(cell);
+    }
+    return found;
+  }
+
   function marks(label, stroke, fill, size) {
     return {
       label, stroke, fill, paths: () => null,
-      points: { show: true, size, stroke, fill, width: 1.5 },
+      points: { show: false, filter: apart, size, stroke, fill, width: 1.5 },
       value: (_, v) => (v === null || v === undefined ? "" : `${v.toFixed(2)}x`),
     };
   }
@@ -171,12 +189,13 @@
   document.getElementById("more").addEventListener("click", () => { shown += 5 * SHOWN; list(); });
 
   // Sections that the server draws: fetched anew at most every few seconds.
-  const EVERY_MS = 4000;
+  // Chart and table come first: both the server and this page are busy for a moment with a section.
+  const EVERY_MS = 4000, SETTLE_MS = 300;
   const fetched = new Map();
-  function freshen(isFinal) {
+  function freshen(isFirst) {
     for (const place of document.querySelectorAll("[data-part]")) {
       const name = place.dataset.part;
-      const wait = isFinal ? 0 : (fetched.get(name) || 0) + EVERY_MS - Date.now();
+      const wait = isFirst ? 0 : Math.max(SETTLE_MS, (fetched.get(name) || 0) + EVERY_MS - Date.now());
       if (place.dataset.due) continue;
       place.dataset.due = "yes";
       setTimeout(async () => {
@@ -187,7 +206,7 @@
         await live.fetchInto(`${base}/parts/${name}`, place).catch(() => false);
         const now = place.querySelector(".tree-frame");
         if (at && now) [now.scrollLeft, now.scrollTop] = at;
-      }, Math.max(0, wait));
+      }, wait);
     }
   }
 
@@ -204,21 +223,21 @@
     rows = found.rows;
     winning = new Set(found.winning);
     generation = found.generation;
-    axes = found.axes;
-    offerAxes();
+    learnAxes(found.axes);
     draw();
     list();
   }
 
   // An axis without a number is not offered.
-  function offerAxes() {
-    for (const option of axis.options) option.hidden = option.disabled = axes[option.value]?.length === 0;
+  function learnAxes(news) {
+    ends = ends.slice(0, news.first).concat(news.rows);
+    const offered = { evaluations: true, seconds: ends.length, usd: ends.length && news.has_costs };
+    for (const option of axis.options) option.hidden = option.disabled = !offered[option.value];
     if (axis.selectedOptions[0].disabled) axis.value = "evaluations";
   }
 
   function told(news) {
-    axes = news.axes;
-    offerAxes();
+    learnAxes(news.axes);
     for (const [name, text] of Object.entries(news.text)) {
       for (const place of document.querySelectorAll(`[data-live="${name}"]`)) {
         if (place.textContent !== text) place.textContent = text;

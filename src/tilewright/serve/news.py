@@ -1,0 +1,93 @@
+"""What the page of a run is told as the run goes on: only what it does not have yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.report import text
+from tilewright.report.views import TrialView
+
+if TYPE_CHECKING:
+    from tilewright.core.records import RunRecord
+    from tilewright.serve.axes import LiveAxes
+    from tilewright.serve.site import Site
+    from tilewright.serve.trials import LiveTrials
+
+
+@dataclass
+class Told:
+    """What a run's page has: how many of its trials and rows of its axes."""
+
+    trials: int = 0
+    axes: int = 0
+    axes_generation: int = 0
+
+
+def run_news(site: Site, run_id: str, told: Told) -> dict[str, Any]:
+    """What a run's page is to be told: what it does not have, and where the run is.
+
+    `told` is what it has, and afterwards what it then has.
+    """
+    run = site.project.record(run_id)
+    live = site.project.live(run_id)
+    if told.axes_generation != live.axes.generation:
+        told.axes_generation, told.axes = live.axes.generation, 0
+    news = {
+        **rows_after(live.trials, told.trials - 1),
+        "text": where_it_is(site, run, live.trials),
+        "axes": axes_after(live.axes, told.axes),
+    }
+    told.trials, told.axes = news["trials"], told.axes + len(news["axes"]["rows"])
+    return news
+
+
+def rows_after(trials: LiveTrials, last: int) -> dict[str, Any]:
+    """The rows after the `last`. `generation` differs where earlier rows changed, too."""
+    causes = trials.causes[last + 1 :]
+    views = trials.views[last + 1 : last + 1 + len(causes)]
+    return {
+        "trials": last + 1 + len(views),
+        "rows": [_row(view, cause) for view, cause in zip(views, causes, strict=True)],
+        "winning": trials.winning,
+        "generation": trials.generation,
+    }
+
+
+def axes_after(axes: LiveAxes, first: int) -> dict[str, Any]:
+    """The rows of the axes from the `first`, which replace those that the page has from there."""
+    return {"first": first, "rows": axes.rows[first:], "has_costs": axes.has_costs}
+
+
+def _row(view: TrialView, cause: str) -> list[object]:
+    return [
+        view.index,
+        view.iteration,
+        view.parent,
+        view.state,
+        round(view.speedup, 4) if view.speedup is not None else None,
+        view.latency,
+        round(view.gain, 4) if view.gain is not None else None,
+        view.option,
+        view.proposer,
+        cause,
+        view.failure,
+    ]
+
+
+def where_it_is(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, str]:
+    """Where a run is, by the names that the page's places have."""
+    best, views = trials.best, trials.views
+    start = views[0].latency if views else None
+    counts = f"{trials.correct} correct, {trials.failed} failed"
+    return {
+        "status": site.project.status(run),
+        "reason": run.stop_reason,
+        "speedup": text.ratio(best.speedup if best else None),
+        "latency": text.number(best.latency if best else None),
+        "start": text.number(start) if start else "not measured",
+        "utilization": text.percent(best.utilization if best else None),
+        "evaluations": text.number(len(views)),
+        "counts": f"{counts}; {text.duration(run.wall_s)}",
+        "best": f"trial {best.index}" if best else "",
+    }
