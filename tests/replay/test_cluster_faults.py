@@ -1,8 +1,8 @@
 """Faults of every part of a cluster at random moments: the run ends as if undisturbed.
 
 Killed are worker processes, the scheduler, the search and the database server; workers are stopped,
-too. The environment variable TILEWRIGHT_CLUSTER_FAULTS says how many faults there are; without it
-there are none.
+the network is cut, and the time of day jumps. The environment variable TILEWRIGHT_CLUSTER_FAULTS
+says how many faults there are; without it there are none. `-s` shows each.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import cluster_digits
@@ -26,8 +25,9 @@ from toy_project import recorded
 
 pytest.importorskip("distributed", reason="needs dask.distributed: install the extra cluster")
 
-from tilewright.cluster.serving import Workers
-from tilewright.core.errors import TilewrightError
+from disturbed_cluster import DisturbedCluster
+
+from tilewright.cluster.executor import MOST_AHEAD
 from tilewright.storage.project import open_project
 
 pytestmark = [
@@ -40,6 +40,12 @@ pytestmark = [
 ]
 
 FAULTS = int(os.environ.get("TILEWRIGHT_CLUSTER_FAULTS", "5"))
+MOST_BETWEEN = 40
+"""Evaluations from a fault to the next one, but for those that meet what recovers from the last."""
+MOST_S = 2.0
+"""After which those come; they are three of five."""
+STANDSTILL_S = 180
+"""Without an evaluation, after which nothing more is expected of a search."""
 OPTIMIZE = [
     *(sys.executable, "-m", "tilewright.cli", "optimize", "toy:digits", "--proposer", "toy"),
     *("--seed", "1", "--beam", "6", "--plans", "5", "--implementations", "3", "--dropout", "0"),
@@ -47,75 +53,67 @@ OPTIMIZE = [
 ]
 
 
-def search(project: Path, executor: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*OPTIMIZE, "--executor", executor, "--project", str(project)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+class Search:
+    """One search in a process, started again where it was killed or told that a part is away."""
 
-
-class Cluster:
-    """A scheduler on a port of its own, and two workers that are started again when they end."""
-
-    def __init__(self, offers: dict[str, dict[str, str]]) -> None:
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._scheduler = self._start()
-        self.workers = Workers(f"tcp://127.0.0.1:{self.port}", 2, offers, hang_s=8)
+    def __init__(self, project: Path, executor: str) -> None:
+        self._project, self._executor, self._log = project, executor, project / "log"
+        self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
-        return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler", *options],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "6 s"},
-        )
+        with self._log.open("wb") as log:  # a pipe that nobody reads would fill
+            return subprocess.Popen(
+                [*OPTIMIZE, "--executor", self._executor, "--project", str(self._project)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
-    def kill_scheduler(self, rng: random.Random) -> None:
-        self._scheduler.kill()
-        self._scheduler.wait()
-        time.sleep(rng.uniform(0, 1))
-        self._scheduler = self._start()
+    def has_finished(self) -> bool:
+        """Whether it reached its end; one that ended before goes on."""
+        status = self.process.poll()
+        if status in (None, 0):
+            return status == 0
+        assert status in (2, -signal.SIGKILL), self.said
+        assert "Traceback" not in self.said
+        self.process = self._start()
+        return False
 
-    def kill_worker(self, rng: random.Random) -> None:
-        if self.workers.pids:
-            os.kill(rng.choice(self.workers.pids), signal.SIGKILL)
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
 
-    def stop_worker(self, rng: random.Random) -> None:
-        """One that hangs for good."""
-        if self.workers.pids:
-            os.kill(rng.choice(self.workers.pids), signal.SIGSTOP)
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
-    def close(self) -> None:
-        self.workers.close()
-        self._scheduler.kill()
-        self._scheduler.wait()
+    close = kill
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "plugins"
+    cluster_digits.write_entry_points(folder)
+    monkeypatch.setenv("PYTHONPATH", cluster_digits.import_path(folder))
+    return folder
+
+
+@pytest.fixture
+def cluster(plugins: Path) -> Iterator[DisturbedCluster]:
     from importlib.metadata import version
 
     from tilewright.cluster.offers import stamp
 
-    cluster_digits.write_entry_points(tmp_path / "plugins")
-    monkeypatch.setenv("PYTHONPATH", cluster_digits.import_path(tmp_path / "plugins"))
     versions = {"tilewright": version("tilewright"), "toy": "1"}
     offers = {"cpu": {}, stamp(cluster_digits.create_target(), versions): versions}
-    with closing(Cluster(offers)) as started:
+    with closing(DisturbedCluster(offers, plugins)) as started:
         yield started
 
 
-@contextmanager
-def a_project(server: Server, folder: Path) -> Iterator[Path]:
+def a_project(server: Server, folder: Path) -> Path:
     folder.mkdir()
     address = server.address(server.new_database())
     (folder / "tilewright.toml").write_text(f'database = "{address}"\n')
-    yield folder
+    return folder
 
 
 def crash(server: Server, rng: random.Random) -> None:
@@ -140,48 +138,62 @@ def outcomes(project: Path) -> int:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-@pytest.mark.timeout(300 + 30 * FAULTS)
-def test_faults_at_random_moments(cluster: Cluster, tmp_path: Path) -> None:
-    executor = f"dask://127.0.0.1:{cluster.port}"
+@pytest.mark.timeout(600 + 30 * FAULTS)
+def test_faults_at_random_moments(cluster: DisturbedCluster, plugins: Path, tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
-    local = search(undisturbed, "local")
-    output, _ = local.communicate()
-    assert local.returncode == 0, output
-    expected = recorded(undisturbed)
+    local = Search(undisturbed, "local")
+    while not local.has_finished():
+        time.sleep(0.1)
+    expected, alone = recorded(undisturbed), len(cluster_digits.evaluated(plugins))
     assert len(expected) >= 300
-    rng, faults, runs = random.Random(FAULTS), Counter[str](), 0
+    rng, faults, runs, repeated = random.Random(FAULTS), Counter[str](), 0, 0
+
+    def evaluations() -> int:
+        return len(cluster_digits.evaluated(plugins))
+
+    def disturb(search: Search, kinds: dict[str, Callable[[], None]]) -> None:
+        """Until it has finished or there were faults enough."""
+        before = known = evaluations()
+        due, due_s, moved = known, float("inf"), time.monotonic()
+        while not search.has_finished():
+            cluster.workers.look()
+            time.sleep(0.05)
+            if evaluations() > known:
+                known, moved = evaluations(), time.monotonic()
+            assert time.monotonic() - moved < STANDSTILL_S, f"{dict(faults)}, then {search.said}"
+            is_due = known >= due or time.monotonic() >= due_s
+            if sum(faults.values()) < FAULTS and is_due:
+                kind = rng.choice(list(kinds))
+                faults[kind] += 1
+                print(f"search {runs}, evaluation {known - before}: {kind}", flush=True)
+                kinds[kind]()
+                moved = time.monotonic()
+                due, due_s = known + rng.randrange(1, MOST_BETWEEN), float("inf")
+                if rng.random() < 0.6:
+                    due_s = moved + rng.uniform(0, MOST_S)
+
     with running() as server:
         while sum(faults.values()) < FAULTS:
-            with a_project(server, tmp_path / f"disturbed {runs}") as project:
-                runs += 1
-                process = search(project, executor)
+            project = a_project(server, tmp_path / f"disturbed {runs}")
+            runs += 1
+            before = evaluations()
+            with closing(Search(project, f"dask://{cluster.address}")) as search:
                 kinds: dict[str, Callable[[], None]] = {
                     "worker killed": lambda: cluster.kill_worker(rng),
                     "worker stopped": lambda: cluster.stop_worker(rng),
                     "scheduler killed": lambda: cluster.kill_scheduler(rng),
-                    "search killed": lambda: process.kill(),  # noqa: B023
+                    "network cut": lambda: cluster.cut_network(rng),
+                    "clock jumped": lambda: cluster.jump_clock(rng),
+                    "search killed": search.kill,
                     "database killed": lambda: crash(server, rng),
                 }
-                while True:
-                    until = time.monotonic() + rng.uniform(0.5, 4)
-                    while time.monotonic() < until and process.poll() is None:
-                        cluster.workers.look()
-                        time.sleep(0.05)
-                    if process.poll() == 0:
-                        break
-                    if process.poll() is not None:  # killed, or told that something went away
-                        output, _ = process.communicate()
-                        assert process.returncode in (2, -signal.SIGKILL), output
-                        assert "Traceback" not in output
-                        process = search(project, executor)
-                        continue
-                    if sum(faults.values()) < FAULTS:
-                        kind = rng.choice(list(kinds))
-                        kinds[kind]()
-                        faults[kind] += 1
-                with suppress(TilewrightError):
-                    process.communicate()
-                assert recorded(project) == expected
-                assert outcomes(project) == outcomes(undisturbed)
-    print(f"{dict(faults)} in {runs} searches of {len(expected)} trials: all as undisturbed")
+                disturb(search, kinds)
+            assert recorded(project) == expected
+            assert outcomes(project) == outcomes(undisturbed)
+            repeated += evaluations() - before - alone
+            assert repeated <= MOST_AHEAD * 2 * sum(faults.values())
+    print(
+        f"{sum(faults.values())} faults {dict(faults)} in {runs} searches of {len(expected)} "
+        f"trials: all as undisturbed; {repeated} evaluations of {alone * runs} begun once more"
+    )

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cluster.remote import evaluate
@@ -67,7 +67,8 @@ class Connection:
         require_distributed()
         from distributed import Client
 
-        self._arrived = SimpleQueue[Answered | Lost]()
+        # No SimpleQueue: in CPython its `get` with a short time-out can wait for ever.
+        self._arrived = Queue[Answered | Lost]()
         self._workers: tuple[WorkerInfo, ...] = ()
         self._identify = identify
         self._futures: dict[str, Future[bytes] | None] = {}
@@ -130,7 +131,7 @@ class Connection:
         """What has come back, waiting for the first so many seconds at most."""
         found = list[Answered | Lost]()
         with suppress(Empty):
-            found.append(self._arrived.get(timeout=timeout_s or 1e-9))
+            found.append(self._arrived.get(timeout=timeout_s))
             while True:
                 found.append(self._arrived.get_nowait())
         wanted = [item for item in found if item.key in self._futures]

@@ -7,7 +7,7 @@ candidate does to its evaluating process is seen there and is its outcome, as wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from tilewright.cluster.connection import Answered, Connection, Lost
@@ -35,7 +35,13 @@ from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 CHECKPOINT_EVERY_S = 0.1
 """Between two calls of a batch's checkpoint at most."""
 AHEAD = 2
-"""Requests that a worker has at a time: one that it evaluates, one that waits there."""
+"""Messages that a worker has at a time: one that it works on, one that waits there."""
+MESSAGE_S = 0.2
+"""As many requests go in a message as take a worker about so long: each message costs all parts of
+a cluster some milliseconds, but what was evaluated is heard of only with the last of them."""
+MOST_IN_MESSAGE = 32
+MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
+"""Requests that a worker has at a time at most."""
 NO_WORKER_S = 30.0
 """How long a batch waits where no worker offers what it needs: one may be starting again."""
 MOST_LOSSES = 4
@@ -79,7 +85,9 @@ class DaskExecutor:
         )
         self._alone_since: float | None = None
         self._waiting = deque[Job]()
-        self._sent: dict[str, Job] = {}
+        self._sent: dict[str, list[Job]] = {}
+        self._threads = 1  # of all fitting workers
+        self._mean_s: float | None = None  # of an evaluation, the last ones before others
 
     def evaluate(
         self,
@@ -105,7 +113,7 @@ class DaskExecutor:
                 self._take_back()
                 self._send(room, batch)
                 wait = True
-                if more is not None and not waiting and len(sent) < room:
+                if more is not None and not waiting and self._under_way() < room:
                     further = more()
                     if further is None:
                         more = None
@@ -129,7 +137,8 @@ class DaskExecutor:
         fitting = self._hosts.fitting()
         if fitting or not (self._waiting or self._sent):
             self._alone_since = None
-            return max(1, AHEAD * sum(worker.threads for worker in fitting))
+            self._threads = max(1, sum(worker.threads for worker in fitting))
+            return AHEAD * self._threads * self._most_in_message()
         self._alone_since = self._alone_since or monotonic()
         if self._hosts.all_left_out or monotonic() - self._alone_since > NO_WORKER_S:
             raise ClusterError(self._hosts.why_alone())
@@ -137,7 +146,8 @@ class DaskExecutor:
 
     def _send(self, room: int, batch: Batch) -> None:
         by_hosts: dict[tuple[str, ...] | None, list[Job]] = {}
-        for _ in range(min(len(self._waiting), room - len(self._sent))):
+        size = self._in_message()
+        for _ in range(min(len(self._waiting), room - self._under_way())):
             job = self._waiting.popleft()
             if job.heard and not self._hosts.has_others(job.heard_on):
                 self._decide(job, batch)  # who should have been asked went away
@@ -145,35 +155,51 @@ class DaskExecutor:
             job.among = self._hosts.among(job.heard_on)
             by_hosts.setdefault(job.among, []).append(job)
         for among, jobs in by_hosts.items():
+            parts = list(_parts(jobs, size))
             messages = [
                 request_bytes(
                     self._digest,
-                    job.pending.request,
-                    self._description if job.is_described else None,
+                    [job.pending.request for job in part],
+                    self._description if any(job.is_described for job in part) else None,
                 )
-                for job in jobs
+                for part in parts
             ]
             keys = self._connection.send(messages, self._hosts.needs, among)
-            self._sent.update(zip(keys, jobs, strict=True))
+            self._sent.update(zip(keys, parts, strict=True))
+
+    def _under_way(self) -> int:
+        return sum(map(len, self._sent.values()))
+
+    def _most_in_message(self) -> int:
+        """As many as take a worker `MESSAGE_S`."""
+        if self._mean_s is None:
+            return 1
+        return max(1, min(MOST_IN_MESSAGE, int(MESSAGE_S / max(self._mean_s, 1e-6))))
+
+    def _in_message(self) -> int:
+        """The same, but no worker gets more of what is left than its share."""
+        share = -(-len(self._waiting) // (AHEAD * self._threads))
+        return max(1, min(self._most_in_message(), share))
 
     def _take_back(self) -> None:
         """Requests for hosts that have no workers any more wait for others."""
-        restricted = [(key, job) for key, job in self._sent.items() if job.among is not None]
+        restricted = [(k, jobs) for k, jobs in self._sent.items() if jobs[0].among is not None]
         if not restricted:
             return
         there = {worker.host for worker in self._hosts.fitting()}
-        for key, job in restricted:
-            if there.isdisjoint(job.among or ()):
+        for key, jobs in restricted:
+            if there.isdisjoint(jobs[0].among or ()):
                 self._connection.give_up([key])
-                self._waiting.appendleft(self._sent.pop(key))
+                self._waiting.extendleft(reversed(self._sent.pop(key)))
 
     def _receive(self, batch: Batch, wait_s: float) -> None:
         for arrived in self._connection.receive(wait_s):
-            job = self._sent.pop(arrived.key)
+            jobs = self._sent.pop(arrived.key)
             if isinstance(arrived, Lost):
-                self._on_loss(job, arrived, batch)
+                for job in reversed(jobs):
+                    self._on_loss(job, arrived, batch)
             else:
-                self._on_answer(job, arrived, batch)
+                self._on_answer(jobs, arrived, batch)
 
     def _on_loss(self, job: Job, lost: Lost, batch: Batch) -> None:
         job.losses += lost.died
@@ -183,39 +209,43 @@ class DaskExecutor:
         log = "every worker that evaluated it ended: it may end whatever evaluates it."
         self._finish(job, Failed("check", "crash", log), batch)
 
-    def _on_answer(self, job: Job, answered: Answered, batch: Batch) -> None:
+    def _on_answer(self, jobs: Sequence[Job], answered: Answered, batch: Batch) -> None:
         host = self._hosts.of_worker(answered.worker)
         try:
-            answer = read_answer(answered.message)
+            answer = read_answer(answered.message, len(jobs))
         except GarbageError as error:
             answer = Broken(f"its answer cannot be read: {error}", host)
             self._hosts.leave_out(host, f"sends what is no answer ({error})")
         match answer:
-            case Evaluated(outcome, took_s):
-                job.hear(host, outcome, took_s)
-                self._decide(job, batch)
+            case Evaluated(outcomes):
+                for job, (outcome, took_s) in zip(jobs, outcomes, strict=True):
+                    self._mean_s = 0.8 * (took_s if self._mean_s is None else self._mean_s)
+                    self._mean_s += 0.2 * took_s
+                    job.hear(host, outcome, took_s)
+                    self._decide(job, batch)
             case Missing():
-                job.is_described = True
-                self._waiting.appendleft(job)
+                jobs[0].is_described = True
+                self._waiting.extendleft(reversed(jobs))
             case Refused(differences, named):
                 name, (wanted, there) = next(iter(differences.items()))
                 self._hosts.leave_out(host, f"has {name} {there}, and this run {wanted}")
-                self._again_or_raise(job, f"the worker on {named} refuses")
+                self._again_or_raise(jobs, f"the worker on {named} refuses")
             case RaisedThere(reported):
                 raise raised(reported)
             case Broken(text, named):
-                self._again_or_raise(job, f"the worker on {named or host} fails ({text})")
+                self._again_or_raise(jobs, f"the worker on {named or host} fails ({text})")
             case Unwanted():  # it was given up as lost, but the answer was under way
-                self._waiting.appendleft(job)
+                self._waiting.extendleft(reversed(jobs))
 
-    def _again_or_raise(self, job: Job, problem: str) -> None:
-        job.breaks += 1
-        if job.breaks > MOST_BREAKS:
+    def _again_or_raise(self, jobs: Sequence[Job], problem: str) -> None:
+        for job in jobs:
+            job.breaks += 1
+        if max(job.breaks for job in jobs) > MOST_BREAKS:
             raise ClusterError(
                 f"{problem}: correct that, or stop it; then run the same command again, which goes "
                 "on."
             )
-        self._waiting.appendleft(job)
+        self._waiting.extendleft(reversed(jobs))
 
     def _decide(self, job: Job, batch: Batch) -> None:
         """Finish what enough hosts agree on; what may win is heard from a second one before."""
@@ -240,3 +270,18 @@ class DaskExecutor:
     def _finish(self, job: Job, outcome: Outcome, batch: Batch) -> None:
         self._cache.keep(job.pending.request, outcome)
         batch.finish(job.pending, outcome, job.took_s)
+
+
+def _parts(jobs: Sequence[Job], size: int) -> Iterator[list[Job]]:
+    """Jobs by message; one that was lost or failed goes alone: it may be what ends workers."""
+    part = list[Job]()
+    for job in jobs:
+        if job.losses or job.breaks:
+            yield [job]
+            continue
+        part.append(job)
+        if len(part) >= size:
+            yield part
+            part = []
+    if part:
+        yield part

@@ -2,11 +2,11 @@
 
 To a worker::
 
-    {"task": digest, "evaluate": EvaluationRequest, "description": TaskDescription or null}
+    {"task": digest, "evaluate": [EvaluationRequest], "description": TaskDescription or null}
 
 Its answer is one of::
 
-    {"outcome": Outcome, "took_s": seconds, "host": name}
+    {"outcomes": [[Outcome, seconds]], "host": name}    one for each request, in their order
     {"missing": digest}           it has no description with this digest: send it once more, with it
     {"refused": {name: [the run's version, the worker's version]}}
     {"error": {"type": ..., "message": ...}}    an exception that is not about the candidate
@@ -19,7 +19,7 @@ Whatever else arrives is no answer (`GarbageError`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
@@ -58,10 +58,9 @@ class TaskDescription:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """An outcome, how long it took, and the name of the machine."""
+    """Outcomes in the order of the requests, how long each took, and the name of the machine."""
 
-    outcome: Outcome
-    took_s: float
+    outcomes: Sequence[tuple[Outcome, float]]
     host: str
 
 
@@ -102,20 +101,21 @@ Answer = Evaluated | Missing | Refused | RaisedThere | Broken | Unwanted
 
 
 def request_bytes(
-    digest: str, request: EvaluationRequest, description: TaskDescription | None
+    digest: str, requests: Sequence[EvaluationRequest], description: TaskDescription | None
 ) -> bytes:
     """A message to a worker."""
     described = asdict(description) if description else None
-    message = {"task": digest, "evaluate": to_json(request), "description": described}
+    plain = [to_json(request) for request in requests]
+    message = {"task": digest, "evaluate": plain, "description": described}
     return json.dumps(message).encode()
 
 
-def read_request(message: bytes) -> tuple[str, EvaluationRequest, TaskDescription | None]:
+def read_request(message: bytes) -> tuple[str, list[EvaluationRequest], TaskDescription | None]:
     """What `request_bytes` was given."""
     found = json.loads(message)
     described = found["description"]
     description = TaskDescription(**described) if described else None
-    return found["task"], from_json(found["evaluate"]), description
+    return found["task"], [from_json(plain) for plain in found["evaluate"]], description
 
 
 def answer_bytes(answer: Answer) -> bytes:
@@ -125,8 +125,8 @@ def answer_bytes(answer: Answer) -> bytes:
 
 def _plain(answer: Answer) -> dict[str, Any]:
     match answer:
-        case Evaluated(outcome, took_s, host):
-            return {"outcome": to_json(outcome), "took_s": took_s, "host": host}
+        case Evaluated(outcomes, host):
+            return {"outcomes": [[to_json(o), took_s] for o, took_s in outcomes], "host": host}
         case Missing():
             return {"missing": True}
         case Refused(differences, host):
@@ -139,8 +139,8 @@ def _plain(answer: Answer) -> dict[str, Any]:
             return {"unwanted": True}
 
 
-def read_answer(message: object) -> Answer:
-    """What a worker answered; `GarbageError` for anything that is not exactly an answer."""
+def read_answer(message: object, requests: int) -> Answer:
+    """What a worker answered to so many requests; `GarbageError` for what is no answer to them."""
     if not isinstance(message, bytes) or len(message) > MOST_BYTES:
         raise GarbageError("it is not the bytes of a message")
     try:
@@ -150,9 +150,12 @@ def read_answer(message: object) -> Answer:
     if not isinstance(found, dict):
         raise GarbageError("it is no JSON object")
     try:
-        return _answer(found)
+        answer = _answer(found)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise GarbageError(f"{type(error).__name__}: {str(error)[:300]}") from None
+    if isinstance(answer, Evaluated) and len(answer.outcomes) != requests:
+        raise GarbageError(f"{len(answer.outcomes)} outcomes of {requests} requests")
+    return answer
 
 
 def _answer(found: dict[str, Any]) -> Answer:
@@ -160,8 +163,8 @@ def _answer(found: dict[str, Any]) -> Answer:
     if not isinstance(host, str):
         raise TypeError("host is no text")
     match found:
-        case {"outcome": dict(outcome), "took_s": float(took_s)} if took_s >= 0:
-            return Evaluated(outcome_sent(outcome), took_s, host)
+        case {"outcomes": list(outcomes)}:
+            return Evaluated(tuple(map(_evaluated, outcomes)), host)
         case {"missing": True}:
             return Missing()
         case {"refused": dict(differences)} if differences:
@@ -173,6 +176,13 @@ def _answer(found: dict[str, Any]) -> Answer:
         case {"unwanted": True}:
             return Unwanted()
     raise TypeError(f"no answer has the fields {sorted(found)}")
+
+
+def _evaluated(value: object) -> tuple[Outcome, float]:
+    match value:
+        case [dict(outcome), float(took_s)] if took_s >= 0:
+            return outcome_sent(outcome), took_s
+    raise TypeError("an outcome comes with its seconds")
 
 
 def _two(value: object) -> tuple[str, str]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 
 from tilewright.cluster.folders import unpacked
 from tilewright.cluster.messages import (
@@ -49,7 +48,10 @@ class _UnwantedError(Exception):
 
 
 def evaluate(message: bytes) -> bytes:
-    """Answer one message of `messages`, in bytes; never raises."""
+    """Answer one message of `messages`, in bytes; never raises.
+
+    Its requests are evaluated one after another: a worker has one evaluating process.
+    """
     try:
         answer = _answered(*read_request(message))
     except _UnwantedError:
@@ -62,7 +64,7 @@ def evaluate(message: bytes) -> bytes:
 
 
 def _answered(
-    digest: str, request: EvaluationRequest, description: TaskDescription | None
+    digest: str, requests: Sequence[EvaluationRequest], description: TaskDescription | None
 ) -> Answer:
     description = _remembered(digest, description)
     if description is None:
@@ -70,17 +72,25 @@ def _answered(
     opened = _opened(digest, description)
     if isinstance(opened, Refused):
         return opened
-    began, wanted = monotonic(), _still_wanted()
+    wanted, took_s = _still_wanted(), dict[int, float]()
 
     def checkpoint() -> None:
         if not wanted():
             raise _UnwantedError
 
-    outcome: Outcome = opened.evaluate([request], checkpoint=checkpoint)[0]
+    def note(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
+        took_s[position] = wall_s
+
     host = socket.gethostname()
+    outcomes = opened.evaluate(requests, note, checkpoint=checkpoint)
+    return Evaluated([(_on(host, o), took_s[n]) for n, o in enumerate(outcomes)], host)
+
+
+def _on(host: str, outcome: Outcome) -> Outcome:
+    """The outcome; what was measured on hardware names the machine."""
     if isinstance(outcome, Measured) and outcome.quantity == "measured":
-        outcome = replace(outcome, versions={**outcome.versions, "host": host})
-    return Evaluated(outcome, monotonic() - began, host)
+        return replace(outcome, versions={**outcome.versions, "host": host})
+    return outcome
 
 
 def _remembered(digest: str, description: TaskDescription | None) -> TaskDescription | None:

@@ -176,7 +176,8 @@ def main(arguments: list[str]) -> None:
         _keep(rest[0], int(rest[1]), json.loads(rest[2]))
         return
     require_distributed()
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    # It prints tracebacks of a scheduler that is away; we say in a sentence what came of it.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if mode == "scheduler":
         asyncio.run(_schedule(channel))
     else:

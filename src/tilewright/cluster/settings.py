@@ -30,7 +30,7 @@ def require_distributed() -> None:
         {
             "distributed.worker.profile.enabled": False,
             "distributed.scheduler.worker-saturation": 1.0,
-            "distributed.logging": {"distributed": "error"},
+            "distributed.logging": {"distributed": "critical"},
         }
     )
 

@@ -32,12 +32,15 @@ from tilewright.core.records import (
 )
 
 DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {"toy": "1"}, "context", {})
-Behaviour = Callable[[EvaluationRequest, bool], Answer | bytes | Lost]
-"""What a host makes of a request, and whether it came with the task's description."""
+Behaviour = Callable[[EvaluationRequest, bool], Outcome | Answer | bytes | Lost]
+"""What a host makes of a request, and whether it came with the task's description.
+
+What is no outcome stands for the whole message.
+"""
 
 
-def right(request: EvaluationRequest, described: bool) -> Answer:
-    return Evaluated(measured(float(request.candidate.source)), 0.1, "")
+def right(request: EvaluationRequest, described: bool) -> Outcome:
+    return measured(float(request.candidate.source))
 
 
 def measured(latency: float) -> Measured:
@@ -49,9 +52,11 @@ class Machines:
 
     is_lost = False
 
-    def __init__(self, behaviours: Mapping[str, Behaviour]) -> None:
+    def __init__(self, behaviours: Mapping[str, Behaviour], takes_s: float = 0.1) -> None:
         self.behaviours = dict(behaviours)
+        self.takes_s = takes_s
         self.asked: list[tuple[str, str]] = []
+        self.sizes: list[int] = []
         self._arrived = deque[Answered | Lost]()
 
     @property
@@ -70,13 +75,17 @@ class Machines:
         keys = []
         for message in messages:
             host = allowed[len(self.asked) % len(allowed)]
-            _, request, description = read_request(message)
-            keys.append(f"k{len(self.asked)}")
-            self.asked.append((host, request.candidate.source))
-            answer = self.behaviours[host](request, description is not None)
+            _, requests, description = read_request(message)
+            keys.append(f"k{len(self.sizes)}")
+            self.sizes.append(len(requests))
+            self.asked += [(host, request.candidate.source) for request in requests]
+            said = [self.behaviours[host](request, description is not None) for request in requests]
+            outcomes = [(o, self.takes_s) for o in said if isinstance(o, Measured | Failed)]
+            answer = next((a for a in said if not isinstance(a, Measured | Failed)), None)
             if isinstance(answer, Lost):
                 self._arrived.append(Lost(keys[-1], answer.died))
                 continue
+            answer = answer or Evaluated(outcomes, "")
             data = answer if isinstance(answer, bytes) else answer_bytes(answer)
             self._arrived.append(Answered(keys[-1], data, f"tcp://{host}:1"))
         return keys
@@ -113,7 +122,7 @@ def test_what_may_win_is_heard_from_two_hosts() -> None:
 
 def test_failures_and_lone_hosts_are_believed_at_once() -> None:
     failed = Failed("check", "wrong_result", "differs")
-    machines = Machines(dict.fromkeys("ab", lambda *_: Evaluated(failed, 0.1, "")))
+    machines = Machines(dict.fromkeys("ab", lambda *_: failed))
     assert evaluated(machines, [1, 2]) == [failed] * 2
     assert len(machines.asked) == 2
     machines = Machines({"a": right})
@@ -122,8 +131,8 @@ def test_failures_and_lone_hosts_are_believed_at_once() -> None:
 
 
 def test_of_three_hosts_two_outvote_a_forger() -> None:
-    def forger(request: EvaluationRequest, described: bool) -> Answer:
-        return Evaluated(measured(0.5), 0.1, "")
+    def forger(request: EvaluationRequest, described: bool) -> Outcome:
+        return measured(0.5)
 
     machines = Machines({"a": right, "b": forger, "c": right})
     assert evaluated(machines) == EXPECTED
@@ -132,8 +141,8 @@ def test_of_three_hosts_two_outvote_a_forger() -> None:
 
 
 def test_two_that_disagree_end_the_run() -> None:
-    def forger(request: EvaluationRequest, described: bool) -> Answer:
-        return Evaluated(measured(0.5), 0.1, "")
+    def forger(request: EvaluationRequest, described: bool) -> Outcome:
+        return measured(0.5)
 
     with pytest.raises(ClusterError, match=r"workers on [ab] and [ab] disagree on a kernel"):
         evaluated(Machines({"a": right, "b": forger}))
@@ -163,7 +172,7 @@ def test_only_other_versions() -> None:
 def test_a_task_is_described_when_it_is_missing() -> None:
     known = set[str]()
 
-    def forgetful(request: EvaluationRequest, described: bool) -> Answer:
+    def forgetful(request: EvaluationRequest, described: bool) -> Outcome | Answer:
         if described:
             known.add("a")
         return right(request, described) if known else Missing()
@@ -175,20 +184,32 @@ def test_a_task_is_described_when_it_is_missing() -> None:
 def test_a_worker_that_dies_costs_no_candidate() -> None:
     losses = iter([Lost("", died=True)] * 3 + [Lost("", died=False)] * 20)
 
-    def mortal(request: EvaluationRequest, described: bool) -> Answer | Lost:
+    def mortal(request: EvaluationRequest, described: bool) -> Outcome | Lost:
         return next(losses, None) or right(request, described)
 
     assert evaluated(Machines({"a": mortal})) == EXPECTED
 
 
 def test_a_candidate_with_which_every_worker_dies() -> None:
-    def mortal(request: EvaluationRequest, described: bool) -> Answer | Lost:
+    def mortal(request: EvaluationRequest, described: bool) -> Outcome | Lost:
         return Lost("", died=True) if request.candidate.source == "2" else right(request, described)
 
-    first, second = evaluated(Machines({"a": mortal}), [1, 2])
-    assert first == measured(1.0)
-    assert isinstance(second, Failed)
-    assert second.kind == "crash"
+    for takes_s in (0.1, 0.001):  # alone in its messages, or with others at first
+        outcomes = evaluated(Machines({"a": mortal}, takes_s), [1, 3, 2, *range(4, 60)])
+        failed = outcomes.pop(2)
+        assert isinstance(failed, Failed)
+        assert failed.kind == "crash"
+        assert all(isinstance(outcome, Measured) for outcome in outcomes)
+
+
+def test_short_evaluations_share_messages_and_long_ones_do_not() -> None:
+    long, short = Machines({"a": right}, takes_s=1.0), Machines({"a": right}, takes_s=0.001)
+    for machines in (long, short):
+        assert evaluated(machines, range(1, 401)) == [measured(float(n)) for n in range(1, 401)]
+    assert set(long.sizes) == {1}
+    assert max(short.sizes) == module.MOST_IN_MESSAGE
+    assert len(short.sizes) < 40
+    assert short.sizes[-1] < module.MOST_IN_MESSAGE  # the last ones are shared among workers
 
 
 def test_a_worker_that_cannot_work() -> None:

@@ -52,8 +52,8 @@ DESCRIPTION = TaskDescription(
 @pytest.mark.parametrize(
     "answer",
     [
-        Evaluated(MEASURED, 0.5, "host"),
-        Evaluated(FAILED, 0.5, "host"),
+        Evaluated(((MEASURED, 0.5), (FAILED, 0.25)), "host"),
+        Evaluated(((FAILED, 0.5), (FAILED, 0.0)), "host"),
         Missing(),
         Refused({"compiler": ("gcc 12", "gcc 13")}, "host"),
         RaisedThere({"type": "WorkloadError", "message": "no."}),
@@ -62,24 +62,24 @@ DESCRIPTION = TaskDescription(
     ],
 )
 def test_answers_arrive_as_they_were(answer: Any) -> None:
-    assert read_answer(answer_bytes(answer)) == answer
+    assert read_answer(answer_bytes(answer), 2) == answer
 
 
 def test_requests_arrive_as_they_were() -> None:
     plan = Plan("parent", "tile", "text", "builtin", {"factor": 4})
     request = EvaluationRequest(Candidate("source", "parent", plan, "builtin"), 17.5)
     digest, found, description = read_request(
-        request_bytes(DESCRIPTION.digest, request, DESCRIPTION)
+        request_bytes(DESCRIPTION.digest, [request], DESCRIPTION)
     )
-    assert (digest, found, description) == (DESCRIPTION.digest, request, DESCRIPTION)
+    assert (digest, found, description) == (DESCRIPTION.digest, [request], DESCRIPTION)
     assert description is not None
     assert description.digest == DESCRIPTION.digest
-    assert read_request(request_bytes("d", request, None))[2] is None
+    assert read_request(request_bytes("d", [request], None))[2] is None
 
 
 def changed(**fields: object) -> bytes:
     outcome = {**to_json(MEASURED), **fields}
-    return json.dumps({"outcome": outcome, "took_s": 1.0, "host": "h"}).encode()
+    return json.dumps({"outcomes": [[outcome, 1.0]], "host": "h"}).encode()
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,12 @@ def changed(**fields: object) -> bytes:
         b"[" * 100_000,
         b"[]",
         b"{}",
-        b'{"outcome": {"type": "Measured"}, "took_s": 1.0}',
-        b'{"outcome": {"type": "Plan", "parent_id": "x"}, "took_s": 1.0}',
+        b'{"outcomes": [[{"type": "Measured"}, 1.0]]}',
+        b'{"outcomes": [[{"type": "Plan", "parent_id": "x"}, 1.0]]}',
+        b'{"outcomes": {}}',
+        answer_bytes(Evaluated((), "h")),
+        answer_bytes(Evaluated(((FAILED, 1.0),) * 2, "h")),
+        answer_bytes(Evaluated(((FAILED, -1.0),), "h")),
         b'{"refused": {}}',
         b'{"refused": {"a": ["1"]}}',
         b'{"error": {"type": 3, "message": "m"}}',
@@ -115,4 +119,4 @@ def changed(**fields: object) -> bytes:
 )
 def test_anything_else_is_garbage(message: object) -> None:
     with pytest.raises(GarbageError):
-        read_answer(message)
+        read_answer(message, 1)

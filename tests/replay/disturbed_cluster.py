@@ -1,0 +1,141 @@
+"""A cluster whose parts can be killed, stopped, cut off, and given another time of day.
+
+Its workers and its searches reach the scheduler through a relay of ours, which stands for the
+network. Every Python process with `import_path` of the plug-ins on its path reads the time of day
+from a file there, if there is one (`jump_clock`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from tilewright.cluster.serving import Workers
+
+CLOCK = """import os, time as _time
+_real, _file = _time.time, os.path.join(os.path.dirname(__file__), "clock")
+def _shifted():
+    try:
+        with open(_file) as stream:
+            return _real() + float(stream.read() or 0)
+    except (OSError, ValueError):
+        return _real()
+_time.time = _shifted
+"""
+"""Of the plug-ins' `sitecustomize`: processes import it before anything else."""
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Network:
+    """Carries bytes from a port of its own to another one; `cut` stops it for a while."""
+
+    def __init__(self, to_port: int) -> None:
+        self._to_port = to_port
+        self._loop = asyncio.new_event_loop()
+        self._writers = set[asyncio.StreamWriter]()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self.port = int(asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(30))
+
+    async def _listen(self) -> int:
+        self._is_whole = asyncio.Event()
+        self._is_whole.set()
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._is_whole.wait()
+        try:
+            there = await asyncio.open_connection("127.0.0.1", self._to_port)
+        except OSError:
+            writer.transport.abort()
+            return
+        await asyncio.gather(self._carry(reader, there[1]), self._carry(there[0], writer))
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                await self._is_whole.wait()
+                writer.write(data)
+                await writer.drain()
+        self._writers.discard(writer)
+        with suppress(OSError):
+            writer.close()
+
+    def cut(self, seconds: float, for_good: bool) -> None:
+        """Nothing gets through for so long; then connections go on, or are ended `for_good`."""
+        self._loop.call_soon_threadsafe(self._is_whole.clear)
+        time.sleep(seconds)
+        if for_good:
+            for writer in list(self._writers):
+                self._loop.call_soon_threadsafe(writer.transport.abort)
+        self._loop.call_soon_threadsafe(self._is_whole.set)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+class DisturbedCluster:
+    """A scheduler, and two workers that are started again when they end."""
+
+    def __init__(self, offers: dict[str, dict[str, str]], plugins: Path) -> None:
+        self._clock = plugins / "clock"
+        (plugins / "sitecustomize.py").write_text(CLOCK)
+        self._port = free_port()
+        self._scheduler = self._start()
+        self._network = Network(self._port)
+        self.address = f"127.0.0.1:{self._network.port}"
+        self.workers = Workers(f"tcp://{self.address}", 2, offers, hang_s=8)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        options = ["--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_scheduler", *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "6 s"},
+        )
+
+    def kill_scheduler(self, rng: random.Random) -> None:
+        self._scheduler.kill()
+        self._scheduler.wait()
+        time.sleep(rng.uniform(0, 1))
+        self._scheduler = self._start()
+
+    def kill_worker(self, rng: random.Random) -> None:
+        if self.workers.pids:
+            os.kill(rng.choice(self.workers.pids), signal.SIGKILL)
+
+    def stop_worker(self, rng: random.Random) -> None:
+        """One that hangs for good."""
+        if self.workers.pids:
+            os.kill(rng.choice(self.workers.pids), signal.SIGSTOP)
+
+    def cut_network(self, rng: random.Random) -> None:
+        self._network.cut(rng.uniform(0.2, 3), rng.random() < 0.5)
+
+    def jump_clock(self, rng: random.Random) -> None:
+        """By up to a day, forwards or backwards, for every process of the cluster and searches."""
+        new = self._clock.with_suffix(".new")
+        new.write_text(str(rng.uniform(-86400, 86400)))
+        new.rename(self._clock)
+
+    def close(self) -> None:
+        self.workers.close()
+        self._scheduler.kill()
+        self._scheduler.wait()
+        self._network.close()
