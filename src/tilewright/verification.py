@@ -179,4 +179,9 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
     remedy = "correct the kernel"
     if failed.kind == "wrong_result":
         remedy = "the kernel and the reference disagree, so correct the one that is wrong"
+        if Path(task).is_absolute() and " within " in telling:
+            remedy += (
+                "; if both are right, say in workload.toml what the inputs look like, or give "
+                "another tolerance (docs/tolerance.md)"
+            )
     return WorkloadError(f"{what}: {telling}; {remedy}.")

@@ -48,6 +48,7 @@ from tilewright.testing.toy import (
     toy_outcome,
     whole_batch,
 )
+from tilewright.verification import start_error
 
 QUICK = Settings(seed=1, iterations=3, plans=3)
 
@@ -357,6 +358,13 @@ def test_a_starting_kernel_that_fails_is_the_users_error(
     assert [r.status for r in stored] == ["finished"]
     world.fails = None
     assert run.optimize("toy:digits", QUICK, project=tmp_path).verdict == "correct"
+
+
+def test_what_to_do_about_a_tolerance_is_said_where_the_user_sets_it() -> None:
+    failed = Failed("check", "wrong_result", "got 3.1, expected 3 within 0.01 (small inputs)")
+    advice = "say in workload.toml what the inputs look like"
+    assert advice in str(start_error("/home/me/mine", failed))
+    assert advice not in str(start_error("toy:digits", failed))
 
 
 def test_an_error_of_the_machine_leaves_the_run_resumable(world: World, tmp_path: Path) -> None:

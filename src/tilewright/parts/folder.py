@@ -363,6 +363,8 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
             said = plain_text(f"{type(error).__name__}: {error}"[:300])
         except BaseException:
             said = plain_text(type(error).__name__[:300])
+        if isinstance(error, ModuleNotFoundError):
+            remedy = "install it in the Python environment that runs tilewright"
         message = f"{what} raised {' '.join(said.split())}; {remedy}."
     else:
         return

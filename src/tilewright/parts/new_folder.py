@@ -13,6 +13,7 @@ from typing import Any, get_args
 import ml_dtypes
 import numpy as np
 from jinja2 import Environment, StrictUndefined
+from numpy.typing import NDArray
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
@@ -111,7 +112,7 @@ def from_function(
         text = read_text(file, MAX_TEXT_BYTES)
     except OSError as error:
         raise WorkloadError(f"{file} cannot be read: {error.strerror}.") from error
-    arguments, of_torch = _arguments_of(file, function)
+    arguments, of_torch, inputs, size = _arguments_of(file, function)
     outputs = [a for a in arguments if a.is_written]
     guess = sum(math.prod(a.shape) for a in outputs)
     ruled = ("float32",) if not of_torch else ()  # rounding is followed through numpy's operations
@@ -121,7 +122,8 @@ def from_function(
         target,
         guess,
         64,
-        () if exact else _tolerance(outputs),
+        () if exact else _tolerance(outputs, size),
+        {} if exact else inputs,
         operations_note="one for each element of the output: write down how many there really are",
     )
     words = {
@@ -141,14 +143,24 @@ def from_function(
     }
 
 
-def _tolerance(outputs: Sequence[Argument]) -> tuple[float, float]:
-    """Absolute and relative, for outputs of types that no rule covers."""
+def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
+    """Absolute and relative, for outputs that no rule covers and that are about as large as `size`.
+
+    Elements far smaller than their neighbours are mostly what cancellation left of those.
+    """
     short = any(a.dtype in ("float16", "bfloat16") for a in outputs)
-    return (1e-3, 1e-2) if short else (1e-5, 1e-4)
+    absolute, relative = (1e-3, 1e-2) if short else (5e-4, 1e-4)
+    return float(f"{absolute * size:.1g}"), relative
 
 
-def _arguments_of(file: Path, function: str) -> tuple[tuple[Argument, ...], bool]:
-    """Inputs as the example has them, outputs as the function returns them; whether of torch."""
+def _arguments_of(
+    file: Path, function: str
+) -> tuple[tuple[Argument, ...], bool, Mapping[str, str], float]:
+    """Inputs as the example has them, outputs as the function returns them; whether of torch.
+
+    Third, TOML for the `inputs` of each argument whose example values show what they look like;
+    last, the root mean square of the outputs of the example, 1 where it is 0 or not finite.
+    """
     module = import_file(file)
     called, examples = getattr(module, function, None), getattr(module, EXAMPLES, None)
     if not callable(called):
@@ -174,7 +186,24 @@ def _arguments_of(file: Path, function: str) -> tuple[tuple[Argument, ...], bool
         _argument(file, name, _array(value), role)
         for (name, value), role in zip(named, roles, strict=True)
     )
-    return arguments, any(_is_tensor(value) for _, value in named)
+    likenesses = {name: _likeness(_array(value)) for name, value in given.items()}
+    inputs = {name: text for name, text in likenesses.items() if text}
+    squares = [np.mean(np.square(_array(value), dtype=np.float64)) for value in outputs]
+    size = math.sqrt(max(squares))
+    known = 0 < size < math.inf
+    of_torch = any(_is_tensor(value) for _, value in named)
+    return arguments, of_torch, inputs, size if known else 1.0
+
+
+def _likeness(values: NDArray[Any]) -> str:
+    """TOML for random values like these; empty for whole numbers and for values all alike."""
+    if not is_float(values.dtype.name):
+        return ""
+    numbers = values.astype(np.float64)
+    least, most = numbers.min(), numbers.max()
+    if not np.isfinite(most - least) or least == most:
+        return ""
+    return f"{{ range = [{least:.3g}, {most:.3g}] }}"
 
 
 def _is_tensor(value: Any) -> bool:

@@ -80,6 +80,19 @@ def test_each_construct_is_read(written: str, read: str) -> None:
     assert parse(emit(parse(source))) == parse(source)
 
 
+def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> None:
+    body = (
+        "void kernel(float X[4]) { float m = -INFINITY; X[0] = m; X[1] = FLT_MAX; X[2] = INT_MIN; }"
+    )
+    source = f"#include <math.h>\n#include <float.h>\n#include <limits.h>\n{body}"
+    assert body_of(source) == (
+        "float m = -INFINITY; X[0] = m; X[1] = 3.40282347e+38F; X[2] = -2147483648;"
+    )
+    assert emit(parse(source)).startswith("#include <math.h>")
+    with pytest.raises(UnsupportedError, match="'FLT_MAX' is not declared here"):
+        parse(source.replace("#include <float.h>", ""))
+
+
 @pytest.mark.parametrize(
     ("source", "line", "says"),
     [

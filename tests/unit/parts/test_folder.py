@@ -90,6 +90,12 @@ def test_whatever_a_reference_raises_is_one_sentence(folder: Path, raises: str) 
     assert "\n" not in str(raised.value)
 
 
+def test_a_module_that_a_reference_lacks_is_to_be_installed(folder: Path) -> None:
+    (folder / "reference.py").write_text("import no_such_module\n")
+    with pytest.raises(WorkloadError, match="install it in the Python environment that runs"):
+        result(folder)
+
+
 def test_a_reference_that_never_returns_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.plugins import load_target, target_names
 from tilewright.core.roles import Templated
 from tilewright.parts.folder import read_folder
+from tilewright.parts.languages import C
 from tilewright.parts.new_folder import from_function, from_template
 from tilewright.parts.workload_file import read_workload_file
 
@@ -149,6 +150,10 @@ def ones(*shape):
     return Tensor(np.ones(shape, np.float32))
 
 
+def arange(*ends):
+    return Tensor(np.arange(*ends, dtype=np.float32))
+
+
 def set_num_threads(count):
     pass
 """
@@ -164,9 +169,33 @@ def example_inputs():
 """
 
 
+def test_inputs_of_a_function_with_a_tolerance_are_like_its_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of other sizes may be too much for the float32 arithmetic of a right kernel."""
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    file = tmp_path / "f.py"
+    file.write_text(
+        "import torch\n\ndef scaled(x, y):\n    return x * y\n\n"
+        "def example_inputs():\n    return torch.arange(-3, 5), torch.ones(8)\n"
+    )
+    files = from_function("mine", "host-c", file, "scaled", C, "")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    _write(tmp_path, files)
+    x, y, _ = read_workload_file(tmp_path / "workload.toml").argument
+    assert x.inputs is not None
+    assert x.inputs.range == (-3, 4)
+    assert y.inputs is None, "values all alike say nothing"
+    tolerance = read_workload_file(tmp_path / "workload.toml").tolerance
+    assert tolerance is not None
+    assert tolerance.absolute == 1e-3, "as large as outputs of root mean square 2.3 need"
+
+
 @pytest.mark.parametrize(
     ("cast", "dtype", "tolerance"),
-    [("", "float32", (1e-5, 1e-4)), (".bfloat16()", "bfloat16", (1e-3, 1e-2))],
+    [("", "float32", (5e-4, 1e-4)), (".bfloat16()", "bfloat16", (1e-3, 1e-2))],
 )
 def test_a_torch_function_is_called_with_tensors(
     cast: str,

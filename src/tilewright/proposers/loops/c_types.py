@@ -36,7 +36,36 @@ BYTES: Mapping[str, int] = {
 }  # fmt: skip
 """Bytes of a number where they are not 4."""
 
+_LIMITS: Mapping[str, Mapping[str, str]] = {
+    "float.h": {
+        "FLT_MAX": "3.40282347e+38F", "FLT_MIN": "1.17549435e-38F",
+        "FLT_EPSILON": "1.19209290e-7F", "DBL_MAX": "1.7976931348623157e+308",
+        "DBL_MIN": "2.2250738585072014e-308", "DBL_EPSILON": "2.2204460492503131e-16",
+    },
+    "limits.h": {
+        "SCHAR_MIN": "(-128)", "SCHAR_MAX": "127", "UCHAR_MAX": "255", "SHRT_MIN": "(-32768)",
+        "SHRT_MAX": "32767", "USHRT_MAX": "65535", "INT_MIN": "(-2147483647-1)",
+        "INT_MAX": "2147483647",
+    },
+    "stdint.h": {
+        "INT8_MIN": "(-128)", "INT8_MAX": "127", "UINT8_MAX": "255", "INT16_MIN": "(-32768)",
+        "INT16_MAX": "32767", "UINT16_MAX": "65535", "INT32_MIN": "(-2147483647-1)",
+        "INT32_MAX": "2147483647",
+    },
+}  # fmt: skip
+"""Macros of the C standard's headers that say how large a number may be."""
+
 _RANKS = ("int", "uint32_t", "int64_t", "uint64_t", "float", "double", "vector")
+
+
+def limits(source: str) -> list[str]:
+    """The macros of limits that a source includes, as they stand after `#define`."""
+    return [
+        f"{name} {value}"
+        for header, macros in _LIMITS.items()
+        if f"<{header}>" in source
+        for name, value in macros.items()
+    ]
 
 
 def is_whole(kind: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.proposers.loops.functions import definitions, is_vector_function, vector_types
 from tilewright.proposers.loops.ir import (
+    INFINITY,
     Address,
     Assign,
     Binary,
@@ -38,11 +39,12 @@ _MIXED = (*_LEVELS[1], *_LEVELS[2], *_LEVELS[3], *_LEVELS[4], *_LEVELS[7])
 
 def emit(kernel: Kernel) -> str:
     """A complete C source."""
-    called = {e.function for e in expressions(kernel.body) if isinstance(e, Call)}
+    used = list(expressions(kernel.body))
+    called = {e.function for e in used if isinstance(e, Call)}
     parts = list(kernel.head)
     if any(t.endswith("_t") for t in _types(kernel)) and not any("include" in p for p in parts):
         parts.insert(0, "#include <stdint.h>")
-    if any(not is_vector_function(name) for name in called):
+    if INFINITY in used or any(not is_vector_function(name) for name in called):
         parts.append("#include <math.h>")
     if kernel.lanes:
         parts.append(vector_types(kernel.lanes))

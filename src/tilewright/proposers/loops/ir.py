@@ -26,6 +26,10 @@ class Number:
     text: str
 
 
+INFINITY = Number("INFINITY")
+"""The float of math.h; HUGE_VALF is another name of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Var:
     """A scalar or vector variable."""

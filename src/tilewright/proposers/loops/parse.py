@@ -17,7 +17,7 @@ from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import descendants, pointer_levels, text_of
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis import NotApplicableError
-from tilewright.proposers.loops.c_types import NAMES
+from tilewright.proposers.loops.c_types import NAMES, limits
 from tilewright.proposers.loops.emit import sharing_text
 from tilewright.proposers.loops.functions import MATHEMATICAL, is_vector_function, type_of_call
 from tilewright.proposers.loops.ir import Call, Command, For, Kernel, Parameter, Type
@@ -39,8 +39,8 @@ _SHARING = re.compile(
 )
 _HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
 """Pragmas that promise or wish something and change no result."""
-_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h")
-"""Headers that are included again where a kernel is printed that needs them."""
+_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "float.h", "limits.h")
+"""Headers whose names are read; those that a printed kernel needs are included again."""
 
 
 def parse(
@@ -50,7 +50,7 @@ def parse(
 
     `block` are the most rows, and bytes per row, that one command touches in memory.
     """
-    root = syntax_tree(expanded(source, [c.name for c in commands]))
+    root = syntax_tree(expanded(source, [c.name for c in commands], limits(source)))
     if root.has_error:
         wrong = next((n for n in descendants(root) if n.type == "ERROR" or n.is_missing), root)
         raise UnsupportedError(wrong, "this is not C that can be read")

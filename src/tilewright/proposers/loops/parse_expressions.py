@@ -17,6 +17,7 @@ from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.loops.analysis import fresh
 from tilewright.proposers.loops.c_types import common, is_whole, promoted
 from tilewright.proposers.loops.ir import (
+    INFINITY,
     Address,
     Binary,
     Cast,
@@ -216,6 +217,8 @@ class Expressions:
             return Value(Var(found.name), found.type)
         if isinstance(found, Unknown):
             raise NotFollowedError(node, name, found.why)
+        if found is None and name in ("INFINITY", "HUGE_VALF"):
+            return Value(INFINITY, "float")
         why = "is an array" if isinstance(found, Place) else "is not declared here"
         raise UnsupportedError(node, f"{name!r} {why}")
 

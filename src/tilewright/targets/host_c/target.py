@@ -27,7 +27,7 @@ from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, fewer_products, parse_shape
 
 FOLDER = Path(__file__).parent
-HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "string.h")
+HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "limits.h", "string.h")
 """What a kernel may include; none of them brings a way out of its process."""
 PRAGMAS = ("GCC ivdep", "omp simd")
 THREAD_HEADERS = ("pthread.h", "stdatomic.h", "omp.h")

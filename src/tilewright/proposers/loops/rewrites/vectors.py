@@ -18,6 +18,7 @@ from tilewright.proposers.loops.analysis import NotApplicableError, coefficient
 from tilewright.proposers.loops.functions import COMPARED, MASKS, VECTOR_OF, type_of_call
 from tilewright.proposers.loops.independence import is_inside
 from tilewright.proposers.loops.ir import (
+    INFINITY,
     Assign,
     Binary,
     Call,
@@ -184,7 +185,7 @@ class Converter:
 
     def _is_float(self, scalar: Expr) -> bool:
         if isinstance(scalar, Number):
-            return scalar.text.endswith(("f", "F"))
+            return scalar == INFINITY or scalar.text.endswith(("f", "F"))
         if isinstance(scalar, Var):
             return self._types.get(scalar.name) == "float"
         if isinstance(scalar, Element):
