@@ -10,6 +10,7 @@ import pytest
 from tilewright.core.errors import NotTimedError
 from tilewright.core.roles import Target, Task
 from tilewright.targets.cuda import create_target
+from tilewright.targets.cuda.models import create_target as create_kernelbench
 from tilewright.testing.evaluator import CheckerContract, Evaluator, OpenTask, built
 from tilewright.testing.target import TargetContract
 
@@ -28,6 +29,12 @@ class TestCudaTarget(TargetContract):
     @pytest.fixture
     def spec(self) -> str:
         return SPEC
+
+
+class TestKernelBenchTarget(TestCudaTarget):
+    @pytest.fixture
+    def target(self) -> Target:
+        return create_kernelbench()
 
 
 class TestCudaEvaluator(CheckerContract):

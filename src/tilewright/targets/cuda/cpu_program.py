@@ -24,6 +24,7 @@ from tilewright.core.records import Failed, content_id
 from tilewright.native.allowed_calls import refused_call
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
+from tilewright.targets.cuda.nvcc import OWN_HEADERS
 
 EMULATOR = Path(__file__).with_name("emulator")
 HOW_TO_GET = "install GCC's C++ compiler, version 12 or later (Debian: apt install g++)"
@@ -61,7 +62,8 @@ class CpuCompiler:
     @property
     def build(self) -> str:
         """A content hash of all that decides how a kernel runs on the CPU."""
-        texts = [path.read_text(encoding="utf-8") for path in sorted(EMULATOR.iterdir())]
+        paths = [*sorted(EMULATOR.iterdir()), *OWN_HEADERS.values()]
+        texts = [path.read_text(encoding="utf-8") for path in paths]
         return content_id(*_COMMON, *_KERNEL, *_SANITIZER, *texts)[:8]
 
     def compile(self, source: str, call: str, timeout_s: float) -> bytes | Failed:
@@ -162,6 +164,8 @@ def _runtime(compiler: CpuCompiler) -> bytes:
 def _write_headers(folder: Path) -> None:
     for path in EMULATOR.glob("*.h"):
         (folder / path.name).write_bytes(path.read_bytes())
+    for name, path in OWN_HEADERS.items():
+        (folder / name).write_bytes(path.read_bytes())
     for name, stands_for in _HEADERS.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(f'#include "{stands_for}"\n')

@@ -5,7 +5,7 @@ Compiled for an architecture by nvcc; run on the CPU, at reduced sizes, and comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -121,10 +121,12 @@ class CudaEvaluation:
 
 
 class CudaBuilder:
-    """Compiles for the GPU after refusing what reaches beyond the source."""
+    """Compiles for the GPU after refusing what reaches beyond the source, by `rules`."""
 
-    def __init__(self, evaluation: CudaEvaluation) -> None:
-        self._evaluation = evaluation
+    def __init__(
+        self, evaluation: CudaEvaluation, rules: Callable[[str], Failed | None] = refused
+    ) -> None:
+        self._evaluation, self._rules = evaluation, rules
 
     @property
     def sandbox(self) -> str:
@@ -134,7 +136,7 @@ class CudaBuilder:
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """Machine code, or the compiler's complaint with its line."""
         evaluation = self._evaluation
-        problem = refused(candidate.source)
+        problem = self._rules(candidate.source)
         if problem is not None:
             return problem
         compiled = evaluation.compiled(candidate.source)

@@ -51,7 +51,10 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
         "cudaFuncSetAttribute, and no GPU has more than 232448",
     ),
     "nested_launch": ("not_checked", "not checked: a launch from within a kernel"),
-    "trap": ("crash", "the kernel ended itself by __trap"),
+    "trap": (
+        "crash",
+        "the kernel ended itself by __trap, or a condition of its host code does not hold",
+    ),
 }
 """Rules by the runtime's names for them, with the kind of failure; the line comes first."""
 _OF_THE_HOST: dict[str, tuple[str, str]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import Argument
 
-_TYPES = {
+POINTERS = {
     "float16": "__half",
     "bfloat16": "__nv_bfloat16",
     "float32": "float",
@@ -20,6 +20,7 @@ _TYPES = {
     "int64": "long long",
     "uint64": "unsigned long long",
 }
+"""What elements of each type are in CUDA C++."""
 
 
 def parameters(arguments: Sequence[Argument], sizes: Mapping[str, int]) -> str:
@@ -47,4 +48,4 @@ def call(arguments: Sequence[Argument], sizes: Sequence[str]) -> str:
 
 
 def _pointer(argument: Argument) -> str:
-    return f"{'const ' * (argument.role == 'input')}{_TYPES[argument.dtype]} *"
+    return f"{'const ' * (argument.role == 'input')}{POINTERS[argument.dtype]} *"

@@ -20,6 +20,10 @@ HOW_TO_GET = (
 )
 FLAGS = ("-cubin", "-O3", "-std=c++17", "-lineinfo", "-Xptxas", "-v")
 """How kernels are compiled; recorded with every result."""
+OWN_HEADERS = {
+    "tilewright_tensors.h": Path(__file__).with_name("models") / "tensors.h",
+}
+"""Of this package, for texts that it writes itself: kernels may not include them."""
 _USUAL = "/usr/local/cuda/bin/nvcc"
 _MOST_BYTES, _MOST_LOG = 16 << 20, 8000
 _VERSION = re.compile(r"release [\d.]+, V([\d.]+)")
@@ -76,7 +80,8 @@ class Nvcc:
         """The file that a call of nvcc leaves, and what it printed."""
         with open_folder("tilewright-nvcc-") as name:
             folder = Path(name)
-            for file, content in files.items():
+            own = {name: path.read_bytes() for name, path in OWN_HEADERS.items()}
+            for file, content in {**own, **files}.items():
                 data = content.encode() if isinstance(content, str) else content
                 (folder / file).write_bytes(data)
             finished = self.sandbox.run(

@@ -29,6 +29,7 @@ from tilewright.targets.cuda.evaluator import (
 )
 from tilewright.targets.cuda.hostile import hostile_kernels
 from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.targets.cuda.source import refused
 
 
 class CudaTask:
@@ -60,6 +61,9 @@ class CudaTask:
         self._evaluation = CudaEvaluation(
             workload, compared, sizes, problem, settings, architecture
         )
+
+    rules = staticmethod(refused)
+    """What a kernel's text may hold."""
 
     @property
     def fingerprint(self) -> str:
@@ -107,10 +111,15 @@ class CudaTask:
         """Builder, Checker and Runner: of a GPU where one can be used, else of this CPU."""
         shared = self._evaluation
         if self.untimed is not None:
-            return CudaBuilder(shared), CudaChecker(shared), CudaRunner(shared, self.untimed)
+            builder = CudaBuilder(shared, self.rules)
+            return builder, CudaChecker(shared), CudaRunner(shared, self.untimed)
         device = self.device
-        checker = DeviceChecker(device, CudaChecker(shared))
-        return DeviceBuilder(device), checker, DeviceRunner(device)
+        checker = DeviceChecker(device, self.on_the_cpu())
+        return DeviceBuilder(device, self.rules), checker, DeviceRunner(device)
+
+    def on_the_cpu(self) -> Checker:
+        """What checks on the CPU that which a GPU has accepted."""
+        return CudaChecker(self._evaluation)
 
     @cached_property
     def device(self) -> DeviceEvaluation:

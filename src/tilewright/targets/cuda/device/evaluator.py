@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -84,10 +84,12 @@ class DeviceEvaluation:
 
 
 class DeviceBuilder:
-    """Compiles for the GPU, linked with the program that calls kernels on it."""
+    """Compiles for the GPU, linked with the program that calls kernels on it, if `rules` allow."""
 
-    def __init__(self, evaluation: DeviceEvaluation) -> None:
-        self._evaluation = evaluation
+    def __init__(
+        self, evaluation: DeviceEvaluation, rules: Callable[[str], Failed | None] = refused
+    ) -> None:
+        self._evaluation, self._rules = evaluation, rules
 
     @property
     def sandbox(self) -> str:
@@ -97,7 +99,7 @@ class DeviceBuilder:
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """The program, or the compiler's complaint with its line."""
         evaluation = self._evaluation
-        problem = refused(candidate.source)
+        problem = self._rules(candidate.source)
         if problem is not None:
             return problem
         built = evaluation.built(candidate.source)

@@ -1,0 +1,315 @@
+"""The Python of an answer: its texts, its extension, and the functions of `ModelNew`.
+
+It is parsed and never run. What cannot be understood from the text alone is not checked, which says
+nothing about whether it is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.core.records import Failed
+from tilewright.parts.languages import PYTHON
+from tilewright.parts.source_rules import MAX_SOURCE_BYTES
+
+MODEL = "ModelNew"
+_DEEPEST, _MOST_NODES = 100, 200_000
+_LARGEST = 1 << 62
+_LOADERS = ("load_inline",)
+
+
+class NotReadError(Exception):
+    """What is not understood, and where; the answer may be right."""
+
+    def __init__(self, reason: str, line: int | None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+    @property
+    def failed(self) -> Failed:
+        """As an outcome of the check."""
+        log = f"not checked: {self}; only PyTorch on a GPU can tell whether it is right."
+        return Failed("check", "not_checked", PYTHON.located(log, self.line), self.line)
+
+
+class WrongError(Exception):
+    """What makes the text no answer at all, and where."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+    @property
+    def failed(self) -> Failed:
+        """As an outcome of the build."""
+        log = PYTHON.located(f"{self}.", self.line)
+        return Failed("build", "compile_error", log, self.line)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A constant text, and the line of the answer on which it begins where it is one literal."""
+
+    text: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What `load_inline` compiles: texts in their order, and the names that Python may call."""
+
+    texts: tuple[Text, ...]
+    functions: frozenset[str]
+
+
+@dataclass
+class Answer:
+    """A parsed answer: constants by name, extensions by name, and the two functions of the model.
+
+    `initialise` is None where the model has none of its own.
+    """
+
+    constants: Mapping[str, object]
+    extensions: Mapping[str, Extension]
+    initialise: ast.FunctionDef | None
+    forward: ast.FunctionDef
+
+
+@dataclass
+class _Module:
+    constants: dict[str, object] = field(default_factory=dict)
+    literals: dict[str, Text] = field(default_factory=dict)
+    extensions: dict[str, Extension] = field(default_factory=dict)
+
+
+def read_answer(source: str) -> Answer:
+    """The answer in a text. Raises `WrongError` and `NotReadError`."""
+    tree = _parsed(source)
+    module, found = _Module(), None
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == MODEL:
+            found = node
+        else:
+            _outermost(module, node)
+    if found is None:
+        raise WrongError(f"the file defines no class {MODEL} on its outermost level")
+    functions = _methods(found)
+    forward, initialise = functions.get("forward"), functions.get("__init__")
+    if forward is None:
+        raise WrongError(f"{MODEL} defines no method forward", found.lineno)
+    if initialise is not None:
+        for part in ast.walk(initialise):
+            if isinstance(part, ast.Assign):
+                _assigned(module, part)
+    return Answer(module.constants, module.extensions, initialise, forward)
+
+
+def _outermost(module: _Module, node: ast.stmt) -> None:
+    """A statement that could give a name of the answer another meaning is not understood."""
+    bound = set[str]()
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            bound = {alias.asname for alias in node.names if alias.asname}
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+                bound -= set(_LOADERS)
+        case ast.Assign(targets=[target]) if name_of(target) or _is_switch(target):
+            bound = {name_of(target) or ""}
+            _assigned(module, node)
+        case ast.FunctionDef() | ast.ClassDef():
+            bound = {node.name}
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            pass
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+            pass  # what a file does when it is started as a program
+        case _:
+            raise NotReadError(
+                "on the outermost level, only imports, definitions and names that are given a "
+                "value are understood", node.lineno,
+            )  # fmt: skip
+    if bound & {MODEL, *_LOADERS}:
+        raise NotReadError(f"{MODEL} or load_inline is given another meaning", node.lineno)
+
+
+def _is_switch(target: ast.expr) -> bool:
+    """Whether it is a setting of PyTorch's own, which no kernel of an extension sees."""
+    return ast.unparse(target).startswith("torch.backends.")
+
+
+def _methods(model: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    bases = [ast.unparse(base) for base in model.bases]
+    if model.decorator_list or model.keywords or bases not in (["nn.Module"], ["torch.nn.Module"]):
+        raise NotReadError(f"{MODEL} is no plain subclass of nn.Module", model.lineno)
+    functions = dict[str, ast.FunctionDef]()
+    for node in model.body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        own = isinstance(node, ast.FunctionDef) and (
+            node.name in ("__init__", "forward") or not node.name.startswith("_")
+        )
+        if not own or not isinstance(node, ast.FunctionDef) or node.decorator_list:
+            raise NotReadError(
+                f"in {MODEL}, only __init__, forward and plain methods are understood", node.lineno
+            )
+        functions[node.name] = node
+    return functions
+
+
+def _parsed(source: str) -> ast.Module:
+    if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
+        raise WrongError(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source, PYTHON.file)
+    except SyntaxError as error:
+        raise WrongError(f"the file is no Python: {error.msg}", error.lineno) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise WrongError(f"the file cannot be parsed: {error}") from None
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    count = 0
+    while waiting:
+        node, depth = waiting.pop()
+        count += 1
+        if depth > _DEEPEST or count > _MOST_NODES:
+            raise WrongError(f"the file is nested deeper than {_DEEPEST} or has more than "
+                             f"{_MOST_NODES:,} parts")  # fmt: skip
+        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+    return tree
+
+
+def _assigned(module: _Module, node: ast.Assign) -> None:
+    """A name, or an attribute of `self`, that is given a constant or an extension."""
+    name = name_of(node.targets[0]) if len(node.targets) == 1 else None
+    if name is None:
+        return
+    if isinstance(node.value, ast.Call) and _last(node.value.func) in _LOADERS:
+        module.extensions[name] = _extension(module, node.value)
+        return
+    known = name in module.constants or name in module.extensions
+    module.literals.pop(name, None)
+    module.extensions.pop(name, None)
+    try:
+        module.constants[name] = constant(node.value, module.constants)
+    except NotReadError:
+        module.constants.pop(name, None)
+        return
+    literal = node.value
+    if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and not known:
+        module.literals[name] = Text(literal.value, literal.lineno)
+
+
+def _extension(module: _Module, call: ast.Call) -> Extension:
+    given = {word.arg: word.value for word in call.keywords if word.arg is not None}
+    names = ("name", "cpp_sources", "cuda_sources", "functions")
+    given.update(zip(names, call.args, strict=False))
+    texts = [
+        text
+        for key in ("cpp_sources", "cuda_sources")
+        if key in given
+        for text in _texts(module, given[key])
+    ]
+    functions = frozenset[str]()
+    if "functions" in given:
+        found = constant(given["functions"], module.constants)
+        words = list(found) if isinstance(found, (list, tuple, dict)) else [found]
+        functions = frozenset(word for word in words if isinstance(word, str))
+    return Extension(tuple(texts), functions)
+
+
+def _texts(module: _Module, node: ast.expr) -> list[Text]:
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [text for element in node.elts for text in _texts(module, element)]
+    if isinstance(node, ast.Name) and node.id in module.literals:
+        return [module.literals[node.id]]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [Text(node.value, node.lineno)]
+    found = constant(node, module.constants)
+    if isinstance(found, str):
+        return [Text(found, None)]
+    raise NotReadError("the source of an extension is no constant text", node.lineno)
+
+
+def shown(node: ast.AST) -> str:
+    """An expression as a message shows it."""
+    return ast.unparse(node).partition("\n")[0][:60]
+
+
+def name_of(node: ast.expr) -> str | None:
+    """`x`, or `self.x` as it is written; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"self.{node.attr}" if node.value.id == "self" else None
+    return None
+
+
+def _last(node: ast.expr) -> str | None:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
+def constant(node: ast.expr, known: Mapping[str, object]) -> object:
+    """The value of an expression of numbers and texts. Raises `NotReadError`."""
+    match node:
+        case ast.Constant(value=None | bool() | int() | float() | str()):
+            return node.value
+        case ast.Name() | ast.Attribute():
+            name = name_of(node)
+            if name is not None and name in known:
+                return known[name]
+        case ast.Tuple() | ast.List():
+            return tuple(constant(element, known) for element in node.elts)
+        case ast.Dict() if all(node.keys):
+            return {constant(k, known): None for k in node.keys if k is not None}
+        case ast.UnaryOp(op=ast.USub()):
+            value = constant(node.operand, known)
+            if isinstance(value, (int, float)):
+                return -value
+        case ast.BinOp():
+            return _computed(node, constant(node.left, known), constant(node.right, known))
+        case ast.JoinedStr():
+            return _joined(node, known)
+    raise NotReadError(f"{shown(node)} is no number or text that the file gives", node.lineno)
+
+
+def _computed(node: ast.BinOp, left: object, right: object) -> object:
+    found: object = None
+    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+    match node.op:
+        case ast.Add() if isinstance(left, str) and isinstance(right, str):
+            found = left + right
+        case ast.Add() if numbers:
+            found = left + right  # type: ignore[operator]
+        case ast.Sub() if numbers:
+            found = left - right  # type: ignore[operator]
+        case ast.Mult() if numbers:
+            found = left * right  # type: ignore[operator]
+        case ast.FloorDiv() if numbers and right:
+            found = left // right  # type: ignore[operator]
+        case ast.Mod() if numbers and right:
+            found = left % right  # type: ignore[operator]
+        case ast.Div() if numbers and right:
+            found = left / right  # type: ignore[operator]
+    if isinstance(found, str) and len(found) <= MAX_SOURCE_BYTES:
+        return found
+    if isinstance(found, (int, float)) and abs(found) < _LARGEST:
+        return found
+    raise NotReadError(f"{shown(node)} is no number or text that the file gives", node.lineno)
+
+
+def _joined(node: ast.JoinedStr, known: Mapping[str, object]) -> str:
+    parts = list[str]()
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = constant(part.value, known)
+            plain = part.format_spec is None and part.conversion == -1
+            if not plain or not isinstance(value, (int, float, str)):
+                raise NotReadError("a text has a formatted field", node.lineno)
+            parts.append(str(value))
+        else:
+            parts.append(str(constant(part, known)))
+    if sum(map(len, parts)) > MAX_SOURCE_BYTES:
+        raise NotReadError("a text is too long", node.lineno)
+    return "".join(parts)

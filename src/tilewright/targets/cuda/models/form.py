@@ -1,0 +1,35 @@
+"""What an answer is called with: arrays and constants, by the names of the reference model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.core.records import Argument, Workload
+
+
+@dataclass(frozen=True)
+class Form:
+    """How `ModelNew` is made and called.
+
+    `inputs` are the arguments of `forward` in their order, each an array or a constant; `outputs`
+    what it returns. `initial` are the arguments of `__init__`. `state` are arrays of the reference
+    model by their names there (`conv.weight`).
+    """
+
+    inputs: tuple[Argument | bool | int | float | None, ...]
+    outputs: tuple[Argument, ...]
+    initial: tuple[object, ...] = ()
+    state: Mapping[str, Argument] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All arrays, as the launcher takes them: inputs, those of the model, outputs."""
+        given = [found for found in self.inputs if isinstance(found, Argument)]
+        return (*given, *self.state.values(), *self.outputs)
+
+
+def form_of(workload: Workload) -> Form:
+    """That of a workload whose model has no arrays of its own."""
+    given = tuple(a for a in workload.arguments if a.role == "input")
+    return Form(given, tuple(a for a in workload.arguments if a.is_written))

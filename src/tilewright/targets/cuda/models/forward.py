@@ -1,0 +1,320 @@
+"""Reads `__init__` and `forward` of an answer, and writes what `forward` calls as C++.
+
+def forward(self, x):                          at::Tensor v0 = tw_answer::scale(x, w, 3LL);
+    return self.ext.scale(x, self.weight, 3)   leaves v0
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tilewright.core.records import Argument
+from tilewright.targets.cuda.models.answer import Answer, NotReadError, constant, name_of, shown
+from tilewright.targets.cuda.models.form import Form
+
+NAMESPACE = "tw_answer"
+TYPES = {
+    "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16",
+}  # fmt: skip
+"""PyTorch's names of element types."""
+_SAME = frozenset({"contiguous", "cuda", "detach"})
+"""Methods that change nothing here: every array is dense, and lies on the device."""
+_MAKERS = frozenset({"empty", "zeros", "empty_like", "zeros_like"})
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A C++ expression of type `at::Tensor`; shape and type of its elements where known."""
+
+    code: str
+    shape: tuple[int, ...] | None = None
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The shape of a tensor, as Python handles it."""
+
+    of: Tensor
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module within the model, or an extension, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A C++ expression of a whole number that is known when the answer runs."""
+
+    code: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What was not understood; it matters only where it is used."""
+
+    error: NotReadError
+
+
+@dataclass
+class Translation:
+    """The body of a launcher: C++ statements, and the tensors that are returned."""
+
+    answer: Answer
+    form: Form
+    tensors: Mapping[str, Tensor]
+    statements: list[str] = field(default_factory=list)
+    names: dict[str, object] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def translated(self) -> list[Tensor]:
+        """What `forward` returns. Raises `NotReadError`."""
+        outer = {**self.answer.constants, **{n: Part(n) for n in self.answer.extensions}}
+        self.names = dict(outer)
+        if self.answer.initialise is not None:
+            self._bind(self.answer.initialise, self.form.initial)
+            for node in self.answer.initialise.body:
+                self._initial(node)
+        own = {n: v for n, v in self.names.items() if n.startswith("self.")}
+        self.names = {**outer, **own}
+        forward = self.answer.forward
+        given = [self.tensors[v.name] if isinstance(v, Argument) else v for v in self.form.inputs]
+        self._bind(forward, given)
+        for node in forward.body:
+            if isinstance(node, ast.Return):
+                return self._returned(node)
+            self._statement(node)
+        raise NotReadError("forward returns nothing", forward.lineno)
+
+    def _bind(self, function: ast.FunctionDef, values: Sequence[object]) -> None:
+        """Arguments by name; what is not given has its default."""
+        found = function.args
+        if found.kwonlyargs or found.kwarg or found.vararg or found.posonlyargs:
+            raise NotReadError(f"{function.name} takes other than plain arguments", function.lineno)
+        names = [argument.arg for argument in found.args[1:]]
+        defaults = dict(zip(reversed(names), reversed(found.defaults), strict=False))
+        for i, name in enumerate(names):
+            if i < len(values):
+                self.names[name] = values[i]
+            elif name in defaults:
+                self.names[name] = constant(defaults[name], self._constants)
+            else:
+                raise NotReadError(f"{function.name} has arguments that the reference model's has "
+                                   f"not ({name})", function.lineno)  # fmt: skip
+        if len(values) > len(names):
+            raise NotReadError(f"{function.name} takes {len(names)} arguments, and the reference "
+                               f"model's {len(values)}", function.lineno)  # fmt: skip
+
+    @property
+    def _constants(self) -> dict[str, object]:
+        plain = (bool, int, float, str, tuple, type(None))
+        return {n: v for n, v in self.names.items() if isinstance(v, plain)}
+
+    def _initial(self, node: ast.stmt) -> None:
+        """One statement of `__init__`: attributes that are constants, modules or parameters."""
+        match node:
+            case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Pass():
+                return
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"))):
+                return
+            case ast.Expr(value=ast.Call(func=ast.Attribute(
+                attr="register_buffer" | "register_parameter"),
+                args=[ast.Constant(value=str(name)), *_])):  # fmt: skip
+                self.names[f"self.{name}"] = Part(name)
+                return
+            case ast.Assign(targets=[target]) if name_of(target) is not None:
+                found = name_of(target) or ""
+                self.names[found] = self._attribute(found, node.value)
+                return
+        raise NotReadError("a statement of __init__ is not understood", node.lineno)
+
+    def _attribute(self, name: str, node: ast.expr) -> object:
+        if name in self.answer.extensions and isinstance(node, ast.Call):
+            return Part(name)
+        try:
+            return self.value(node)
+        except NotReadError as error:
+            own = name.removeprefix("self.")
+            held = any(n == own or n.startswith(f"{own}.") for n in self.form.state)
+            return Part(own) if own != name and held else Unknown(error)
+
+    def _statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Pass():
+                return
+            case ast.Expr(value=ast.Call()):
+                self._kept(self.value(node.value))
+                return
+            case ast.Assign(targets=[ast.Tuple() as target]):
+                self._unpacked(target, self.value(node.value))
+                return
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                self.names[name] = self._kept(self.value(node.value))
+                return
+        raise NotReadError("a statement of forward is not understood", node.lineno)
+
+    def _kept(self, value: object) -> object:
+        """A tensor that is computed gets a variable, so that it is computed once."""
+        if not isinstance(value, Tensor) or value.code.isidentifier():
+            return value
+        name = f"tw_v{len(self.statements)}"
+        self.statements.append(f"at::Tensor {name} = {value.code};")
+        return replace(value, code=name)
+
+    def _unpacked(self, target: ast.Tuple, value: object) -> None:
+        names = [e.id for e in target.elts if isinstance(e, ast.Name)]
+        if not isinstance(value, Sizes) or len(names) != len(target.elts):
+            raise NotReadError("only shapes are taken apart", target.lineno)
+        for i, name in enumerate(names):
+            self.names[name] = _size(value.of, i, target)
+
+    def _returned(self, node: ast.Return) -> list[Tensor]:
+        if node.value is None:
+            raise NotReadError("forward returns nothing", node.lineno)
+        parts = node.value.elts if isinstance(node.value, (ast.Tuple, ast.List)) else [node.value]
+        found = [self._kept(self.value(part)) for part in parts]
+        tensors = [value for value in found if isinstance(value, Tensor)]
+        if len(tensors) != len(found):
+            raise NotReadError("forward returns what is no tensor", node.lineno)
+        return tensors
+
+    def value(self, node: ast.expr) -> object:
+        """What an expression stands for. Raises `NotReadError`."""
+        name = name_of(node)
+        if name is not None and name in self.names:
+            found = self.names[name]
+            if isinstance(found, Unknown):
+                raise found.error
+            return self._state(found)
+        if name is not None and name.startswith("self."):
+            raise NotReadError(f"{name} is none of the reference model's arrays, nor a number that "
+                               "__init__ sets", node.lineno)  # fmt: skip
+        match node:
+            case ast.Attribute():
+                return self._attribute_of(self.value(node.value), node)
+            case ast.Subscript():
+                found = self.value(node.value)
+                if isinstance(found, Sizes):
+                    return _size(found.of, self.value(node.slice), node)
+            case ast.Call():
+                return self._called(node)
+        return constant(node, self._constants)
+
+    def _state(self, value: object) -> object:
+        """A part of the model that is one of its arrays is a tensor."""
+        if isinstance(value, Part) and value.name in self.form.state:
+            self.used.add(value.name)
+            return self.tensors[self.form.state[value.name].name]
+        return value
+
+    def _attribute_of(self, of: object, node: ast.Attribute) -> object:
+        match of:
+            case Tensor() if node.attr == "shape":
+                return Sizes(of)
+            case Tensor() if node.attr in ("data", "device", "dtype"):
+                return of if node.attr == "data" else None
+            case Part() if of.name not in self.answer.extensions:
+                inner = f"{of.name}.{node.attr}"
+                held = any(n == inner or n.startswith(f"{inner}.") for n in self.form.state)
+                if held:
+                    return self._state(Part(inner))
+                if node.attr == "bias":
+                    return None  # of a module without one
+        raise NotReadError(f"{shown(node)} is not understood", node.lineno)
+
+    def _called(self, node: ast.Call) -> object:
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            owner = name_of(function.value)
+            if owner == "torch" and function.attr in _MAKERS and "torch" not in self.names:
+                return self._made(function.attr, node)
+            of = self._owner(function.value)
+            if isinstance(of, Part) and of.name in self.answer.extensions:
+                return self._extension(of.name, function.attr, node)
+            if isinstance(of, Tensor):
+                return self._method(of, function.attr, node)
+        raise NotReadError(f"a call of {shown(function)}, which no kernel of the answer "
+                           "computes", node.lineno)  # fmt: skip
+
+    def _owner(self, node: ast.expr) -> object:
+        """What a method is called of; None for what is none of the answer's values."""
+        try:
+            return self.value(node)
+        except NotReadError:
+            return None
+
+    def _extension(self, name: str, function: str, node: ast.Call) -> Tensor:
+        known = self.answer.extensions[name].functions
+        if node.keywords or (known and function not in known):
+            raise NotReadError(f"a call of {function} that is not understood", node.lineno)
+        given = ", ".join(_code(self.value(argument), argument) for argument in node.args)
+        return Tensor(f"{NAMESPACE}::{function}({given})")
+
+    def _method(self, of: Tensor, method: str, node: ast.Call) -> object:
+        given = [self.value(argument) for argument in node.args]
+        if method in _SAME and not given:
+            return of
+        if method == "float" and not given and of.dtype == "float32":
+            return of
+        if method == "size":
+            return _size(of, given[0], node) if given else Sizes(of)
+        if method in ("dim", "numel") and not given:
+            return Whole(f"{of.code}.{method}()")
+        if method in ("view", "reshape"):
+            words = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+            assert isinstance(words, Sequence)
+            inner = ", ".join(_code(word, node) for word in words)
+            return Tensor(f"{of.code}.view({{{inner}}})")
+        raise NotReadError(f"a call of {method}, which no kernel of the answer computes",
+                           node.lineno)  # fmt: skip
+
+    def _made(self, maker: str, node: ast.Call) -> Tensor:
+        """`torch.empty` and its like; keywords may only say what is so anyway."""
+        given = [self.value(argument) for argument in node.args]
+        for word in node.keywords:
+            said = ast.unparse(word.value)
+            if word.arg not in ("device", "dtype") or (
+                word.arg == "dtype" and said != "torch.float32" and not said.endswith(".dtype")
+            ):
+                raise NotReadError(f"{word.arg} of torch.{maker} is not understood", node.lineno)
+        if maker.endswith("_like"):
+            if len(given) == 1 and isinstance(given[0], Tensor):
+                return Tensor(f"at::{maker}({given[0].code})", given[0].shape)
+        else:
+            words = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+            if isinstance(words, Sequence) and words:
+                inner = ", ".join(_code(word, node) for word in words)
+                return Tensor(f"at::{maker}({{{inner}}})")
+        raise NotReadError(f"torch.{maker} with these arguments is not understood", node.lineno)
+
+
+def _size(of: Tensor, index: object, node: ast.AST) -> object:
+    if not isinstance(index, int):
+        raise NotReadError("a shape is asked for other than one size", getattr(node, "lineno", 0))
+    if of.shape is not None and -len(of.shape) <= index < len(of.shape):
+        return of.shape[index]
+    return Whole(f"{of.code}.size({index})")
+
+
+_CODES: Mapping[type, Callable[[object], str]] = {
+    bool: lambda value: str(value).lower(),
+    int: lambda value: f"{value}LL",
+    float: lambda value: f"{value!r}",
+    type(None): lambda value: "c10::nullopt",
+}
+
+
+def _code(value: object, node: ast.expr) -> str:
+    """A value as C++."""
+    if isinstance(value, (Tensor, Whole)):
+        return value.code
+    if type(value) in _CODES and value not in (float("inf"), float("-inf")) and value == value:
+        return _CODES[type(value)](value)
+    raise NotReadError(f"{shown(node)} is handed to a kernel, and is neither a tensor "
+                       "nor a number", node.lineno)  # fmt: skip

@@ -1,0 +1,122 @@
+"""`KernelBenchTarget`: problems and answers in KernelBench's form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import FolderTemplate, TargetBrief, Workload
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.target import require_linux
+from tilewright.parts.brief_files import load_template, render
+from tilewright.parts.folder import read_folder
+from tilewright.parts.languages import PYTHON
+from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.device.gpus import find_gpu
+from tilewright.targets.cuda.kernelbench import wrong_products
+from tilewright.targets.cuda.models.answers import first_answer
+from tilewright.targets.cuda.models.form import Form, form_of
+from tilewright.targets.cuda.models.task import ModelTask
+from tilewright.targets.cuda.problems import create_problem
+from tilewright.targets.cuda.settings import chosen_architecture
+from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, Shape, parse_shape
+from tilewright.targets.cuda.target import CudaTarget
+
+FOLDER = Path(__file__).parent
+ANSWER = replace(PYTHON, entry="ModelNew", templates=None)
+"""Python in KernelBench's form; free parameters are not known in it."""
+
+
+class KernelBenchTarget(CudaTarget):
+    """Answers in KernelBench's form, for one NVIDIA GPU."""
+
+    name = "kernelbench"
+
+    @cached_property
+    def _brief(self) -> TargetBrief:
+        return replace(
+            super()._brief, name=self.name, language=ANSWER, examples=(),
+            rules=render(FOLDER / "rules.md", {}),
+        )  # fmt: skip
+
+    def template(self) -> FolderTemplate:
+        """What `tilewright init` writes: a matrix product."""
+        return load_template(FOLDER / "template.toml", {})
+
+    def workloads(self) -> Mapping[str, str]:
+        """Patterns alone: any file in KernelBench's form is a workload too."""
+        found = {}
+        for name, kind in KINDS.items():
+            shape = Shape(name, dict.fromkeys(re.findall("[A-Z]", kind.pattern), 1))
+            if first_answer(shape, "") is not None:
+                found[f"{name}-{kind.pattern}"] = kind.text
+        return found
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> ModelTask:
+        """The workload named by `spec`, answered by its plain kernel."""
+        require_linux(self.name)
+        shape = parse_shape(spec)
+        plain = (FOLDER.parent / "library" / f"{shape.kind}.cu").read_text(encoding="utf-8")
+        answer = first_answer(shape, plain)
+        if answer is None:
+            raise WorkloadError(
+                f"workload {spec!r} has no first answer in KernelBench's form: name a problem's "
+                f"file, or use cuda:{spec}."
+            )
+        reduced = shape.reduced()
+        return self._task(
+            shape.workload(self.name), reduced.workload(self.name),
+            create_problem(shape), create_problem(reduced),
+            form_of(shape.workload(self.name)), form_of(reduced.workload(self.name)), answer,
+            settings, shape,
+        )  # fmt: skip
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ModelTask:
+        """A user's folder whose kernel.py is an answer; `forward` takes the inputs in order."""
+        require_linux(self.name)
+        workload, start, problem = read_folder(
+            folder, self.name, ANSWER, MOST_BYTES, "the memory of a GPU"
+        )
+        if any(a.role == "inout" for a in workload.arguments):
+            raise WorkloadError(
+                f"{folder / 'workload.toml'}: an argument has the role 'inout', and what a model "
+                "returns is new: give it an input and an output."
+            )
+        form = form_of(workload)
+        return self._task(workload, workload, problem, problem, form, form, start, settings)
+
+    def _task(
+        self,
+        workload: Workload,
+        compared: Workload,
+        full_problem: Problem,
+        problem: Problem,
+        full_form: Form,
+        form: Form,
+        answer: str,
+        settings: Mapping[str, object],
+        shape: Shape | None = None,
+    ) -> ModelTask:
+        gpu = find_gpu()
+        return ModelTask(
+            workload,
+            compared,
+            {},
+            answer,
+            problem,
+            EvaluationSettings.from_mapping(settings),
+            chosen_architecture(settings, gpu.architecture if gpu else None),
+            {},
+            full_problem,
+            {},
+            gpu,
+            published=(lambda: wrong_products(shape, 0)) if shape else list,
+        ).of(form, full_form)
+
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """What the target `cuda` says of the compilers and the GPU holds here."""
+        return []

@@ -1,0 +1,138 @@
+"""Answers in KernelBench's form are read as text: what becomes of them, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import Argument, Candidate, Failed, Measured, Verdict
+from tilewright.targets.cuda.models import create_target
+from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.translation import translate
+
+X = Argument("x", (4, 6), "float32", "input")
+OUT = Argument("out", (4, 6), "float32", "output")
+WEIGHT = Argument("conv_weight", (6,), "float32", "input")
+FORM = Form((X, 2.5), (OUT,), (3,), {"conv.weight": WEIGHT})
+ANSWER = '''import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = """
+#include <torch/extension.h>
+__global__ void k() {}
+torch::Tensor scale(torch::Tensor x, torch::Tensor w, int n, double f) { k<<<1, 1>>>(); return x; }
+"""
+ext = load_inline(name="e", cpp_sources="", cuda_sources=source, functions=["scale"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 6, 1, bias=False)
+        self.n = n
+        self.ext = ext
+
+    def forward(self, x, factor):
+        rows, columns = x.shape
+        out = self.ext.scale(x.contiguous(), self.conv.weight, self.n, factor)
+        return out.view(rows, columns)
+'''
+
+
+def translated(old: str = "", new: str = "", form: Form = FORM) -> str | Failed:
+    assert old in ANSWER
+    return translate(ANSWER.replace(old, new, 1) if old else ANSWER, form)
+
+
+def test_the_launcher_does_what_forward_does() -> None:
+    text = translated()
+    assert isinstance(text, str)
+    assert "tw_answer::scale(tw_x, tw_conv_weight, 3LL, 2.5);" in text
+    assert "tw_v0.view({4LL, 6LL})" in text
+    declared = "const float *tw_p_x, const float *tw_p_conv_weight, float *tw_p_out"
+    assert f"void kernel({declared})" in text
+
+
+def test_lines_are_those_of_the_answer() -> None:
+    text = translated()
+    assert isinstance(text, str)
+    wanted = ANSWER.splitlines().index("__global__ void k() {}")
+    assert text.splitlines()[wanted] == "__global__ void k() {}"
+    refused = translated("__global__ void k() {}", "#pragma once")
+    assert isinstance(refused, Failed)
+    assert (refused.kind, refused.line) == ("compile_error", wanted + 1)
+    assert f"kernel.py:{wanted + 1}: " in refused.log
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("out.view(rows, columns)", "torch.relu(out)", 23, "a call of torch.relu"),
+        ("out.view(rows, columns)", "out.sum(1)", 23, "a call of sum"),
+        ("out.view(rows, columns)", "out + x", 23, "no number"),
+        ("rows, columns = x.shape", "if x.is_cuda: x = 0", 21, "statement of forward"),
+        ("self.conv.weight", "self.conv.bias2", 22, "self.conv.bias2"),
+        ("self.conv = nn", "self.other = nn", 22, "self.conv is none of the"),
+        ("ext = load", "for i in (): pass\next = load", 10, "outermost"),
+        (
+            "cuda_sources=source",
+            "cuda_sources=open('x').read()",
+            10,
+            "open('x').read() is no number or text",
+        ),
+        ("(nn.Module)", "(Model)", 13, "plain subclass"),
+        ("def forward(self, x, factor)", "def forward(self, *x)", 20, "plain arguments"),
+    ],
+)
+def test_what_is_not_understood_is_not_checked(old: str, new: str, line: int, says: str) -> None:
+    failed = translated(old, new)
+    assert isinstance(failed, Failed)
+    assert (failed.stage, failed.kind, failed.line) == ("check", "not_checked", line)
+    assert says in failed.log
+    assert "\n" not in failed.log
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("class ModelNew", "class Model", "defines no class ModelNew"),
+        ("def forward", "def backward", "no method forward"),
+        ("return out.view(rows, columns)", "return (", "no Python"),
+        ("return out.view(rows, columns)", "return out, out", "returns 2 tensors"),
+        ("ext = load", "x = " + "-" * 120 + "1\next = load", "nested"),
+        ("scale(torch", "tw_scale(torch", "tw_scale"),
+    ],
+)
+def test_what_is_no_answer_does_not_build(old: str, new: str, says: str) -> None:
+    failed = translated(old, new)
+    assert isinstance(failed, Failed)
+    assert (failed.stage, failed.kind) == ("build", "compile_error")
+    assert says in failed.log
+
+
+def test_the_last_value_of_a_name_counts() -> None:
+    later = translated("ext = load", 'source = source.replace("k()", "j()")\next = load')
+    assert isinstance(later, Failed)
+    assert later.kind == "not_checked"
+
+
+def test_a_workload_whose_sizes_do_not_follow_from_its_inputs_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="cuda:stencil-64x64"):
+        create_target().open("stencil-64x64", {})
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+def test_an_answer_is_timed_at_its_full_size_on_a_gpu(gpu: None) -> None:
+    task = create_target().open("rowsum-200x64", {"input_seed": 3, "simulation_timeout_s": 30.0})
+    assert task.form != task.full_form
+    builder, checker, runner = task.evaluator
+    artifact = builder.build(Candidate(task.start))
+    assert not isinstance(artifact, Failed), artifact.log
+    verdict = checker.check(artifact)
+    assert isinstance(verdict, Verdict), verdict.log
+    measured = runner.measure(artifact, verdict, None)
+    assert isinstance(measured, Measured), measured
+    assert measured.verdict.precision == "float32"
