@@ -16,7 +16,7 @@ from tilewright import run as runs
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
-from tilewright.core.records import Argument, Candidate, Failed, TargetBrief, Trial
+from tilewright.core.records import Candidate, Failed, TargetBrief, Trial, Workload
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.building import Builds
 from tilewright.search.events import OnEvent
@@ -97,9 +97,9 @@ class Workbench:
         return Copies(self._opened.task.baselines, self.target.language)
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """The arrays that kernels are called with."""
-        return self._opened.task.workload.arguments
+    def workload(self) -> Workload:
+        """What the kernels compute, over which arrays."""
+        return self._opened.task.workload
 
     @property
     def versions(self) -> Sequence[Fact]:

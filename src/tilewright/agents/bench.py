@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Argument, Brief, Candidate, History, TargetBrief, Trial
+from tilewright.core.records import Brief, Candidate, History, TargetBrief, Trial, Workload
 from tilewright.tools.copies import Copies
 from tilewright.tools.proposal import Compiler
 from tilewright.tools.records import Fact
@@ -61,9 +61,9 @@ class AgentBench:
         return self._brief.target
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """The arrays that kernels are called with."""
-        return self._brief.workload.arguments
+    def workload(self) -> Workload:
+        """What the kernels compute, over which arrays."""
+        return self._brief.workload
 
     @property
     def start(self) -> Trial:

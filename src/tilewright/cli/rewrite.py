@@ -86,17 +86,17 @@ def rewrite(
         )
     check_outputs(output=output, json=json)
     opened = _opened(workload, target)
-    brief, arguments = opened.target.brief(), opened.task.workload.arguments
+    brief, called = opened.target.brief(), opened.task.workload
     require_readable(brief)
     source = read_kernel(file, brief.language)
     if raise_ and not has_local_memories(brief):
         raise InputError("--raise is for kernels of accelerator commands in C.")
     if list_:
-        found = rewrites(source, brief, arguments)
+        found = rewrites(source, brief, called)
         _print(found, with_left=has_local_memories(brief))
         write_json(json, asdict(found))
         return
-    made = rewritten(source, brief, arguments, apply if apply is not None else RAISE)
+    made = rewritten(source, brief, called, apply if apply is not None else RAISE)
     for line in made.done:
         say(line, err=True)
     if output:

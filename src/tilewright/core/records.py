@@ -153,6 +153,9 @@ class KernelLanguage:
     called like one of the `keywords`. `normal_form` returns equal texts for two sources only if
     both have the same tokens; it is a function of a module, since proposers in other processes
     receive it. `templates` is how kernels with free parameters name these; None where none may.
+    `plain`, such a function too, gives the text of a workload's kernel in the language's newest
+    version, without what only its own style needs; it raises `InputError` for what it cannot
+    write so. None where all kernels are read as they are.
     """
 
     name: str
@@ -164,6 +167,7 @@ class KernelLanguage:
     keywords: frozenset[str] = frozenset()
     entry: str = "kernel"
     templates: TemplateNotation | None = None
+    plain: Callable[[str, Workload], str] | None = None
 
     @property
     def suffix(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import Protocol
 
 from tilewright.core.compiled_code import CompiledCode
-from tilewright.core.records import Argument, Failed, TargetBrief, Trial
+from tilewright.core.records import Failed, TargetBrief, Trial, Workload
 from tilewright.tools.records import Fact
 
 
@@ -19,8 +19,8 @@ class Bench(Protocol):
         ...
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """The arrays that kernels are called with."""
+    def workload(self) -> Workload:
+        """What the kernels compute, over which arrays."""
         ...
 
     @property

@@ -9,7 +9,6 @@ from typing import Protocol
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
-    Argument,
     Brief,
     Candidate,
     Failed,
@@ -17,6 +16,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.proposers.llm.messages import Message, NativeCall, Request
 from tilewright.tools.records import Fact
@@ -91,9 +91,9 @@ class ProposalBench:
         return self._proposal.brief.target
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """The arrays that kernels are called with."""
-        return self._proposal.brief.workload.arguments
+    def workload(self) -> Workload:
+        """What the kernels compute, over which arrays."""
+        return self._proposal.brief.workload
 
     @property
     def start(self) -> Trial:

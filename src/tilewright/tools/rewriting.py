@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Argument, TargetBrief, content_id
+from tilewright.core.records import TargetBrief, Workload, content_id
 from tilewright.proposers.builtin import REWRITTEN, has_local_memories, is_nki
 from tilewright.tools.records import Rewrite, Rewrites, Rewritten
 
 
-def rewrites(source: str, target: TargetBrief, arguments: tuple[Argument, ...]) -> Rewrites:
-    """Every rewrite that applies to a kernel that is called with arguments of these shapes.
+def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
+    """Every rewrite that applies to a kernel of a workload.
 
     `InputError` for a kernel that the rewriter does not read.
     """
@@ -18,7 +18,7 @@ def rewrites(source: str, target: TargetBrief, arguments: tuple[Argument, ...]) 
     if is_nki(target):
         from tilewright.proposers.nki import by_hand as of_nki
 
-        found_steps = of_nki.applicable(source, arguments)
+        found_steps = of_nki.applicable(source, workload, target.language)
         return Rewrites(candidate, tuple(Rewrite(str(step), what) for step, what in found_steps))
     if not has_local_memories(target):
         from tilewright.proposers.loops import by_hand as of_loops
@@ -39,9 +39,7 @@ def rewrites(source: str, target: TargetBrief, arguments: tuple[Argument, ...]) 
     )
 
 
-def rewritten(
-    source: str, target: TargetBrief, arguments: tuple[Argument, ...], steps: str
-) -> Rewritten:
+def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) -> Rewritten:
     """The kernel after steps separated by `;`.
 
     `InputError` for a step that does not exist or does not apply.
@@ -50,7 +48,7 @@ def rewritten(
     if is_nki(target):
         from tilewright.proposers.nki import by_hand as of_nki
 
-        text, done = of_nki.carried_out(source, arguments, steps)
+        text, done = of_nki.carried_out(source, workload, target.language, steps)
         return Rewritten(content_id(text), tuple(done), text)
     if not has_local_memories(target):
         from tilewright.proposers.loops import by_hand as of_loops

@@ -162,12 +162,12 @@ def _tried(bench: Bench, given: Mapping[str, Any]) -> Tried:
 
 
 def _rewrites(bench: Bench, given: Mapping[str, Any]) -> Rewrites:
-    return rewriting.rewrites(_source(bench, given), bench.target, bench.arguments)
+    return rewriting.rewrites(_source(bench, given), bench.target, bench.workload)
 
 
 def _rewrite(bench: Bench, given: Mapping[str, Any]) -> Rewritten:
     source = _source(bench, given)
-    made = rewriting.rewritten(source, bench.target, bench.arguments, given["steps"])
+    made = rewriting.rewritten(source, bench.target, bench.workload, given["steps"])
     bench.drafts[made.candidate] = made.source
     return made
 

@@ -11,7 +11,7 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import LeftAlone
 from tilewright.parts.languages import PYTHON
 from tilewright.proposers.builtin import create_proposer
-from tilewright.proposers.nki.unread import OLD, unread
+from tilewright.proposers.nki.unread import unread
 from tilewright.tools.rewriting import require_readable, rewrites
 
 SOURCE = """import nki.isa as nisa
@@ -21,15 +21,19 @@ import nki.language as nl
 def kernel(x):
     while True:
         nisa.dma_copy(dst=x, src=x)
-    nisa.unheard_of(dst=x)
+    nisa.unheard_of(dst=x, version=nisa.get_nc_version())
 """
 
 
-def test_each_line_is_named_with_its_reason() -> None:
-    assert unread(SOURCE) == [
-        LeftAlone(6, "while True:", "`while` is not understood"),
-        LeftAlone(8, "nisa.unheard_of(dst=x)", "nisa.unheard_of is not understood"),
+@pytest.mark.parametrize("package", ["nki", "neuronxcc.nki"])
+def test_each_line_is_named_with_its_reason(package: str) -> None:
+    text = "nisa.unheard_of(dst=x, version=nisa.get_nc_version())"
+    assert unread(SOURCE.replace("import nki.", f"import {package}.")) == [
+        LeftAlone(8, text, "nisa.unheard_of is not understood")
     ]
+
+
+def test_what_is_no_python_is_named() -> None:
     assert unread("def kernel(:") == [LeftAlone(1, "def kernel(:", "this is no Python")]
     assert create_proposer().left_alone(world.TARGET.brief(), SOURCE) == unread(SOURCE)
 
@@ -39,14 +43,26 @@ def test_kernels_of_this_project_have_no_such_lines() -> None:
         assert unread(world.opened(name).start) == []
 
 
-def test_the_older_language_is_refused_by_its_import() -> None:
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("nl.store(y, nl.load(a)[nl.load(g)])", "kernel.py:8: err_"),
+        (
+            "t = nl.load(nl.shared_constant(np.eye(128)))\n    nl.store(y[0:128, 0:128], t)",
+            "kernel.py:8: the rewriter does not read this: an array of constants.",
+        ),
+    ],
+)
+def test_what_no_walk_reads_is_refused_with_its_line(body: str, reason: str) -> None:
     source = (
-        "import numpy as np\nimport neuronxcc.nki.language as nl\n\n\ndef kernel(a, g):\n    pass\n"
+        "import numpy as np\nimport neuronxcc.nki as nki\nimport neuronxcc.nki.language as nl\n\n\n"
+        "def kernel(a, g):\n    y = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)\n"
+        f"    {body}\n    return y\n"
     )
-    assert unread(source) == [LeftAlone(2, "import neuronxcc.nki.language as nl", OLD)]
-    arguments = world.opened("rmsnorm-256x512").workload.arguments
-    with pytest.raises(InputError, match=r"kernel.py:2: .*NKI 1 are not read"):
-        rewrites(source, world.TARGET.brief(), arguments)
+    workload = world.opened("rmsnorm-256x512").workload
+    with pytest.raises(InputError) as caught:
+        rewrites(source, world.TARGET.brief(), workload)
+    assert str(caught.value).startswith(reason)
 
 
 def test_python_of_other_targets_is_not_taken_for_nki() -> None:

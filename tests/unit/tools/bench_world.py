@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
-    Argument,
     Candidate,
     Check,
     Failed,
@@ -18,6 +17,7 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
     Verdict,
+    Workload,
 )
 from tilewright.parts.languages import C
 from tilewright.tools.records import Fact
@@ -27,6 +27,7 @@ FASTER = START.replace("  fence();\n", "")
 WRONG = START.replace("copy", "wrong")
 BROKEN = START.replace("copy()", "copy(")
 
+WORKLOAD = Workload("toyaccel:y", "toyaccel", (), 1)
 TARGET = TargetBrief(
     name="toyaccel",
     isa="",
@@ -70,7 +71,7 @@ class ToyBench:
 
     left: int | None = 5
     target: TargetBrief = TARGET
-    arguments: tuple[Argument, ...] = ()
+    workload: Workload = WORKLOAD
     versions: Sequence[Fact] = (Fact("compiler", "13.2", "this machine"),)
     built: list[str] = field(default_factory=list)
     drafts: dict[str, str] = field(default_factory=dict)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Argument
+from tilewright.core.records import KernelLanguage, Workload
 from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.reading import read
 from tilewright.proposers.nki.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.nki.values import UnsupportedError
 
 
-def applicable(source: str, arguments: tuple[Argument, ...]) -> list[tuple[Step, str]]:
+def applicable(source: str, workload: Workload, language: KernelLanguage) -> list[tuple[Step, str]]:
     """Each step that applies, with what it does in words. Raises `InputError`."""
-    kernel = _read(source, arguments)
+    kernel = _read(source, workload, language)
     return [
         (step, step.sentence) for technique in TECHNIQUES for step, _ in steps_of(kernel, technique)
     ]
 
 
-def carried_out(source: str, arguments: tuple[Argument, ...], steps: str) -> tuple[str, list[str]]:
+def carried_out(
+    source: str, workload: Workload, language: KernelLanguage, steps: str
+) -> tuple[str, list[str]]:
     """The source after steps separated by `;`, and what each did. Raises `InputError`."""
-    kernel, done = _read(source, arguments), []
+    kernel, done = _read(source, workload, language), []
     for text in filter(None, (part.strip() for part in steps.split(";"))):
         try:
             step = Step.parse(text)
@@ -38,9 +40,9 @@ def carried_out(source: str, arguments: tuple[Argument, ...], steps: str) -> tup
     return print_kernel(kernel), done
 
 
-def _read(source: str, arguments: tuple[Argument, ...]) -> Kernel:
+def _read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
     try:
-        return read_kernel(source, arguments)
+        return read(source, workload, language)
     except UnsupportedError as error:
         place = f"kernel.py:{error.line}: " if error.line else ""
         raise InputError(f"{place}the rewriter does not read this: {error.reason}.") from error

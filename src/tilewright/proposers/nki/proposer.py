@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.core.errors import InputError
 from tilewright.core.records import (
     Brief,
     Candidate,
@@ -20,7 +21,7 @@ from tilewright.core.records import (
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.planning import Draft, carried_out, cost_of, draw, extended
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.reading import read
 from tilewright.proposers.nki.steps import Step
 from tilewright.proposers.nki.unread import unread
 from tilewright.proposers.nki.values import UnsupportedError
@@ -40,7 +41,7 @@ class NkiProposer:
         """Up to `count` distinct plans, each beginning with an option of the menu."""
         try:
             kernel = _read(brief, parent)
-        except UnsupportedError:
+        except (UnsupportedError, InputError):
             return []
         rng = random.Random(f"plan {seed}")
         reused = self._of_schedule(brief, parent, kernel)[:count]
@@ -56,7 +57,7 @@ class NkiProposer:
         try:
             start = kernel = _read(brief, parent)
             steps = [Step.parse(t) for t in str(plan.parameters.get("steps", "")).split("; ")]
-        except (UnsupportedError, ValueError):
+        except (UnsupportedError, InputError, ValueError):
             return []
         for step in steps:
             after = carried_out(kernel, step)
@@ -122,7 +123,7 @@ class NkiProposer:
 
 
 def _read(brief: Brief, parent: Trial) -> Kernel:
-    return read_kernel(parent.candidate.source, brief.workload.arguments)
+    return read(parent.candidate.source, brief.workload, brief.target.language)
 
 
 def _techniques(brief: Brief) -> Sequence[str]:

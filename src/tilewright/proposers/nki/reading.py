@@ -1,18 +1,33 @@
-"""Reads a kernel of NKI 2: it is walked once, with its loops kept and all sizes as numbers."""
+"""Reads a kernel of NKI 2: it is walked once, with its loops kept and all sizes as numbers.
+
+One that this walk does not follow, and every kernel of NKI 1, is first written again by the target.
+"""
 
 from __future__ import annotations
 
 import ast
 from functools import lru_cache
 
-from tilewright.core.records import Argument
+from tilewright.core.records import Argument, KernelLanguage, Workload
 from tilewright.proposers.nki.expressions import MODULES, evaluated
 from tilewright.proposers.nki.ir import ANY, Kernel, Region, Tensor, ops, variables, whole
 from tilewright.proposers.nki.linear import variable
 from tilewright.proposers.nki.syntax import defaults_of
-from tilewright.proposers.nki.unread import OLD, is_old
 from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError
 from tilewright.proposers.nki.walking import Reader
+
+
+def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
+    """The kernel of a file for the arguments of a workload.
+
+    Raises `UnsupportedError`, or the `InputError` of a target that does not read it either.
+    """
+    try:
+        return read_kernel(source, workload.arguments)
+    except UnsupportedError:
+        if language.plain is None:
+            raise
+    return read_kernel(language.plain(source, workload), workload.arguments)
 
 
 @lru_cache(maxsize=128)
@@ -43,8 +58,8 @@ def _read(
     reader = Reader()
     reader.names.update(functions)
     for statement in tree.body:
-        if is_old(statement):
-            raise UnsupportedError(OLD, statement.lineno)
+        if _is_old(statement):
+            raise UnsupportedError("this is a kernel of NKI 1", statement.lineno)
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 top = alias.asname or alias.name.partition(".")[0]
@@ -107,3 +122,11 @@ def _read(
 
 def _is_kernel(function: ast.FunctionDef) -> bool:
     return any("jit" in ast.unparse(d) for d in function.decorator_list)
+
+
+def _is_old(node: ast.stmt) -> bool:
+    """Whether a statement imports NKI 1."""
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    if isinstance(node, ast.ImportFrom):
+        names = [node.module or ""]
+    return any(name.partition(".")[0] == "neuronxcc" for name in names)

@@ -9,10 +9,8 @@ from tilewright.core.records import LeftAlone
 from tilewright.proposers.nki.expressions import MODULES
 from tilewright.proposers.nki.signatures import SIGNATURES
 
-OLD = "kernels of NKI 1 are not read; write it in NKI 2 (import nki)"
-_STATEMENTS = (
-    ast.While, ast.With, ast.Try, ast.ClassDef, ast.AsyncFunctionDef, ast.Raise, ast.Match,
-)  # fmt: skip
+_NO_INSTRUCTIONS = ("get_nc_version",)
+"""Functions of the module of instructions that tell something about the machine."""
 
 
 def unread(source: str) -> list[LeftAlone]:
@@ -22,29 +20,18 @@ def unread(source: str) -> list[LeftAlone]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         return [LeftAlone(line, _text(source, line), "this is no Python")]
-    old = [node.lineno for node in tree.body if is_old(node)]
-    found = dict.fromkeys(old[:1], OLD) or dict(_reasons(tree))
+    found = dict(_reasons(tree))
     return [LeftAlone(n, _text(source, n), found[n]) for n in sorted(found)]
 
 
-def is_old(node: ast.stmt) -> bool:
-    """Whether a statement imports NKI 1."""
-    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-    if isinstance(node, ast.ImportFrom):
-        names = [node.module or ""]
-    return any(name.partition(".")[0] == "neuronxcc" for name in names)
-
-
 def _reasons(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Statements and instructions within functions that are not understood."""
+    """Instructions within functions that are not understood."""
     instructions = _aliases(tree)
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
-            if isinstance(node, _STATEMENTS):
-                yield node.lineno, f"`{type(node).__name__.lower()}` is not understood"
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 owner, name = ast.unparse(node.func.value), node.func.attr
-                if owner in instructions and name not in SIGNATURES:
+                if owner in instructions and name not in (*SIGNATURES, *_NO_INSTRUCTIONS):
                     yield node.lineno, f"{owner}.{name} is not understood"
 
 
@@ -53,14 +40,19 @@ def _aliases(tree: ast.Module) -> set[str]:
     found = {name for name, short in MODULES.items() if short == "nisa"}
     for node in tree.body:
         if isinstance(node, ast.Import):
-            found |= {a.asname for a in node.names if a.asname and MODULES.get(a.name) == "nisa"}
+            found |= {a.asname for a in node.names if a.asname and _is_isa(a.name)}
         elif isinstance(node, ast.ImportFrom):
             found |= {
                 alias.asname or alias.name
                 for alias in node.names
-                if MODULES.get(f"{node.module}.{alias.name}") == "nisa"
+                if _is_isa(f"{node.module}.{alias.name}")
             }
     return found
+
+
+def _is_isa(path: str) -> bool:
+    """Whether a path is that of the module of instructions, of either version."""
+    return MODULES.get(path.removeprefix("neuronxcc.")) == "nisa"
 
 
 def _text(source: str, line: int) -> str:

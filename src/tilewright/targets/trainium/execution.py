@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.recording import Recorder
 from tilewright.targets.trainium.tiles.buffer import Buffer, Result, Scope
 from tilewright.targets.trainium.tiles.dtypes import DType
 from tilewright.targets.trainium.tiles.fitting import fit_mask
@@ -72,6 +73,8 @@ class Execution:
         self.trace = trace
         self.elide_casts = elide_casts
         self.limits = limits or Limits()
+        self.recorder: Recorder | None = None
+        """Keeps the regions of every recorded instruction, where someone needs them."""
         self.line = 0
         self.column = 0
         """Place of the call under way."""
@@ -248,8 +251,12 @@ class Execution:
         mask: Mask | None = None,
         implicit: str = "",
         carried: View | None = None,
+        settings: Mapping[str, object] = NO_ATTRIBUTES,
     ) -> Instruction | None:
-        """Record an instruction, if this walk records; `carried` is read through a legal `+=`."""
+        """Record an instruction, if this walk records; `carried` is read through a legal `+=`.
+
+        `settings` are its operands that are no tiles, for the recorder.
+        """
         trace = self.trace
         if trace is None or (mask is not None and mask.always is False):
             return None
@@ -263,6 +270,7 @@ class Execution:
                 self.line,
                 "timeout",
             )
+        operands = tuple(reads)
         for view in (*reads, *writes):
             gather = view.gather
             if gather is None:
@@ -298,6 +306,8 @@ class Execution:
         for view in writes:
             self.stamp(view)
         instructions.append(found)
+        if self.recorder is not None:
+            self.recorder.add(found, operands, tuple(writes), mask, settings)
         return found
 
     def recorded(self, view: View, number: int) -> Access:

@@ -20,6 +20,8 @@ from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Engine, Instruction, Memory
 
+NOWHERE = Mask(1, False, lambda: np.zeros((1,), bool))
+"""The mask that leaves nothing."""
 MEMORIES: dict[Engine, tuple[Memory, ...]] = {
     "pe": ("psum",),
     "dve": ("sbuf", "psum"),
@@ -184,8 +186,12 @@ def numbers(run: Execution, view: View, mask: Mask | None = None) -> Values:
 def record_result(run: Execution, out: View, instruction: Instruction | None) -> None:
     """Note which instruction makes a fresh tile, so that it can be moved."""
     result = out.buffer.result
-    if result is not None and instruction is not None:
+    if result is None:
+        return
+    if instruction is not None:
         result.instructions.append(instruction)
+    elif not run.valued:  # its mask leaves nothing, so nothing has to be moved either
+        result.mask = NOWHERE
 
 
 def assign(run: Execution, dst: View, value: object) -> None:
@@ -276,6 +282,8 @@ def _redirect(run: Execution, made: Sequence[Instruction], value: View, dst: Vie
         instruction.writes = tuple(
             [access if found.tensor is record else found for found in instruction.writes]
         )
+    if run.recorder is not None:
+        run.recorder.redirect(made, value.buffer, dst)
 
 
 def accumulate(run: Execution, dst: View, value: object) -> None:

@@ -136,9 +136,13 @@ def trace_program(
     """Every instruction of a kernel, without data; `KernelError` where it breaks a rule."""
     trace = Trace(program.language)
     run = Execution(machine, program.language, trace=trace, limits=limits)
-    outputs = _walk(program, call, run, {})
-    trace.outputs = tuple(view.buffer.record.id for view in outputs)
+    trace.outputs = walked(program, call, run)
     return trace
+
+
+def walked(program: Program, call: Call, run: Execution) -> tuple[int, ...]:
+    """Walk a kernel without data; the tensors that it returns. Raises `KernelError`."""
+    return tuple(view.buffer.record.id for view in _walk(program, call, run, {}))
 
 
 def run_program(

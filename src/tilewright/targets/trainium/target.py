@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import cached_property
+from dataclasses import asdict, replace
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tilewright.targets.trainium.machine import Machine, load_machine
 from tilewright.targets.trainium.problems import create_problem
 from tilewright.targets.trainium.shapes import KINDS, MOST_BYTES, REGISTERED, parse_shape
 from tilewright.targets.trainium.task import TrainiumTask
+from tilewright.targets.trainium.translation.plain import in_nki_2
 
 FOLDER = Path(__file__).parent
 
@@ -55,7 +56,7 @@ class TrainiumTarget:
             commands=(),
             limits=self._limits,
             constants={},
-            language=NKI,
+            language=replace(NKI, plain=partial(in_nki_2, self._machine_name)),
             costs=render(FOLDER / "costs.md", words),
             failures=FAILURES,
             examples=load_examples(FOLDER / "examples", words),

@@ -74,7 +74,10 @@ def activation(
     if total is not None:
         attributes["reads_accumulator"] = True
     writes = (out,) if total is None else (out, total)
-    made = run.emit("activation", "act", (view, *columns), writes, attributes, mask=mask)
+    settings = {"bias": biases, "scale": scales}
+    made = run.emit(
+        "activation", "act", (view, *columns), writes, attributes, mask=mask, settings=settings
+    )
     record_result(run, out, made)
     if run.valued:
         values = numbers(run, view, mask)

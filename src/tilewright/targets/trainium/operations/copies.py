@@ -180,7 +180,8 @@ def where(
     out = destination(
         run, None, chooser.shape, dtype or promoted(operand_type(x), operand_type(y)), "dve"
     )
-    made = run.emit("select", "dve", (chooser, *tiles), (out,), mask=mask)
+    numbers_of = {"x": None if isinstance(x, View) else x, "y": None if isinstance(y, View) else y}
+    made = run.emit("select", "dve", (chooser, *tiles), (out,), mask=mask, settings=numbers_of)
     record_result(run, out, made)
     if run.valued:
         values = [
@@ -216,7 +217,8 @@ def tensor_copy_predicated(
         raise KernelError("unsupported_memory", f"{run.function}: src and predicate lie in PSUM")
     check_writable(run, out)
     reads = (chooser, out) if source is None else (source, chooser, out)
-    run.emit("tensor_copy_predicated", "dve", reads, (out,), mask=mask)
+    settings = {"src": None if source is not None else src, "reverse_pred": reverse_pred}
+    run.emit("tensor_copy_predicated", "dve", reads, (out,), mask=mask, settings=settings)
     if run.valued:
         chosen_here = (read(run, chooser) != 0) ^ bool(reverse_pred)
         new = np.float32(src) if source is None else read(run, source)  # type: ignore[arg-type]

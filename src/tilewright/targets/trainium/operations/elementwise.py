@@ -218,8 +218,9 @@ def tensor_scalar(
         )
     out = destination(run, dst, view.shape, dtype or view.dtype, chosen_engine)
     made = run.emit(
-        "tensor_scalar", chosen_engine, (view, *columns), (out,), _two_ops(*names), mask=mask
-    )
+        "tensor_scalar", chosen_engine, (view, *columns), (out,), _two_ops(*names), mask=mask,
+        settings={"operands": [v for _, v, _ in steps], "reverse": [r for _, _, r in steps]},
+    )  # fmt: skip
     record_result(run, out, made)
     exact = [_whole_numbers(name, [view.dtype], chosen_engine) for name in names]
     if run.valued:
@@ -270,8 +271,9 @@ def scalar_tensor_tensor(
     out = destination(run, dst, view.shape, dtype or promoted(view.dtype, other.dtype), "dve")
     columns = (scalar,) if isinstance(scalar, View) else ()
     made = run.emit(
-        "scalar_tensor_tensor", "dve", (view, other, *columns), (out,), _two_ops(*names), mask=mask
-    )
+        "scalar_tensor_tensor", "dve", (view, other, *columns), (out,), _two_ops(*names), mask=mask,
+        settings={"operands": (scalar,), "reverse": (reverse0, reverse1)},
+    )  # fmt: skip
     record_result(run, out, made)
     if run.valued:
         first = _applied(run, names[0], numbers(run, view, mask), scalar, reverse0, False)

@@ -98,7 +98,10 @@ def tensor_reduce(
     axes = _axes(run, view, axis, not any_axes)
     shape = _shape(view.shape, axes, keepdims)
     out = destination(run, dst, shape, dtype or view.dtype, "dve")
-    made = run.emit("tensor_reduce", "dve", (view,), (out,), {"op": name}, mask=mask)
+    settings = {"axes": axes, "negate": negate}
+    made = run.emit(
+        "tensor_reduce", "dve", (view,), (out,), {"op": name}, mask=mask, settings=settings
+    )
     if made is not None and mask is not None:
         made.active = 1.0
     record_result(run, out, made)
@@ -197,7 +200,10 @@ def tensor_scalar_reduce(
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
     reads = (view, scalar) if isinstance(scalar, View) else (view,)
     attributes = {"op0": name, "reduce_op": reducing}
-    made = run.emit("tensor_scalar_reduce", "dve", reads, (out, total), attributes, mask=mask)
+    settings = {"operands": (scalar,), "reverse": (bool(reverse0),)}
+    made = run.emit(
+        "tensor_scalar_reduce", "dve", reads, (out, total), attributes, mask=mask, settings=settings
+    )
     record_result(run, out, made)
     if run.valued:
         found = _applied(run, name, numbers(run, view, mask), scalar, bool(reverse0), False)
@@ -270,7 +276,10 @@ def tensor_tensor_scan(
     first, second = alu(names[0]), alu(names[1])
     out = destination(run, dst, one.shape, dtype or promoted(one.dtype, other.dtype), "dve")
     reads = (one, other, start) if isinstance(start, View) else (one, other)
-    made = run.emit("tensor_tensor_scan", "dve", reads, (out,), _two_ops(*names), mask=mask)
+    settings = {"operands": (start,), "reverse": (reverse0, reverse1)}
+    made = run.emit(
+        "tensor_tensor_scan", "dve", reads, (out,), _two_ops(*names), mask=mask, settings=settings
+    )
     record_result(run, out, made)
     if run.valued:
         a = numbers(run, one, mask).reshape(one.partitions, -1)

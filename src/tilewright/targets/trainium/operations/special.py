@@ -36,7 +36,8 @@ def iota(run: Execution, expr: object, dtype: DType, *, mask: Mask | None = None
             "unsupported_operand", f"{run.function}: expr must be made of arange with two axes"
         )
     out = destination(run, None, expr.counts, dtype, "pool")
-    record_result(run, out, run.emit("iota", "pool", (), (out,), mask=mask))
+    settings = {"index": expr}
+    record_result(run, out, run.emit("iota", "pool", (), (out,), mask=mask, settings=settings))
     if run.valued:
         write(run, out, np.broadcast_to(expr.array, expr.counts), mask)
     return out
@@ -54,7 +55,8 @@ def iota_into(
     if out.memory == "psum":
         raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
     values = _pattern_values(run, pattern, offset, channel_multiplier, out)
-    run.emit("iota", "pool", (), (out,))
+    settings = {"pattern": pattern, "offset": offset, "multiplier": channel_multiplier}
+    run.emit("iota", "pool", (), (out,), settings=settings)
     if run.valued:
         write(run, out, values)
 
@@ -124,7 +126,9 @@ def affine_select(
     if isinstance(on_false_value, bool) or not isinstance(on_false_value, (int, float)):
         raise KernelError("unsupported_operand", f"{run.function}: on_false_value must be a number")
     out = destination(run, None, view.shape, dtype or view.dtype, "pool")
-    record_result(run, out, run.emit("affine_select", "pool", (view,), (out,), mask=mask))
+    settings = {"holds": pred, "otherwise": on_false_value}
+    made = run.emit("affine_select", "pool", (view,), (out,), mask=mask, settings=settings)
+    record_result(run, out, made)
     if run.valued:
         holds = fit_mask(pred.array, view.shape)
         values = numbers(run, view, mask)
@@ -151,7 +155,11 @@ def affine_select_into(
         raise KernelError("shape_mismatch", f"{run.function}: dst {out.shape}, tile {view.shape}")
     compare = alu(name_of(cmp_op, "cmp_op"))
     places = _pattern_values(run, pattern, offset, channel_multiplier, out)
-    run.emit("affine_select", "pool", (view,), (out,))
+    settings = {
+        "pattern": pattern, "offset": offset, "multiplier": channel_multiplier,
+        "otherwise": on_false_value, "compare": name_of(cmp_op, "cmp_op"),
+    }  # fmt: skip
+    run.emit("affine_select", "pool", (view,), (out,), settings=settings)
     if run.valued:
         values = numbers(run, view).reshape(out.shape)
         write(run, out, np.where(compare(places, 0), values, np.float32(on_false_value)))
@@ -238,7 +246,8 @@ def nc_stream_shuffle(
             f"{run.function}: src {view.shape} and dst {out.shape} must be equal, with partitions "
             "in groups of 32",
         )
-    run.emit("nc_stream_shuffle", "dve", (view,), (out,), mask=mask)
+    settings = {"order": list(order)}
+    run.emit("nc_stream_shuffle", "dve", (view,), (out,), mask=mask, settings=settings)
     if run.valued:
         new, old = read(run, view).copy(), read(run, out).copy()
         found = old

@@ -184,7 +184,15 @@ class Mask:
     `always` is True or False where that holds of every element, None where it differs.
     """
 
-    def __init__(self, rank: int, always: bool | None, find: Callable[[], NDArray[np.bool_]]):
+    def __init__(
+        self,
+        rank: int,
+        always: bool | None,
+        find: Callable[[], NDArray[np.bool_]],
+        comparison: tuple[str, Index] | None = None,
+    ):
+        """`comparison` is an index and how it compares with 0, where that is all of the mask."""
+        self.comparison = comparison
         self.rank = rank
         self.always = always
         self._find = find
@@ -218,6 +226,7 @@ def compared(symbol: str, left: Index | int, right: Index | int) -> Mask:
         len(difference.counts),
         _constant(symbol, low, high),
         lambda: np.asarray(_OPERATORS[symbol](difference.array, 0)),
+        (symbol, difference),
     )
 
 

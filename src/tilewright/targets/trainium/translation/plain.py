@@ -1,0 +1,46 @@
+"""Kernels of a workload in NKI 2, for the built-in rewriter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import Workload
+from tilewright.parts.languages import NKI
+from tilewright.parts.workload_file import read_workload_file
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Limits
+from tilewright.targets.trainium.machine import load_machine
+from tilewright.targets.trainium.program import Call
+from tilewright.targets.trainium.shapes import parse_shape
+from tilewright.targets.trainium.translation.clipping import UntranslatableError
+from tilewright.targets.trainium.translation.translator import translated
+
+LIMITS = Limits(steps=5_000_000, instructions=300_000)
+"""Less than evaluation allows: what is recorded here takes more memory."""
+
+
+@lru_cache(maxsize=16)
+def in_nki_2(machine: str, source: str, workload: Workload) -> str:
+    """A kernel of a workload as a plain text in NKI 2; `InputError` says what is in the way."""
+    given = tuple(a for a in workload.arguments if a.is_given)
+    written = tuple(a for a in workload.arguments if a.is_written)
+    call = Call(given, written, _constants(workload))
+    try:
+        return translated(source, call, load_machine(machine), LIMITS)
+    except KernelError as error:
+        raise InputError(str(error)) from None
+    except UntranslatableError as error:
+        raise InputError(
+            NKI.located(f"the rewriter does not read this: {error}.", error.line)
+        ) from None
+
+
+def _constants(workload: Workload) -> Mapping[str, object]:
+    """What the kernels are called with beside arrays."""
+    folder = Path(workload.source)
+    if folder.is_absolute():
+        return read_workload_file(folder / "workload.toml").constants
+    return parse_shape(workload.source).constants

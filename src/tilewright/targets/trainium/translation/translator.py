@@ -1,0 +1,270 @@
+"""A kernel as a text in NKI 2, of any version and style that can be walked.
+
+The kernel is traced, and its loops are found again in what was traced. Whatever Python did
+(functions, classes, lists, grids, masks, copies out of PSUM that the older compiler inserts) is
+gone; sizes and constants are numbers. The text is one for programs: regions are given by their
+patterns. It is checked like every other kernel before anything is believed of it.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tilewright.targets.trainium.execution import Execution, Limits
+from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.program import Call, parse, walked
+from tilewright.targets.trainium.recording import Recorded, Recorder
+from tilewright.targets.trainium.trace import Loop, Tensor, Trace
+from tilewright.targets.trainium.translation.clipping import (
+    Operands,
+    UntranslatableError,
+    places,
+)
+from tilewright.targets.trainium.translation.lines import ONES, Affine, Line, lines
+from tilewright.targets.trainium.translation.rolling import Item, Made, Rolled, rolled
+from tilewright.targets.trainium.translation.spilling import Spill
+
+MOST_LINES = 2000
+"""Of a kernel that is worth writing again."""
+
+
+def translated(source: str, call: Call, machine: Machine, limits: Limits | None = None) -> str:
+    """The kernel in NKI 2.
+
+    Raises `KernelError` for one that breaks a rule, `UntranslatableError` for what NKI 2 lacks.
+    """
+    program = parse(source)
+    trace = Trace(program.language)
+    run = Execution(machine, program.language, trace=trace, limits=limits)
+    run.recorder = recorder = Recorder()
+    trace.outputs = walked(program, call, run)
+    builder = _Builder(trace, recorder)
+    body = builder.body()
+    if sum(1 for _ in _printed(body, {}, "")) > MOST_LINES:
+        raise UntranslatableError("loops whose iterations differ in too many ways")
+    return _text(body, trace, call, builder.spill.names)
+
+
+class _Builder:
+    """Puts what was recorded back into loops."""
+
+    def __init__(self, trace: Trace, recorder: Recorder) -> None:
+        self._trace = trace
+        self._entries = recorder.entries
+        self._children: dict[int, list[Loop]] = {}
+        for loop in trace.loops:
+            if loop.starts and loop.stop > loop.starts[0]:
+                parent = -1 if loop.parent is None else loop.parent.id
+                self._children.setdefault(parent, []).append(loop)
+        self._overwriting = self._written_again()
+        self._used: set[int] = set()
+        self.spill = Spill(trace.tensors)
+        self._homes = self._made_where()
+
+    def body(self) -> list[Item]:
+        """All of the kernel."""
+        found = _used(self._items(None, 0, len(self._entries)), self._used)
+        ones = [t for t in ONES.values() if t in self._used]
+        head: list[Item] = []
+        for tensor in ones:
+            head.append(Made(tensor, ("ones",)))
+            dims = ((128, 1), (1, 128))
+            head.append(Line("memset", (("dst", dims), ("value", "1.0")), (tensor,), ((0, ()),)))
+        return head + found
+
+    def _made_where(self) -> dict[tuple[int, int], list[Tensor]]:
+        """Tensors by the loop that they are made in (-1: none) and the iteration of it.
+
+        A tile lives in the innermost loop around its creation of which one iteration has all uses.
+        """
+        found: dict[tuple[int, int], list[Tensor]] = {}
+        for tensor in self._trace.tensors:
+            if tensor.first < 0 or tensor.kind == "input":
+                continue
+            loop = tensor.loop
+            while loop is not None:
+                number = _iteration(loop, tensor.first)
+                if number is not None and number == _iteration(loop, tensor.last):
+                    break
+                loop = loop.parent
+            key = (-1, 0) if loop is None else (loop.id, _iteration(loop, tensor.first) or 0)
+            found.setdefault(key, []).append(tensor)
+        return found
+
+    def _written_again(self) -> set[int]:
+        """Tiles of PSUM that a product overwrites after another has written them.
+
+        Products of NKI 2 add to what was written since the tile was made, if nothing is said.
+        """
+        written: set[int] = set()
+        found: set[int] = set()
+        places_of: dict[int, set[tuple[object, ...]]] = {}
+        for entry in self._entries:
+            view = entry.writes[0]
+            record = view.buffer.record
+            if record.memory != "psum":
+                continue
+            if entry.instruction.opcode != "nc_matmul":
+                written.add(record.id)
+                continue
+            place = (view.p0, view.f0, view.shape, view.fsteps)
+            before = places_of.setdefault(record.id, set())
+            adds = bool(entry.instruction.attributes.get("accumulate"))
+            overlaps = place in before if view.gather is None else bool(before)
+            if (overlaps or record.id in written) and (not adds or record.id in written):
+                found.add(record.id)
+            before.add(place)
+        return found
+
+    def _items(self, loop: Loop | None, start: int, stop: int) -> list[Item]:
+        """What one iteration of a loop, or the kernel, does."""
+        key = (-1, 0) if loop is None else (loop.id, _iteration(loop, start) or 0)
+        waiting = sorted(self._homes.get(key, ()), key=lambda tensor: tensor.first)
+        children = self._children.get(key[0], ())
+        inner = [c for c in children if start <= c.starts[0] < stop]
+        found: list[Item] = []
+        at = start
+        for child in [*inner, None]:
+            end = stop if child is None else child.starts[0]
+            for number in range(at, end):
+                self._make(waiting, number, found)
+                found.extend(self._lines(self._entries[number]))
+            if child is not None:
+                self._make(waiting, child.stop - 1, found)
+                found.extend(self._loop(child))
+                at = child.stop
+        return found
+
+    def _loop(self, loop: Loop) -> list[Item]:
+        iterations = [self._items(loop, part.start, part.stop) for part in loop.iterations()]
+        return rolled(loop.kind, loop.depth, iterations)
+
+    def _lines(self, entry: Recorded) -> list[Item]:
+        instruction = entry.instruction
+        accumulates: bool | None = None
+        if entry.writes[0].buffer.record.id in self._overwriting:
+            accumulates = bool(instruction.attributes.get("accumulate"))
+
+        def made(operands: Operands) -> list[Line]:
+            return list(lines(entry, *operands, accumulates))
+
+        try:
+            found: list[Item] = []
+            for operands in places(entry):
+                found.extend(self.spill.around(entry, operands, made))
+        except UntranslatableError as error:
+            raise UntranslatableError(str(error), error.line or instruction.line) from None
+        for item in found:
+            if isinstance(item, Line):
+                self._used.update(item.tensors)
+        return found
+
+    def form(self, tensor: Tensor) -> tuple[object, ...]:
+        """Shape, type and memory of a tensor."""
+        if tensor.kind == "constant":
+            raise UntranslatableError("an array of constants", tensor.line)
+        memory: str = tensor.memory
+        if memory == "hbm":
+            return (tensor.shape, tensor.dtype, "shared_hbm" if tensor.kind == "output" else memory)
+        axis = tensor.partition_axis
+        shape = (tensor.shape[axis], *tensor.shape[:axis], *tensor.shape[axis + 1 :])
+        return (shape, tensor.dtype, "hbm" if tensor.id in self.spill else memory)
+
+    def _make(self, waiting: list[Tensor], number: int, found: list[Item]) -> None:
+        """Tensors are made just before the instruction that uses them first."""
+        while waiting and waiting[0].first <= number:
+            tensor = waiting.pop(0)
+            found.append(Made(tensor.id, self.form(tensor)))
+
+
+def _used(body: Sequence[Item], used: set[int]) -> list[Item]:
+    """Without tensors that nothing uses, such as fresh results that were assigned elsewhere."""
+    return [
+        replace(item, body=tuple(_used(item.body, used))) if isinstance(item, Rolled) else item
+        for item in body
+        if not isinstance(item, Made) or item.tensor in used
+    ]
+
+
+def _iteration(loop: Loop, number: int) -> int | None:
+    """Which iteration of a loop an instruction belongs to."""
+    if not loop.starts or not loop.starts[0] <= number < loop.stop:
+        return None
+    return bisect_right(loop.starts, number) - 1
+
+
+# ---- as a text
+
+
+def _names(tensors: Sequence[Tensor]) -> dict[int, str]:
+    """Those that the kernel gave its tensors, where they are names and nothing else has them."""
+    found = {number: f"ones_{dtype}" for dtype, number in ONES.items()}
+    found |= {tensor.id: tensor.name for tensor in tensors if tensor.kind == "input"}
+    taken = {*found.values(), *keyword.kwlist, "nki", "nisa", "nl"}
+    for tensor in tensors:
+        if tensor.kind != "input":
+            name = tensor.name if tensor.name.isidentifier() else "tile"
+            is_free = name not in taken and name != "tile" and not _TAKEN.fullmatch(name)
+            found[tensor.id] = name if is_free else f"{name}_{tensor.id}"
+            taken.add(name)
+    return found
+
+
+_TAKEN = re.compile(r".*_\d+|i\d+|part\d+|kernel")
+"""Names like those that are made here."""
+
+
+def _text(body: Sequence[Item], trace: Trace, call: Call, more_names: Mapping[int, str]) -> str:
+    names = {**_names(trace.tensors), **more_names}
+    given = ", ".join(argument.name for argument in call.inputs)
+    returned = ", ".join(names[number] for number in trace.outputs)
+    return "\n".join(
+        [
+            "import nki", "import nki.isa as nisa", "import nki.language as nl", "", "",
+            "@nki.jit", f"def kernel({given}):", *_printed(body, names, "    "),
+            f"    return {returned}", "",
+        ]
+    )  # fmt: skip
+
+
+def _printed(body: Sequence[Item], names: Mapping[int, str], indent: str) -> Iterator[str]:
+    for item in body:
+        if isinstance(item, Made):
+            shape, dtype, memory = (
+                ((1, 128), names.get(item.tensor, "").removeprefix("ones_"), "sbuf")
+                if item.form == ("ones",)
+                else item.form
+            )
+            yield (
+                f"{indent}{names.get(item.tensor)} = "
+                f"nl.ndarray({shape}, dtype=nl.{dtype}, buffer=nl.{memory})"
+            )
+        elif isinstance(item, Rolled):
+            yield f"{indent}for i{item.depth} in nl.{item.kind}_range({item.trips}):"
+            yield from _printed(item.body, names, indent + "    ")
+        else:
+            yield indent + _line(item, names)
+
+
+def _line(line: Line, names: Mapping[int, str]) -> str:
+    tensors, numbers = iter(line.tensors), iter(line.numbers)
+    parts = []
+    for key, value in line.arguments:
+        if isinstance(value, str):
+            parts.append(f"{key}={value}")
+        elif value is None:
+            parts.append(f"{key}={_number(next(numbers))}")
+        else:
+            pattern = ", ".join(f"[{step}, {count}]" for step, count in value)
+            name, offset = names.get(next(tensors)), _number(next(numbers))
+            parts.append(f"{key}={name}.ap(pattern=[{pattern}], offset={offset})")
+    return f"nisa.{line.name}({', '.join(parts)})"
+
+
+def _number(number: Affine) -> str:
+    constant, factors = number
+    return " + ".join([str(constant), *(f"i{depth} * {factor}" for depth, factor in factors)])

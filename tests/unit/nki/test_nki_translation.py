@@ -1,0 +1,171 @@
+"""What the target writes again in NKI 2: loops, masks, copies, and tensors that are too large."""
+
+from __future__ import annotations
+
+import re
+
+import nki_kernels as world
+import numpy as np
+import pytest
+
+from tilewright.core.records import Argument
+from tilewright.targets.trainium.program import Call, parse, run_program
+from tilewright.targets.trainium.translation.clipping import UntranslatableError
+from tilewright.targets.trainium.translation.translator import translated
+
+HEAD = """import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import numpy as np
+
+@nki.jit
+def kernel(x):
+    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+"""
+ROWS, COLUMNS = 300, 64
+CALL = Call(
+    (Argument("x", (ROWS, COLUMNS), "float32", "input"),),
+    (Argument("y", (ROWS, COLUMNS), "float32", "output"),),
+    {},
+)
+
+
+def written(body: str) -> str:
+    """A kernel of NKI 1 in NKI 2."""
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    return translated(f"{HEAD}{lines}    return y\n", CALL, world.MACHINE)
+
+
+def same(body: str) -> str:
+    """The kernel in NKI 2, which computes the same."""
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    text = written(body)
+    x = np.random.default_rng(1).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    before, after = (
+        run_program(parse(source), CALL, world.MACHINE, {"x": x})[0]
+        for source in (f"{HEAD}{lines}    return y\n", text)
+    )
+    assert np.isfinite(before).all()
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+    return text
+
+
+MASKED = """
+p, f = nl.mgrid[0:128, 0:64]
+for i in nl.affine_range(3):
+    t = nl.load(x[i * 128 + p, f], mask=i * 128 + p < 300)
+    nl.store(y[i * 128 + p, f], nl.multiply(t, 2.0), mask=i * 128 + p < 300)
+"""
+
+
+def test_iterations_that_a_mask_cuts_stand_by_themselves() -> None:
+    text = same(MASKED)
+    assert re.findall(r"for i0 in nl.affine_range\((\d+)\):", text) == ["2"]
+    assert "x.ap(pattern=[[64, 44], [1, 64]], offset=16384)" in text
+
+
+def test_a_mask_that_is_no_box_is_cut_into_boxes() -> None:
+    """Row p of the tile starts at row p, p + 1 and p + 2: fewer of them exist at the end."""
+    text = same("""
+p, k, f = nl.mgrid[0:100, 0:3, 0:64]
+for i in nl.affine_range(3):
+    t = nl.load(x[i * 100 + p + k, f], mask=i * 100 + p + k < 300)
+    r, c = nl.mgrid[0:100, 0:64]
+    nl.store(y[i * 100 + r, c], t[r, 0, c])
+""")
+    assert text.count("dma_copy") == 2 + 3 + 1
+
+
+def test_a_mask_without_order_is_refused_with_its_line() -> None:
+    with pytest.raises(UntranslatableError, match="no box") as caught:
+        written("""
+p, f = nl.mgrid[0:128, 0:64]
+t = nl.load(x[p, f], mask=p >= f)
+nl.store(y[p, f], t)
+""")
+    assert caught.value.line == 10
+
+
+def test_tiles_that_are_too_large_are_moved_to_hbm() -> None:
+    text = same("""
+q = nl.ndarray((20, nl.par_dim(64), 512), dtype=nl.float32, buffer=nl.psum)
+w = nl.load(x[0:64, :])
+wide = nl.ndarray((64, 512), dtype=nl.float32)
+for j in nl.affine_range(8):
+    wide[:, j * 64:(j + 1) * 64] = nl.copy(w)
+for i in nl.affine_range(20):
+    q[i, :, :] = nisa.nc_matmul(w, wide)
+for i in nl.affine_range(20):
+    s = nl.copy(q[i])
+    if i == 19:
+        nl.store(y[0:64, :], s[:, 0:64])
+for i in nl.affine_range(2):
+    nl.store(y[64 + i * 118:64 + (i + 1) * 118, :], nl.load(x[64 + i * 118:64 + (i + 1) * 118, :]))
+""")
+    assert "dtype=nl.float32, buffer=nl.hbm)" in text
+    assert "(64, 20, 512), dtype=nl.float32, buffer=nl.psum" not in text
+
+
+PLAIN = "for i in nl.affine_range(3):\n    nl.store(y[i * 100:i * 100 + 100, :], {value})"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nl.subtract(1.0, t)",
+        "nl.where(nl.greater(t, 0.25), t, -1.0)",
+        "nl.where(nl.greater(t, 0.25), 3.0, nl.exp(t))",
+        "nl.maximum(nl.max(t, axis=1), t)",
+        "t + nl.load(x[0:1, :]).broadcast_to((100, 64))",
+        "nl.load(x[0:100, :])[:, 0] * nl.exp(t)",
+        "nisa.affine_select(nl.arange(100)[:, None] * 2 > nl.arange(64)[None, :] + 3, t, -5.0)",
+        "nisa.tensor_tensor_scan(t, t, 0.5, op0=nl.multiply, op1=nl.add)",
+        "nl.copy(nisa.nc_transpose(nl.copy(nisa.nc_transpose(t))))",
+        "nisa.iota(nl.arange(100)[:, None] * 3 + nl.arange(64)[None, :], dtype=nl.float32)",
+        "nisa.activation(nl.exp, t, bias=nl.max(t, axis=1, keepdims=True), scale=-1.0)",
+        "nl.load_transpose2d(x[i * 64:i * 64 + 64, :]) if False else nl.softmax(t, axis=1)",
+    ],
+)
+def test_operations_are_written_with_all_their_operands(value: str) -> None:
+    body = PLAIN.format(value=value).replace(
+        "    nl.store", "    t = nl.load(x[i * 100:i * 100 + 100, :])\n    nl.store"
+    )
+    assert "affine_range(3)" in same(body)
+
+
+def test_a_product_that_overwrites_says_so() -> None:
+    """In NKI 2 a second product into the same tile would add."""
+    text = same("""
+w = nl.load(x[0:64, :])
+ps = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
+for i in nl.affine_range(3):
+    ps[...] = nisa.nc_matmul(w, w)
+s = nl.copy(ps)
+for i in nl.affine_range(3):
+    nl.store(y[i * 100:i * 100 + 100, :], nl.load(x[i * 100:i * 100 + 100, :]))
+nl.store(y[0:64, :], s)
+""")
+    assert "accumulate=False" in text
+
+
+def test_sums_of_products_need_no_word() -> None:
+    text = same("""
+ps = nl.zeros((64, 64), dtype=nl.float32, buffer=nl.psum)
+for i in nl.affine_range(3):
+    t = nl.load(x[i * 100:i * 100 + 100, :])
+    nl.store(y[i * 100:i * 100 + 100, :], t)
+    ps += nisa.nc_matmul(t, t)
+nl.store(y[0:64, :], ps)
+""")
+    assert "accumulate" not in text
+
+
+def test_lists_classes_and_closures_leave_no_trace() -> None:
+    text = same("""
+tiles = [nl.load(x[i * 100:i * 100 + 100, :]) for i in range(3)]
+def double(t, by=2.0):
+    return nl.multiply(t, by)
+for i, t in enumerate(tiles):
+    nl.store(y[i * 100:i * 100 + 100, :], double(t))
+""")
+    assert "double" not in text
