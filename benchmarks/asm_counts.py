@@ -142,10 +142,10 @@ def compared(elf: bytes, result: SimResult, known: Sequence[int] = ()) -> Compar
 
 def _own(loop: CodeLoop, loops: Sequence[CodeLoop]) -> set[int]:
     """The addresses of a loop's instructions without those of loops inside it."""
-    listed = {int(line.split()[0], 16) for line in loop.listing}
+    listed = {one.address for one in loop.listing}
     for other in loops:
         if other.inside == loop.number:
-            listed -= {int(line.split()[0], 16) for line in other.listing}
+            listed -= {one.address for one in other.listing}
     return listed
 
 

@@ -69,7 +69,7 @@ def tool(
     ] = None,
     loop: Annotated[
         str | None,
-        typer.Option("--loop", metavar="N", help="The loop that `asm` is to list."),
+        typer.Option("--loop", metavar="N", help="What `asm` is to list: a loop, 'lines 30-45', or 'all'."),
     ] = None,
     note: Annotated[
         str | None,

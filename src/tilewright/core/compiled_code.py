@@ -7,6 +7,15 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One instruction: where it lies, as text, and the kernel's source line that it comes of."""
+
+    address: int
+    text: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CodeLoop:
     """One loop of the machine code: the blocks that a jump back to an earlier one repeats.
 
@@ -40,7 +49,7 @@ class CodeLoop:
     spill_stores: int = 0
     extensions: int = 0
     vector_bytes: int = 0
-    listing: tuple[str, ...] = ()
+    listing: tuple[CodeLine, ...] = ()
 
     @property
     def count(self) -> int:
@@ -52,7 +61,8 @@ class CodeLoop:
 class CompiledCode:
     """A kernel's machine code, with the functions it calls as far as they are in it.
 
-    `notes` say in words what a proposer should know of the innermost loops, a line each.
+    `notes` say in words what a proposer should know of the innermost loops, a line each. `listing`
+    are all instructions in the order of addresses.
     """
 
     architecture: str
@@ -60,3 +70,4 @@ class CompiledCode:
     instructions: int
     loops: tuple[CodeLoop, ...]
     notes: tuple[str, ...] = ()
+    listing: tuple[CodeLine, ...] = ()

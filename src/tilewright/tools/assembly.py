@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
-from tilewright.core.compiled_code import CodeLoop, CompiledCode
+from tilewright.core.compiled_code import CodeLine, CodeLoop, CompiledCode
 from tilewright.core.errors import InputError
 from tilewright.core.records import content_id
 from tilewright.core.text import plain_text
@@ -16,17 +17,23 @@ LONGEST_TEXT = 60
 """Characters of a source line that are repeated."""
 COMMANDS = "commands"
 """The class of instructions that are an accelerator's commands."""
+ALL = "all"
+"""What is chosen for the listing of the whole code."""
+FETCHED_BYTES = 64
+"""Code that is fetched together; machines with other sizes of a cache's line are rare."""
+
+_LINES = re.compile(r"lines\s+(\d{1,9})\s*-\s*(\d{1,9})")
 
 
 def assembly(source: str, code: CompiledCode, chosen: str) -> Assembly:
-    """The loops of a kernel, and the listing of the loop that is `chosen` by number or line.
+    """The loops of a kernel, and the listing of what is `chosen`, "" for no listing.
 
-    A line stands for the first innermost loop at it, else for the first loop; "" for no listing.
-    `InputError` where there is no such loop.
+    That is a loop, by its number or line, `all` of the code, or what comes of `lines 12-20`. A line
+    stands for the first innermost loop at it, else for the first loop. `InputError` where there is
+    no such loop or line.
     """
     texts = source.splitlines()
-    loop = _chosen(code.loops, chosen) if chosen else None
-    listing = loop.listing if loop is not None else ()
+    loop, listed, listing = _chosen(code, chosen.strip())
     return Assembly(
         content_id(source),
         code.architecture,
@@ -34,18 +41,37 @@ def assembly(source: str, code: CompiledCode, chosen: str) -> Assembly:
         code.code_bytes,
         tuple(_told(one, texts) for one in code.loops),
         code.notes,
-        loop.number if loop is not None else None,
-        tuple(plain_text(line) for line in listing[:MOST_LISTED]),
+        loop,
+        tuple(_rows(listing[:MOST_LISTED])),
         max(0, len(listing) - MOST_LISTED),
+        listed,
     )
 
 
-def _chosen(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
-    word, _, number = chosen.strip().rpartition(" ")
+def _chosen(code: CompiledCode, chosen: str) -> tuple[int | None, str, Sequence[CodeLine]]:
+    """The number of the loop that is listed, if it is one, the listing's title and the listing."""
+    if not chosen:
+        return None, "", ()
+    if chosen == ALL:
+        return None, "all of the code", code.listing
+    lines = _LINES.fullmatch(chosen)
+    if lines:
+        first, last = int(lines[1]), int(lines[2])
+        found = [one for one in code.listing if one.line is not None and first <= one.line <= last]
+        if not found:
+            raise InputError(f"no code comes of lines {first} to {last} of the kernel.")
+        return None, f"lines {first} to {last}", found
+    loop = _loop(code.loops, chosen)
+    return loop.number, f"loop {loop.number}", loop.listing
+
+
+def _loop(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
+    word, _, number = chosen.rpartition(" ")
     if not number.isdecimal() or word not in ("", "loop", "line"):
         raise InputError(
             f"loop {plain_text(chosen[:40])!r} is no number of a loop: give one of those that asm "
-            "lists, or 'line 12' for the loop at a line."
+            "lists, 'line 12' for the loop at a line, 'lines 12-20' for the code of these lines, "
+            "or 'all'."
         )
     at_line = [loop for loop in loops if word == "line" and loop.line == int(number)]
     at_line.sort(key=lambda loop: not loop.innermost)
@@ -53,7 +79,7 @@ def _chosen(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     if found:
         return found[0]
     if not loops:
-        raise InputError("the kernel has no loop that could be listed: leave the loop out.")
+        raise InputError("the kernel has no loop that could be listed: give 'all' as the loop.")
     if word == "line":
         lines = sorted({loop.line for loop in loops if loop.line is not None})
         at = ", ".join(map(str, lines)) or "no known line"
@@ -61,6 +87,33 @@ def _chosen(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     raise InputError(
         f"the kernel has no loop {number}: its loops are numbered from 1 to {len(loops)}."
     )
+
+
+def _rows(listing: Sequence[CodeLine]) -> Iterator[str]:
+    """Instructions in few rows: one for each change of the source line, and for each 64 bytes.
+
+    A row begins with the address of its first instruction (`*` where 64 bytes begin that are
+    fetched together) and the source line.
+    """
+    row: list[str] = []
+    before: tuple[int, int | None] | None = None
+    for one in listing:
+        place = one.address // FETCHED_BYTES, one.line
+        if place != before:
+            if row:
+                yield "; ".join(row)
+            begins = before is None or place[0] != before[0]
+            line = f"{one.line}" if one.line is not None else "-"
+            row = [f"{'*' if begins else ' '}{one.address:x} {line}: {_text(one)}"]
+            before = place
+        else:
+            row.append(_text(one))
+    if row:
+        yield "; ".join(row)
+
+
+def _text(one: CodeLine) -> str:
+    return plain_text(" ".join(one.text.split()))
 
 
 def _told(loop: CodeLoop, texts: Sequence[str]) -> LoopCode:

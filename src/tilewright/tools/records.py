@@ -134,9 +134,12 @@ class LoopCode:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A kernel's machine code by its loops, and the listing of one of them.
+    """A kernel's machine code by its loops, and a listing.
 
-    `listed` is that loop's number, None for none; `left_out` lines of its listing are not shown.
+    `listed` is the number of the loop that is listed, None for none; `title` says what is. A row of
+    `listing` holds the instructions of one source line, and of one 64 bytes of code, as
+    `*address line: instruction; instruction`, with `*` where 64 bytes begin. The instructions
+    that are `left_out` are not shown.
     """
 
     candidate: str
@@ -148,6 +151,7 @@ class Assembly:
     listed: int | None = None
     listing: tuple[str, ...] = ()
     left_out: int = 0
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

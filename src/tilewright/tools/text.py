@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tilewright.tools.assembly import FETCHED_BYTES
 from tilewright.tools.records import (
     Answer,
     Assembly,
@@ -168,15 +169,15 @@ def _by_line(lines: Sequence[ProfiledLine]) -> Iterable[str]:
 
 def _assembly(answer: Assembly) -> str:
     size = f"{answer.instructions:,} instructions, {answer.code_bytes:,} bytes"
-    listing = (f"loop {answer.listed}", answer.listing) if answer.listed is not None else ("", ())
-    rest = f"  ... {answer.left_out:,} more" if answer.left_out else ""
-    # Beside a listing, only its loop: the others are told where no loop is chosen.
-    shown = [loop for loop in answer.loops if answer.listed in (None, loop.loop)]
+    listing = f"{answer.title}, by address and source line (* begins {FETCHED_BYTES} bytes)"
+    rest = f"  ... {answer.left_out:,} instructions more" if answer.left_out else ""
+    # Beside a listing, only its loop: the others are told where nothing is listed.
+    shown = [loop for loop in answer.loops if not answer.title or answer.listed == loop.loop]
     return _lines(
         f"kernel {answer.candidate}: {answer.architecture}, {size}, {len(answer.loops)} loops",
         *_block("loops, with the instructions of one iteration", map(_loop, shown)),
-        *_block("notes", answer.notes if answer.listed is None else ()),
-        *_block(*listing),
+        *_block("notes", () if answer.title else answer.notes),
+        *_block(listing, answer.listing),
         rest,
     )
 

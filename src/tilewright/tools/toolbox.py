@@ -208,12 +208,16 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "asm",
-            "What the compiler makes of a kernel's loops: instructions per iteration, spills, and "
-            "the listing of one loop. Costs nothing.",
+            "What the compiler makes of a kernel: instructions per iteration of its loops, spills, "
+            "and a listing of one loop, of the code of some source lines, or of all. Costs nothing.",
             (
                 OF_KERNEL,
                 EDITS,
-                Parameter("loop", "The loop to list: its number, or 'line 12'; none unless given."),
+                Parameter(
+                    "loop",
+                    "What to list: a loop by its number or 'line 12', 'lines 30-45' for what comes "
+                    "of these lines, or 'all'; nothing unless given.",
+                ),
             ),
             _asm,
         ),

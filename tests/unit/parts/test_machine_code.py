@@ -113,7 +113,7 @@ def loops_of_the_recording() -> dict[int, dict[str, object]]:
     found = summarized("x86-64", code, [START], lambda pcs: [None for _ in pcs])
     return {
         loop.number: {
-            "at": loop.listing[0].split()[0], "depth": loop.depth, "straight": loop.straight,
+            "at": f"{loop.listing[0].address:x}", "depth": loop.depth, "straight": loop.straight,
             "vectors": loop.vector_bytes, "reads": loop.reads, "frame": loop.spill_loads,
             **loop.instructions,
         }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bench_world import BROKEN, START, ToyBench
 
-from tilewright.core.compiled_code import CodeLoop, CompiledCode
+from tilewright.core.compiled_code import CodeLine, CodeLoop, CompiledCode
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.tools.assembly import MOST_LISTED
 from tilewright.tools.records import Answer, Assembly, Refused, answer_json
@@ -22,11 +22,15 @@ CODE = CompiledCode(
         CodeLoop(1, 1, 1, None, False, True, 40, {"arithmetic": 2, "branches": 1}),
         CodeLoop(
             2, 2, 2, 1, True, False, 24, {"arithmetic": 4, "commands": 2},
-            spill_loads=1, extensions=1, listing=("10  add", "14  bne 10"),
+            spill_loads=1, extensions=1, listing=(CodeLine(0x10, "add"), CodeLine(0x14, "bne 10")),
         ),
-        CodeLoop(3, 2, 1, None, False, True, 24, {"stores": 1}, listing=("20  sw",)),
+        CodeLoop(3, 2, 1, None, False, True, 24, {"stores": 1}, listing=(CodeLine(0x20, "sw", 2),)),
     ),
     ("compiled loop at line 2: scalar",),
+    (
+        CodeLine(0x38, "li a0, 1", 1), CodeLine(0x3C, "li a1,\t2", 1), CodeLine(0x40, "add", 1),
+        CodeLine(0x44, "sw", 2), CodeLine(0x48, "ret"),
+    ),
 )  # fmt: skip
 
 
@@ -67,7 +71,25 @@ def test_a_loop_is_listed_by_its_number_or_line(bench: ToyBench, chosen: str, nu
     found = asked(bench, kernel=START, loop=chosen)
     assert isinstance(found, Assembly)
     assert found.listed == number
-    assert found.listing == CODE.loops[number - 1].listing
+    rows = {1: (), 2: ("*10 -: add; bne 10",), 3: ("*20 2: sw",)}
+    assert found.listing == rows[number]
+
+
+def test_all_of_the_code_is_listed_by_source_line_and_by_what_is_fetched_together(
+    bench: ToyBench,
+) -> None:
+    found = asked(bench, loop="all")
+    assert isinstance(found, Assembly)
+    assert found.listing == ("*38 1: li a0, 1; li a1, 2", "*40 1: add", " 44 2: sw", " 48 -: ret")
+    assert "all of the code, by address and source line" in answer_text(found)
+    assert "1. line 1" not in answer_text(found)
+
+
+def test_the_code_of_some_lines_is_listed(bench: ToyBench) -> None:
+    found = asked(bench, loop="lines 2-3")
+    assert isinstance(found, Assembly)
+    assert (found.listed, found.listing) == (None, ("*44 2: sw",))
+    assert isinstance(asked(bench, loop="lines 7-9"), Refused)
 
 
 def test_beside_a_listing_stands_its_loop_alone_and_a_number_may_name_it(bench: ToyBench) -> None:
@@ -77,16 +99,16 @@ def test_beside_a_listing_stands_its_loop_alone_and_a_number_may_name_it(bench: 
     assert "compiled loop at line 2: scalar" not in text
 
 
-@pytest.mark.parametrize("chosen", ["9", "line 9", "two", "loop", "../2", "2 2"])
+@pytest.mark.parametrize("chosen", ["9", "line 9", "two", "loop", "../2", "2 2", "lines", "lines 1", "lines 3-"])
 def test_a_loop_that_is_not_there_is_refused(bench: ToyBench, chosen: str) -> None:
     assert isinstance(asked(bench, loop=chosen), Refused)
 
 
 def test_long_listings_are_cut() -> None:
-    loop = CodeLoop(1, 1, 1, None, True, True, 4, {}, listing=("add",) * (MOST_LISTED + 7))
+    loop = CodeLoop(1, 1, 1, None, True, True, 4, {}, listing=(CodeLine(0, "add"),) * (MOST_LISTED + 7))
     found = asked(ToyBench(shows=CompiledCode("toy", 4, 1, (loop,))), loop="1")
     assert isinstance(found, Assembly)
-    assert (len(found.listing), found.left_out) == (MOST_LISTED, 7)
+    assert (found.listing[0].count("add"), found.left_out) == (MOST_LISTED, 7)
 
 
 def test_a_target_without_machine_code_says_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from tilewright.core.compiled_code import CodeLoop, CompiledCode
+from tilewright.core.compiled_code import CodeLine, CodeLoop, CompiledCode
 from tilewright.parts.machine_code.flow import Loop, find_loops
 from tilewright.parts.machine_code.instructions import Instruction
 
@@ -40,6 +40,11 @@ def summarized(
         sum(one.size for one in real),
         len(real),
         tuple(_loop(number, loop, code, at) for number, loop in enumerate(loops, 1)),
+        listing=tuple(
+            CodeLine(one.address, one.text, line)
+            for one, line in zip(code, at, strict=True)
+            if not one.padding
+        ),
     )
 
 
@@ -63,7 +68,10 @@ def _loop(
         spill_stores=sum(one.frame and one.writes for one in own),
         extensions=sum(one.extends for one in own),
         vector_bytes=max((one.vector_bytes for one in own), default=0),
-        listing=tuple(_listed(code[position], lines[position]) for position in whole),
+        listing=tuple(
+            CodeLine(code[position].address, code[position].text, lines[position])
+            for position in whole
+        ),
     )
 
 
@@ -74,8 +82,3 @@ def _line_of(loop: Loop, lines: Sequence[int | None]) -> int | None:
         return back
     own = [line for block in loop.own for line in lines[block.start : block.stop]]
     return min((line for line in own if line is not None), default=None)
-
-
-def _listed(one: Instruction, line: int | None) -> str:
-    place = f"line {line}" if line is not None else ""
-    return f"{one.address:x}  {one.text:<48} {place}".rstrip()

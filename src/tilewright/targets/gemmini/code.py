@@ -40,7 +40,7 @@ def _note(loop: CodeLoop) -> str:
     """Instructions for each pair of preload and compute, of a loop that has one itself."""
     if not loop.innermost:
         return ""
-    products = sum(line.split()[1] in PRODUCTS for line in loop.listing)
+    products = sum(one.text.split()[0] in PRODUCTS for one in loop.listing)
     if not products:
         return ""
     return (
