@@ -115,6 +115,7 @@ class Models:
                 builds=builds,
                 versions=run.versions,
                 share=settings.proposal_share,
+                budget=settings.max_evaluations,
             )
             if settings.turns_taken > 1
             else None,

@@ -18,12 +18,11 @@ from tilewright.core.records import (
     content_id,
 )
 from tilewright.core.run_notes import AgentWork
+from tilewright.tools.shares import share_of
 
 OWN_CHOICE = "other"
 """The option of agents' plans: what they do is theirs to choose."""
 _WAIT_S = 0.1
-LEAST_SHARE = 2
-"""Evaluations that an agent has at least, however often its kernel was worked on in vain."""
 
 
 class AgentProposer:
@@ -136,20 +135,6 @@ class AgentProposer:
             with self._idle:
                 self._at_work -= 1
                 self._idle.notify_all()
-
-
-def share_of(share: int, parent: Trial, history: History) -> int:
-    """Half of the share for each earlier iteration whose work on this kernel gained nothing.
-
-    So the evaluations of a run go to kernels that still gain. From a kernel that was bettered, all
-    of them: what is faster is worked on beside it.
-    """
-    children = history.children(parent.candidate.id)
-    latency = parent.latency
-    if latency is None or any(c.latency is not None and c.latency < latency for c in children):
-        return share
-    in_vain = len({child.iteration for child in children})
-    return min(share, max(LEAST_SHARE, share >> in_vain))
 
 
 def _again(done: AgentWork, parent: Trial, plan: Plan) -> list[Candidate]:

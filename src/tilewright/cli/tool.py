@@ -38,7 +38,8 @@ def tool(
         str,
         typer.Argument(
             metavar="NAME",
-            help="check, evaluate, try, profile, asm, facts, tried, rewrites, rewrite or submit.",
+            help="check, evaluate, try, profile, asm, facts, tried, show, rewrites, rewrite or "
+            "submit.",
         ),
     ],
     workload: Annotated[
@@ -69,7 +70,9 @@ def tool(
     ] = None,
     loop: Annotated[
         str | None,
-        typer.Option("--loop", metavar="N", help="What `asm` is to list: a loop, 'lines 30-45', or 'all'."),
+        typer.Option(
+            "--loop", metavar="N", help="What `asm` is to list: a loop, 'lines 30-45', or 'all'."
+        ),
     ] = None,
     note: Annotated[
         str | None,

@@ -29,6 +29,7 @@ _TYPES: dict[str, type] = {
         records.Baseline,
         records.AttackResult,
         records.LeftAlone,
+        compiled_code.CodeLine,
         compiled_code.CodeLoop,
         compiled_code.CompiledCode,
     )

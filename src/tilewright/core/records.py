@@ -201,12 +201,16 @@ class FolderTemplate:
 
 @dataclass(frozen=True, slots=True)
 class MachineFact:
-    """One number or word about a machine, where it comes from, and what it means."""
+    """One number or word about a machine, where it comes from, and what it means.
+
+    What is `first` is told to whoever begins to work on a kernel; all else when it is asked for.
+    """
 
     name: str
     value: str
     source: str
     meaning: str = ""
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ def evaluated(
         difference(trial, parent),
         difference(trial, best) if best is not None and best != parent else None,
         left=left,
+        noise=outcome.noise,
     )
 
 
@@ -123,13 +124,15 @@ def _phases(outcome: Measured) -> tuple[ProfiledPhase, ...]:
     )
 
 
-def tried(parent: Trial, attempts: Sequence[Trial]) -> Tried:
-    """What was made from a kernel, and how it ended."""
+def tried(parent: Trial, attempts: Sequence[Trial], siblings: Sequence[Trial] = ()) -> Tried:
+    """What was made from a kernel and beside it, and how it ended."""
     told = attempts[-MOST_ATTEMPTS:]
+    others = [trial for trial in siblings if trial.candidate.id != parent.candidate.id]
     return Tried(
         parent.candidate.id,
         tuple(attempt(child, parent) for child in told),
         len(attempts) - len(told),
+        tuple(attempt(other, parent) for other in others[-MOST_ATTEMPTS:]),
     )
 
 

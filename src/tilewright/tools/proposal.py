@@ -51,7 +51,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One proposal as far as it has got: its turns, its kernels, and the calls that wait."""
+    """One proposal as far as it has got: its turns, its kernels, and the calls that wait.
+
+    The last `unheard` of its `own` kernels are those that its author is not yet told of. `share`
+    are the kernels that it may have evaluated, None for any number.
+    """
 
     brief: Brief
     parent: Trial
@@ -64,10 +68,15 @@ class Proposal:
     waiting: tuple[ToolCall, ...] = ()
     left_out: int = 0
     share: int | None = None
+    unheard: int = 0
 
 
 class ProposalBench:
-    """The `Bench` of one proposal: the history it began from, and its own kernels."""
+    """The `Bench` of one proposal: the history it began from, and its own kernels.
+
+    Those that its author is not told of yet count from when they are asked for: so what is the best
+    is what was the best before.
+    """
 
     def __init__(self, proposal: Proposal, builds: Compiler, versions: Sequence[Fact]) -> None:
         self._proposal = proposal
@@ -75,6 +84,7 @@ class ProposalBench:
         self.code = builds.code
         self.versions = versions
         self.drafts = dict(proposal.drafts)
+        self._told = {t.candidate.id for t in proposal.own[: len(proposal.own) - proposal.unheard]}
 
     @property
     def left(self) -> int | None:
@@ -109,7 +119,8 @@ class ProposalBench:
     @property
     def best(self) -> Trial | None:
         """The fastest correct kernel that it knows."""
-        known = (self._proposal.history.best, *self._proposal.own)
+        own = (trial for trial in self._proposal.own if trial.candidate.id in self._told)
+        known = (self._proposal.history.best, *own)
         timed = [trial for trial in known if trial is not None and trial.latency is not None]
         return min(timed, key=lambda trial: trial.latency or 0.0, default=None)
 
@@ -137,4 +148,5 @@ class ProposalBench:
                 if self.left == 0
                 else f"the kernel was not evaluated: give at most {MOST_EVALUATED} in one answer."
             )
+        self._told.add(found.candidate.id)
         return found, self._proposal.history.get(found.candidate.id) is not None

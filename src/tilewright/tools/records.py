@@ -39,7 +39,9 @@ class Evaluated:
     """What became of a kernel: `verdict` is "correct", or the kind of failure in `stage`.
 
     `trial` is its place in the run; `known` says that it was evaluated before, so that it cost
-    nothing now. `left` is how many evaluations may still be spent, None for any number.
+    nothing now. `left` is how many evaluations may still be spent, None for any number. `noise` is
+    half the interquartile range of a measured latency's samples over their median, 0 where it
+    repeats. `to_best` is beside the best kernel that was known before this one.
     """
 
     candidate: str
@@ -57,14 +59,19 @@ class Evaluated:
     line: int | None = None
     error: str = ""
     left: int | None = None
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Several kernels beside one they were made from, in the order given."""
+    """Several kernels beside one they were made from, in the order given.
+
+    `best` was the best kernel before these, where that is another one: `to_best` is beside it.
+    """
 
     parent: str
     kernels: tuple[Evaluated, ...]
+    best: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +197,16 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What was tried from a kernel, oldest first; `earlier` ones are left out."""
+    """What was tried from a kernel, oldest first; `earlier` ones are left out.
+
+    `beside` are the latest kernels made from the one that it was made from. All shares are of this
+    kernel's latency.
+    """
 
     candidate: str
     attempts: tuple[Attempt, ...]
     earlier: int = 0
+    beside: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +237,14 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A kernel's whole source."""
+
+    candidate: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Submitted:
     """The kernel that its author settled on, as it was evaluated."""
 
@@ -240,7 +260,7 @@ class Refused:
 
 Answer: TypeAlias = (
     Checked | Evaluated | Compared | Profiled | Assembly | Facts | Tried | Rewrites | Rewritten
-    | Submitted | Refused
+    | Shown | Submitted | Refused
 )  # fmt: skip
 
 

@@ -34,7 +34,10 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
     left = by_hand.left_alone(source, machine)
     return Rewrites(
         candidate,
-        tuple(Rewrite(str(one.step), one.step.sentence, one.time) for one in found),
+        tuple(
+            Rewrite(str(one.step), one.step.sentence, one.time)
+            for one in sorted(found, key=lambda one: one.time)
+        ),
         tuple(f"line {part.line}: {part.text} ({part.reason})" for part in left),
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright.tools.assembly import FETCHED_BYTES
+from tilewright.tools.profile_text import profile_text
 from tilewright.tools.records import (
     Answer,
     Assembly,
@@ -17,18 +17,21 @@ from tilewright.tools.records import (
     Facts,
     LoopCode,
     Profiled,
-    ProfiledLine,
-    ProfiledPhase,
     Refused,
+    Rewrite,
     Rewrites,
     Rewritten,
+    Shown,
     Submitted,
     Tried,
     answer_json,
 )
+from tilewright.tools.words import block, lines, number, table, words
 
 MOST_CAUSES = 6
 """Causes of a difference that are told of: the largest."""
+SLOWER = 1.0
+"""Estimated share of the time now above which a rewrite is named without its description."""
 
 
 def answer_text(answer: Answer) -> str:
@@ -45,7 +48,7 @@ def answer_text(answer: Answer) -> str:
         case Compared():
             return _compared(answer)
         case Profiled():
-            return _profiled(answer)
+            return lines(*profile_text(answer))
         case Assembly():
             return _assembly(answer)
         case Facts():
@@ -55,7 +58,9 @@ def answer_text(answer: Answer) -> str:
         case Rewrites():
             return _rewrites(answer)
         case Rewritten():
-            return _lines(f"kernel {answer.candidate}", *answer.done, answer.source.rstrip())
+            return lines(f"kernel {answer.candidate}", *answer.done, answer.source.rstrip())
+        case Shown():
+            return lines(f"kernel {answer.candidate}", answer.source.rstrip())
 
 
 def said(answer: Answer) -> dict[str, Any]:
@@ -68,8 +73,8 @@ def _checked(answer: Checked) -> str:
     if answer.builds:
         return f"kernel {answer.candidate} builds"
     place = f" at line {answer.line}" if answer.line else ""
-    kind = _words(answer.kind)
-    return _lines(f"kernel {answer.candidate} does not build: {kind}{place}", answer.error)
+    kind = words(answer.kind)
+    return lines(f"kernel {answer.candidate} does not build: {kind}{place}", answer.error)
 
 
 def _evaluated(answer: Evaluated) -> str:
@@ -78,93 +83,67 @@ def _evaluated(answer: Evaluated) -> str:
     left = _left(answer.left)
     if answer.latency is None:
         place = f" at line {answer.line}" if answer.line else ""
-        failed = f"{head}: {_words(answer.verdict)} ({answer.stage}{place})"
-        return _lines(failed, answer.error, left)
+        failed = f"{head}: {words(answer.verdict)} ({answer.stage}{place})"
+        return lines(failed, answer.error, left)
     used = f", utilisation {answer.utilization:.1%}" if answer.utilization is not None else ""
-    bound = f", bound {_number(answer.bound)}" if answer.bound is not None else ""
-    time = f"{_number(answer.latency)} {answer.quantity} {answer.unit}"
-    return _lines(
-        f"{head}: correct, {time}{used}{bound}",
-        _difference("parent", answer.to_parent),
-        _difference("best", answer.to_best),
+    bound = f", bound {number(answer.bound)}" if answer.bound is not None else ""
+    time = f"{number(answer.latency)} {answer.quantity} {answer.unit}"
+    noise = f" (noise of its samples {answer.noise:.1%})" if answer.noise else ""
+    # Beside the best, causes tell what the last change did; the parent may be far away.
+    return lines(
+        f"{head}: correct, {time}{noise}{used}{bound}",
+        _difference("parent", answer.to_parent, answer.noise, 0 if answer.to_best else MOST_CAUSES),
+        _difference("best so far", answer.to_best, answer.noise),
         left,
     )
 
 
-def _difference(name: str, found: Difference | None) -> str:
+def _difference(
+    name: str, found: Difference | None, noise: float = 0.0, most: int = MOST_CAUSES
+) -> str:
     if found is None:
         return ""
-    causes = [f"{_words(n)} {c:+,.0f}" for n, c in list(found.causes.items())[:MOST_CAUSES]]
+    causes = [f"{words(n)} {c:+,.0f}" for n, c in list(found.causes.items())[:most]]
     where = f"; {', '.join(causes)}" if causes else ""
-    return f"beside the {name} {found.other}: {found.latency:+,.0f} ({found.share:+.2%}){where}"
+    share = f"{found.share:+.2%}{', within the noise' if abs(found.share) < noise else ''}"
+    return f"beside the {name} {found.other}: {found.latency:+,.0f} ({share}){where}"
 
 
 def _compared(answer: Compared) -> str:
-    """One row a kernel, one column a cause that changed in any."""
+    """One row a kernel, one column a cause that changed in any; beside the best where that is known
+    and another kernel than the parent."""
     causes: dict[str, float] = {}
-    for kernel in answer.kernels:
-        for name, change in (kernel.to_parent.causes if kernel.to_parent else {}).items():
+    besides = [_beside(answer, kernel) for kernel in answer.kernels]
+    for beside in besides:
+        for name, change in (beside.causes if beside else {}).items():
             causes[name] = max(causes.get(name, 0.0), abs(change))
     told = sorted(causes, key=lambda name: -causes[name])[:MOST_CAUSES]
-    rows = [["kernel", "trial", "verdict", "latency", "to parent", *map(_words, told)]]
-    for kernel in answer.kernels:
-        beside = kernel.to_parent
+    to = "to best" if answer.best else "to parent"
+    rows = [["kernel", "trial", "verdict", "latency", to, *map(words, told)]]
+    for kernel, beside in zip(answer.kernels, besides, strict=True):
         changes = [f"{beside.causes.get(n, 0.0):+,.0f}" if beside else "-" for n in told]
         rows.append(
             [
                 kernel.candidate,
                 str(kernel.trial),
-                _words(kernel.verdict),
-                _number(kernel.latency),
+                words(kernel.verdict),
+                number(kernel.latency),
                 f"{beside.latency:+,.0f} ({beside.share:+.2%})" if beside else "-",
                 *changes,
             ]
         )
     errors = (f"{k.candidate}: {k.error}" for k in answer.kernels if k.error)
     left = _left(answer.kernels[-1].left) if answer.kernels else ""
-    return _lines(f"beside the parent {answer.parent}:", *_table(rows), *errors, left)
+    other = f"best so far {answer.best}" if answer.best else f"parent {answer.parent}"
+    return lines(f"beside the {other}:", *table(rows), *errors, left)
+
+
+def _beside(answer: Compared, kernel: Evaluated) -> Difference | None:
+    return kernel.to_best if answer.best else kernel.to_parent
 
 
 def _left(evaluations: int | None) -> str:
     return f"{evaluations} evaluations left" if evaluations is not None else ""
-
-
-def _profiled(answer: Profiled) -> str:
-    time = f"{_number(answer.latency)} {answer.quantity} {answer.unit}"
-    return _lines(
-        f"kernel {answer.candidate}: {time}",
-        *_causes(answer),
-        *_block("counters", _pairs(answer.counters)),
-        *_block(f"phases, {answer.unit} by cause", _by_phase(answer.phases)),
-        *_block("by source line", _by_line(answer.lines)),
-        f"  and {answer.lines_left_out} lines with less" if answer.lines_left_out else "",
-        *_block("notes", answer.notes.splitlines()),
-    )
-
-
-def _causes(answer: Profiled) -> list[str]:
-    """Those that add up to the latency, then those that overlap with them."""
-    if not answer.exclusive:
-        return _block(f"causes in {answer.unit}, which may overlap", _pairs(answer.causes))
-    spent = {name: time for name, time in answer.causes.items() if time}
-    alone = {name: time for name, time in spent.items() if name in answer.exclusive}
-    others = {name: time for name, time in spent.items() if name not in answer.exclusive}
-    return [
-        *_block(f"causes in {answer.unit}, which add up to the latency", _pairs(alone)),
-        *_block(f"causes in {answer.unit} that overlap with these", _pairs(others)),
-    ]
-
-
-def _by_phase(phases: Sequence[ProfiledPhase]) -> Iterable[str]:
-    for phase in phases:
-        causes = ", ".join(f"{_words(n)} {_number(c)}" for n, c in phase.causes.items())
-        yield f"{phase.when}: {_number(sum(phase.causes.values()))} ({causes or 'nothing'})"
-
-
-def _by_line(lines: Sequence[ProfiledLine]) -> Iterable[str]:
-    for line in lines:
-        counts = ", ".join(f"{_words(n)} {_number(c)}" for n, c in line.counts.items())
-        yield f"{line.line}: {counts} | {line.text}"
 
 
 def _assembly(answer: Assembly) -> str:
@@ -173,11 +152,11 @@ def _assembly(answer: Assembly) -> str:
     rest = f"  ... {answer.left_out:,} instructions more" if answer.left_out else ""
     # Beside a listing, only its loop: the others are told where nothing is listed.
     shown = [loop for loop in answer.loops if not answer.title or answer.listed == loop.loop]
-    return _lines(
+    return lines(
         f"kernel {answer.candidate}: {answer.architecture}, {size}, {len(answer.loops)} loops",
-        *_block("loops, with the instructions of one iteration", map(_loop, shown)),
-        *_block("notes", () if answer.title else answer.notes),
-        *_block(listing, answer.listing),
+        *block("loops, with the instructions of one iteration", map(_loop, shown)),
+        *block("notes", () if answer.title else answer.notes),
+        *block(listing, answer.listing),
         rest,
     )
 
@@ -205,77 +184,54 @@ def _facts(answer: Facts) -> str:
         f"{fact.name}: {fact.value}{', ' if fact.meaning else ''}{fact.meaning} ({fact.source})"
         for fact in answer.facts
     ]
-    return _lines(
+    return lines(
         f"target {answer.target}",
         *facts,
-        *_block("costs", answer.costs.splitlines()),
-        *_block("rules", answer.rules.splitlines()),
+        *block("costs", answer.costs.splitlines()),
+        *block("rules", answer.rules.splitlines()),
     )
 
 
 def _tried(answer: Tried) -> str:
-    if not answer.attempts:
-        return f"nothing was made from kernel {answer.candidate} yet"
     earlier = f"{answer.earlier} earlier ones are left out" if answer.earlier else ""
     rows = [attempt_text(attempt) for attempt in answer.attempts]
-    return _lines(f"made from kernel {answer.candidate}:", *rows, earlier)
+    made = f"made from kernel {answer.candidate}:" if rows else ""
+    beside = [attempt_text(attempt) for attempt in answer.beside]
+    siblings = f"made from the same kernel as {answer.candidate}, beside it:" if beside else ""
+    nothing = f"nothing was made from kernel {answer.candidate} yet" if not rows else ""
+    return lines(nothing, made, *rows, earlier, siblings, *beside)
 
 
 def attempt_text(attempt: Attempt) -> str:
     """One earlier attempt in one line."""
-    end = _words(attempt.verdict)
+    end = words(attempt.verdict)
     if attempt.latency is not None:
         share = f" ({attempt.share:+.2%})" if attempt.share is not None else ""
-        end = f"{_number(attempt.latency)}{share}"
+        end = f"{number(attempt.latency)}{share}"
     what = ": ".join(filter(None, (attempt.option, attempt.what)))
     return f"{attempt.candidate} (trial {attempt.trial}, {attempt.author}) {end}; {what}"
 
 
 def _rewrites(answer: Rewrites) -> str:
     if not answer.rewrites:
-        return _lines(
+        return lines(
             f"no rewrite applies to kernel {answer.candidate}",
-            *_block("not understood", answer.left_alone),
+            *block("not understood", answer.left_alone),
         )
-    rows = []
-    for found in answer.rewrites:
-        time = f" (estimated {100 * found.time:.0f} % of the time now)" if found.time else ""
-        rows.append(f"{found.step}{time}: {found.what}")
-    return _lines(
-        f"rewrites of kernel {answer.candidate}:",
+    rows = [
+        f"{found.step}{_estimate(found)}: {found.what}"
+        for found in answer.rewrites
+        if not found.time or found.time <= SLOWER
+    ]
+    slower = [found.step for found in answer.rewrites if found.time and found.time > SLOWER]
+    named = f"estimated to be slower by themselves: {', '.join(slower)}" if slower else ""
+    return lines(
+        f"rewrites of kernel {answer.candidate}, those that are estimated to save most first:",
         *rows,
-        *_block("not understood", answer.left_alone),
+        named,
+        *block("not understood", answer.left_alone),
     )
 
 
-def _block(title: str, lines: Iterable[str]) -> list[str]:
-    """Indented lines below their title; nothing where there are none."""
-    found = [f"  {line}" for line in lines if line.strip()]
-    return [f"{title}:", *found] if found else []
-
-
-def _pairs(counts: Mapping[str, float]) -> list[str]:
-    return [f"{_words(name)}: {_number(count)}" for name, count in counts.items()]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _lines(*lines: str) -> str:
-    """Those that say something."""
-    return "\n".join(line for line in lines if line)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+def _estimate(found: Rewrite) -> str:
+    return f" (estimated {100 * found.time:.1f} % of the time now)" if found.time else ""

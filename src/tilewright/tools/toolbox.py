@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 from tilewright.core.errors import InputError, ToolchainMissingError, UnknownNameError
 from tilewright.core.records import Failed, Trial, content_id
 from tilewright.core.text import plain_text
-from tilewright.proposers.llm.edits import apply_edits, read_edits
-from tilewright.proposers.llm.replies import ReplyFailed
+from tilewright.proposers.llm.feedback import first_error
 from tilewright.tools import comparing, rewriting
 from tilewright.tools.arguments import (
     EDITS,
@@ -25,6 +23,7 @@ from tilewright.tools.arguments import (
 )
 from tilewright.tools.assembly import assembly
 from tilewright.tools.bench import Bench
+from tilewright.tools.named import known_trial, source_of
 from tilewright.tools.records import (
     Answer,
     Assembly,
@@ -37,13 +36,14 @@ from tilewright.tools.records import (
     Refused,
     Rewrites,
     Rewritten,
+    Shown,
     Submitted,
     Tried,
 )
 
-_ID = re.compile(r"[0-9a-f]{6,16}")
-_NAME = re.compile(r"\w{1,60}")
 _SHOWN = 60
+LONGEST_REASON = 300
+"""Characters of why a kernel does not build that are told beside something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def sources_to_evaluate(bench: Bench, name: str, arguments: object) -> list[str]
     if not tool.evaluates:
         return []
     kernels = given.get("kernels", [given])
-    return [_source(bench, kernel) for kernel in kernels]
+    return [source_of(bench, kernel) for kernel in kernels]
 
 
 def tool_named(name: str) -> Tool:
@@ -103,19 +103,20 @@ def tool_named(name: str) -> Tool:
 
 
 def _check(bench: Bench, given: Mapping[str, Any]) -> Checked:
-    source = _source(bench, given)
+    source = source_of(bench, given)
     bench.drafts[content_id(source)] = source
     return comparing.checked(content_id(source), bench.check(source))
 
 
 def _evaluate(bench: Bench, given: Mapping[str, Any]) -> Evaluated:
-    return _evaluated(bench, given, given.get("note", ""))
+    return _evaluated(bench, given, given.get("note", ""), bench.best)
 
 
 def _try(bench: Bench, given: Mapping[str, Any]) -> Compared:
-    note = given.get("note", "")
-    rows = tuple(_evaluated(bench, kernel, note) for kernel in given["kernels"])
-    return Compared(bench.parent.candidate.id, rows)
+    note, parent, best = given.get("note", ""), bench.parent, bench.best
+    rows = tuple(_evaluated(bench, kernel, note, best) for kernel in given["kernels"])
+    other = best.candidate.id if best is not None and best != parent else ""
+    return Compared(parent.candidate.id, rows, other)
 
 
 def _submit(bench: Bench, given: Mapping[str, Any]) -> Submitted:
@@ -123,7 +124,7 @@ def _submit(bench: Bench, given: Mapping[str, Any]) -> Submitted:
 
 
 def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
-    trial = _known(bench, given)
+    trial = known_trial(bench, given)
     found = comparing.profiled(trial, bench.target.causes)
     if found is None:
         raise InputError(f"kernel {trial.candidate.id} was not measured: give one that is correct.")
@@ -131,7 +132,7 @@ def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
 
 
 def _asm(bench: Bench, given: Mapping[str, Any]) -> Assembly:
-    source = _source(bench, given)
+    source = source_of(bench, given)
     try:
         code = bench.code(source)
     except ToolchainMissingError as error:
@@ -143,7 +144,8 @@ def _asm(bench: Bench, given: Mapping[str, Any]) -> Assembly:
         )
     if isinstance(code, Failed):
         place = f" at line {code.line}" if code.line else ""
-        raise InputError(f"the kernel does not build{place}: see what check says of it.")
+        why = plain_text(first_error(code).strip().partition("\n")[0][:LONGEST_REASON])
+        raise InputError(f"the kernel does not build{place}: {why or code.kind}")
     return assembly(source, code, given.get("loop", ""))
 
 
@@ -157,16 +159,23 @@ def _facts(bench: Bench, given: Mapping[str, Any]) -> Facts:
 
 
 def _tried(bench: Bench, given: Mapping[str, Any]) -> Tried:
-    trial = _known(bench, given)
-    return comparing.tried(trial, bench.children(trial.candidate.id))
+    trial = known_trial(bench, given)
+    origin = trial.candidate.parent_id
+    beside = bench.children(origin) if origin is not None else ()
+    return comparing.tried(trial, bench.children(trial.candidate.id), beside)
+
+
+def _show(bench: Bench, given: Mapping[str, Any]) -> Shown:
+    source = source_of(bench, given)
+    return Shown(content_id(source), source)
 
 
 def _rewrites(bench: Bench, given: Mapping[str, Any]) -> Rewrites:
-    return rewriting.rewrites(_source(bench, given), bench.target, bench.workload)
+    return rewriting.rewrites(source_of(bench, given), bench.target, bench.workload)
 
 
 def _rewrite(bench: Bench, given: Mapping[str, Any]) -> Rewritten:
-    source = _source(bench, given)
+    source = source_of(bench, given)
     made = rewriting.rewritten(source, bench.target, bench.workload, given["steps"])
     bench.drafts[made.candidate] = made.source
     return made
@@ -209,7 +218,8 @@ TOOLS: Mapping[str, Tool] = {
         Tool(
             "asm",
             "What the compiler makes of a kernel: instructions per iteration of its loops, spills, "
-            "and a listing of one loop, of the code of some source lines, or of all. Costs nothing.",
+            "and a listing of one loop, of the code of some source lines, or of all. "
+            "Costs nothing.",
             (
                 OF_KERNEL,
                 EDITS,
@@ -223,8 +233,12 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool("facts", "What is known of the machine, and from where.", (), _facts),
         Tool(
-            "tried", "What was made from a kernel before, and how it ended.", (OF_KERNEL,), _tried
+            "tried",
+            "What was made from a kernel before, and beside it, and how it ended.",
+            (OF_KERNEL,),
+            _tried,
         ),
+        Tool("show", "The whole source of an earlier kernel.", (OF_KERNEL, EDITS), _show),
         Tool(
             "rewrites",
             "What the built-in rewriter could do to a kernel, with its estimates.",
@@ -252,50 +266,8 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-def _evaluated(bench: Bench, given: Mapping[str, Any], note: str) -> Evaluated:
-    source, parent = _source(bench, given), bench.parent
-    best = bench.best
+def _evaluated(bench: Bench, given: Mapping[str, Any], note: str, best: Trial | None) -> Evaluated:
+    """A kernel that is evaluated, beside the parent and the `best` one before."""
+    source, parent = source_of(bench, given), bench.parent
     trial, known = bench.evaluate(source, parent.candidate.id, note)
     return comparing.evaluated(trial, parent, best, known=known, left=bench.left)
-
-
-def _known(bench: Bench, given: Mapping[str, Any]) -> Trial:
-    """The evaluated kernel that a call is about."""
-    named = str(given.get("kernel", "parent"))
-    trial = _named(bench, named)
-    if trial is None:
-        which = f"kernel {plain_text(named)!r}" if _NAME.fullmatch(named) else "this kernel"
-        raise InputError(f"{which} was not evaluated: evaluate it, or give the id of one that was.")
-    return trial
-
-
-def _named(bench: Bench, name: str) -> Trial | None:
-    if name == "parent":
-        return bench.parent
-    if name == "best":
-        return bench.best or bench.parent
-    if name == "start":
-        return bench.start
-    return bench.find(name if _ID.fullmatch(name) else content_id(name))
-
-
-def _source(bench: Bench, given: Mapping[str, Any]) -> str:
-    """The kernel that a call is about, its edits made."""
-    text = str(given.get("kernel", "parent"))
-    source = text
-    if text in bench.drafts:
-        source = bench.drafts[text]
-    elif text in ("start", "parent", "best") or _ID.fullmatch(text):
-        source = _known(bench, given).candidate.source
-    if not given.get("edits"):
-        return source
-    edits = read_edits(given["edits"])
-    if not edits:
-        raise InputError(
-            "edits holds no edit: write the lines to find between <<<<<<< SEARCH and =======, and "
-            "those to put in their place between ======= and >>>>>>> REPLACE."
-        )
-    changed = apply_edits(source, edits)
-    if isinstance(changed, ReplyFailed):
-        raise InputError(f"the edits cannot be made: {changed.detail}.")
-    return changed

@@ -1,4 +1,4 @@
-"""What a model is sent in a turn: all that it said, and of the answers only the last ones whole.
+"""What a model is sent in a turn: what it said, and of the answers only the last ones whole.
 
 Answers to calls by a provider's protocol are results of these calls, one for each; answers to calls
 in plain text are one text.
@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.proposers.llm.messages import Message, NativeCall, ToolResult
+from tilewright.tools.folding import folded_replies
+from tilewright.tools.gists import LONGEST_GIST
 from tilewright.tools.proposal import Proposal, Turn
 
 LONGEST_ANSWERS = 24_000
 """Characters of all answers to one reply."""
-LONGEST_FOLDED = 300
-"""Characters that are kept of an answer once the next turn has been answered."""
+LONGEST_FOLDED = LONGEST_GIST + 40
+"""Characters that are kept of an answer once the next turn has been answered, with its number."""
 UNKNOWN = "call"
 """What a call of a tool that there is not is named in its answer."""
 _CUT = " ... (cut off)"
@@ -24,10 +26,19 @@ _LEFT_OUT = "left out: too many calls at a time"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one call was answered; without a `tool`, it is said of the whole turn."""
+    """What one call was answered; without a `tool`, it is said of the whole turn.
+
+    `gist` is what is kept of it later, the first line unless given.
+    """
 
     tool: str
     text: str
+    gist: str = ""
+
+    @property
+    def kept(self) -> str:
+        """What later turns are sent of it."""
+        return _first_line(self.gist or self.text)
 
 
 def told(turn: Turn, answers: Sequence[Answered], turns_left: int) -> Turn:
@@ -37,37 +48,44 @@ def told(turn: Turn, answers: Sequence[Answered], turns_left: int) -> Turn:
         note += " In this one, submit: nothing will be answered any more."
     if turn.calls:
         results = _results(turn.calls, answers)
-        folded = tuple(replace(result, text=_first_line(result.text)) for result in results)
+        kept = _results(turn.calls, [Answered(one.tool, one.kept) for one in answers])
+        folded = tuple(replace(result, text=_first_line(result.text)) for result in kept)
         last = replace(results[-1], text=f"{results[-1].text}\n\n{note}")
         return replace(
             turn,
             answered=Message("user", "", results=(*results[:-1], last)),
             folded=Message("user", "", results=folded),
         )
-    texts = [
-        f"{number}. {answer.tool}: {answer.text}" if answer.tool else answer.text
-        for number, answer in enumerate(answers, 1)
-    ]
-    whole = "\n\n".join(texts)
+    whole = "\n\n".join(_numbered(answers, [answer.text for answer in answers]))
     if len(whole) > LONGEST_ANSWERS:
         whole = f"{whole[:LONGEST_ANSWERS]}{_CUT}"
     return replace(
         turn,
         answered=Message("user", f"{whole}\n\n{note}"),
-        folded=Message("user", "\n\n".join(map(_first_line, texts))),
+        folded=Message("user", "\n".join(_numbered(answers, [one.kept for one in answers]))),
     )
 
 
 def turn_messages(proposal: Proposal, native: bool) -> tuple[Message, ...]:
     """What is sent next; with `native` calls, what stays as it is is marked for the cache."""
     messages = list(proposal.request.messages)
+    replies = folded_replies(proposal)
     for number, turn in enumerate(proposal.turns, 1):
+        said = replies.get(number - 1, turn.said)
         if number == len(proposal.turns):
-            messages += [turn.said, turn.answered]
+            messages += [said, turn.answered]
         else:
             marked = native and number == len(proposal.turns) - 1
-            messages += [turn.said, replace(turn.folded, stable=marked)]
+            messages += [said, replace(turn.folded, stable=marked)]
     return tuple(messages)
+
+
+def _numbered(answers: Sequence[Answered], texts: Sequence[str]) -> list[str]:
+    """Each answer behind the number and the tool of its call."""
+    return [
+        f"{number}. {answer.tool}: {text}" if answer.tool else text
+        for number, (answer, text) in enumerate(zip(answers, texts, strict=True), 1)
+    ]
 
 
 def _results(calls: Sequence[NativeCall], answers: Sequence[Answered]) -> tuple[ToolResult, ...]:
@@ -92,4 +110,4 @@ def _results(calls: Sequence[NativeCall], answers: Sequence[Answered]) -> tuple[
 
 def _first_line(answer: str) -> str:
     line = answer.partition("\n")[0]
-    return line if len(line) <= LONGEST_FOLDED else f"{line[:LONGEST_FOLDED]} ..."
+    return line if len(line) <= LONGEST_GIST + 4 else f"{line[:LONGEST_GIST]} ..."

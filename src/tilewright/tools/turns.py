@@ -23,6 +23,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.text import plain_text
 from tilewright.proposers.llm.caller import Caller
+from tilewright.proposers.llm.conversations import Terms
 from tilewright.proposers.llm.forecast import TurnSizes
 from tilewright.proposers.llm.messages import Message, OfferedTool, Reply, Request
 from tilewright.proposers.llm.models import parse_model
@@ -33,10 +34,12 @@ from tilewright.proposers.llm.replies import (
     read_headings,
     read_plan,
 )
+from tilewright.tools.gists import gist_of
 from tilewright.tools.proposal import MOST_EVALUATED, Compiler, Proposal, ProposalBench, Turn
-from tilewright.tools.records import Fact
+from tilewright.tools.records import Fact, Shown
+from tilewright.tools.shares import share_of
 from tilewright.tools.text import answer_text
-from tilewright.tools.toolbox import TOOLS, call, sources_to_evaluate, tool_named
+from tilewright.tools.toolbox import TOOLS, call, tool_named
 from tilewright.tools.turn_messages import (
     LONGEST_ANSWERS,
     LONGEST_FOLDED,
@@ -46,9 +49,12 @@ from tilewright.tools.turn_messages import (
     turn_messages,
 )
 from tilewright.tools.turn_replies import MOST_CALLS, Calls, ToolCall, read_turn
+from tilewright.tools.waiting import is_near_bound, is_submitted, new_sources, pinned
 
 LONGEST_ANSWER = 8000
 """Characters of one tool's answer."""
+LONGEST_SHOWN = 20_000
+"""Characters of a kernel that is shown."""
 LONGEST_NOTE = 2000
 """Characters that are kept with a kernel of what its author said."""
 
@@ -71,6 +77,7 @@ class Turns:
         builds: builds kernels.
         versions: by what kernels are built and timed.
         share: kernels that one proposal may have evaluated; None for any number.
+        budget: evaluations of the whole run; None for any number.
     """
 
     def __init__(
@@ -80,20 +87,33 @@ class Turns:
         builds: Compiler,
         versions: Mapping[str, str],
         share: int | None = None,
+        budget: int | None = None,
     ) -> None:
         self._caller = caller
         self.most = most
         self._builds = builds
-        self._share = share
+        self._share, self._budget = share, budget
         self._versions = tuple(Fact(n, v, "this machine") for n, v in versions.items())
         self._open: dict[str, Proposal] = {}  # those that wait for outcomes, by plan id
         self._iteration = 0
         self._lock = threading.Lock()
 
-    @property
-    def tools(self) -> Sequence[tuple[str, str]]:
-        """Each tool with the names of its arguments, and what it does."""
-        return _described()
+    def terms(self, brief: Brief, parent: Trial, history: History) -> Terms:
+        """What a proposal for this kernel may use, and what it is told of the machine at once."""
+        left = None
+        if self._budget is not None:
+            left = max(0, self._budget - len(history))
+        share = self._share
+        if share is not None:
+            share = share_of(share, parent, history)
+            share = share if left is None else min(share, left)
+        facts = tuple(
+            f"{fact.name}: {fact.value}{', ' if fact.meaning else ''}{fact.meaning}"
+            for fact in brief.target.facts
+            if fact.first
+        )
+        compilers = tuple(f"{v.name}: {v.value}" for v in self._versions if v.name == "compiler")
+        return Terms(self.most, _described(), share, left, (*compilers, *facts))
 
     def begin(
         self,
@@ -107,8 +127,9 @@ class Turns:
         with self._lock:
             if brief.iteration != self._iteration:
                 self._iteration, self._open = brief.iteration, {}
+        terms = self.terms(brief, parent, history)
         begun = [
-            Proposal(brief, parent, history, plan, request, share=self._share)
+            Proposal(brief, parent, history, plan, request, share=terms.share)
             for request in requests
         ]
         if len(begun) == 1:
@@ -123,8 +144,8 @@ class Turns:
             found = self._open.get(plan.id) if plan is not None else None
         if found is None:
             return []
-        found = replace(found, own=(*found.own, *trials))
-        if len(found.turns) >= self.most or self._submitted(found):
+        found = replace(found, own=(*found.own, *trials), unheard=len(trials))
+        if len(found.turns) >= self.most or self._submitted(found) or is_near_bound(found):
             return []
         return self._advanced(self._answered(found))
 
@@ -157,7 +178,9 @@ class Turns:
                 continue
             if isinstance(read, str):
                 read = Calls((ToolCall("submit", {"kernel": read}),))
-            proposal = replace(proposal, waiting=read.calls, left_out=read.left_out)
+            best = self._bench(proposal).best or proposal.parent
+            waiting = pinned(read.calls, best.candidate.id)
+            proposal = replace(proposal, waiting=waiting, left_out=read.left_out)
             candidates = self._candidates(proposal, reply, request)
             if candidates:
                 return candidates
@@ -168,15 +191,7 @@ class Turns:
 
     def _candidates(self, proposal: Proposal, reply: Reply, request: Request) -> list[Candidate]:
         """The new kernels that a reply wants evaluated."""
-        bench = ProposalBench(proposal, self._builds, self._versions)
-        sources: list[str] = []
-        for one in proposal.waiting:
-            try:
-                sources += sources_to_evaluate(bench, one.tool, one.arguments)
-            except InputError:
-                continue  # the answer says why
-        new = [s for s in dict.fromkeys(sources) if bench.find(Candidate(s).id) is None]
-        new = new[: bench.left]  # all, where it may be any number
+        new = new_sources(self._bench(proposal), proposal.waiting)
         if not new:
             return []
         plan = _plan(proposal, reply)
@@ -187,30 +202,28 @@ class Turns:
 
     def _submitted(self, proposal: Proposal) -> bool:
         """Whether the kernel that a reply settles on is one that is known and correct."""
-        bench = ProposalBench(proposal, self._builds, self._versions)
-        for one in proposal.waiting:
-            try:
-                for source in sources_to_evaluate(bench, one.tool, one.arguments):
-                    trial = bench.find(Candidate(source).id)
-                    if one.tool == "submit" and trial is not None and trial.latency is not None:
-                        return True
-            except InputError:
-                continue
-        return False
+        return is_submitted(self._bench(proposal), proposal.waiting)
+
+    def _bench(self, proposal: Proposal) -> ProposalBench:
+        return ProposalBench(proposal, self._builds, self._versions)
 
     def _answered(self, proposal: Proposal) -> Proposal:
         """The calls that waited are answered."""
-        bench = ProposalBench(proposal, self._builds, self._versions)
+        bench = self._bench(proposal)
         answers = []
         for one in proposal.waiting:
-            text = answer_text(call(bench, one.tool, one.arguments))
-            cut = text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]} ... (cut off)"
-            answers.append(Answered(_name(one), cut))
+            found = call(bench, one.tool, one.arguments)
+            text, longest = answer_text(found), LONGEST_ANSWER
+            if isinstance(found, Shown):
+                longest = LONGEST_SHOWN
+            cut = text if len(text) <= longest else f"{text[:longest]} ... (cut off)"
+            answers.append(Answered(_name(one), cut, gist_of(found)))
         if proposal.left_out and not proposal.turns[-1].calls:
             left_out = f"{proposal.left_out} further calls were left out: too many at a time."
             answers.append(Answered("", left_out))
         drafts = tuple(bench.drafts.items())
-        return self._told(replace(proposal, waiting=(), left_out=0, drafts=drafts), answers)
+        answered = replace(proposal, waiting=(), left_out=0, drafts=drafts, unheard=0)
+        return self._told(answered, answers)
 
     def _told(self, proposal: Proposal, answers: Sequence[Answered]) -> Proposal:
         """The last turn with its answers, and how many turns are left."""

@@ -17,7 +17,6 @@ import pytest
 from tilewright import run, session
 from tilewright.agents.folder import task_text
 from tilewright.agents.kept_back import kept_back
-from tilewright.agents.proposer import share_of
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
@@ -30,6 +29,7 @@ from tilewright.search.events import AgentEnded, Event
 from tilewright.testing.runs import measured
 from tilewright.testing.toy import ToyExecutor, ToyTarget, ToyTask
 from tilewright.tools.findings import findings
+from tilewright.tools.shares import share_of
 
 SCRIPT = Path(__file__).with_name("hostile_agent.py")
 TUNED = "toy 1 1 1 1 1"

@@ -23,6 +23,7 @@ from tilewright.core.records import (
     Schedule,
     Trial,
 )
+from tilewright.proposers.llm.conversations import Terms
 from tilewright.proposers.llm.feedback import describe_tried
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
@@ -78,7 +79,14 @@ TOOLS = [(tool.usage, tool.text) for tool in toolbox.TOOLS.values()]
 
 
 def test_golden_turns() -> None:
-    rendered = text(Prompts().turns(BRIEF, *attempted(), 0, 6, TOOLS))
+    rendered = text(
+        Prompts().turns(
+            BRIEF,
+            *attempted(),
+            0,
+            Terms(6, TOOLS, 4, 9, ("cpu.load_use: 2, cycles until a word can be used",)),
+        )
+    )
     file = GOLDEN / "turns.txt"
     if os.environ.get("TILEWRIGHT_UPDATE_GOLDEN"):
         file.write_text(rendered)
@@ -431,7 +439,7 @@ def test_what_the_compiler_says_stands_beside_the_measurement() -> None:
     assert f"- compiled loop at line {line}: scalar" in asked
     assert asked.count(f"// line {line}\n") == 1
     assert f"- compiled loop at line {line}: scalar" in text(
-        NOTED.turns(BRIEF, PARENT, HISTORY, 0, 6, TOOLS)
+        NOTED.turns(BRIEF, PARENT, HISTORY, 0, Terms(6, TOOLS))
     )
 
 

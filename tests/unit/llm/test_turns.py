@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from turn_work import FASTER, UNWRITTEN, Work, calling, fenced, kernel, outcome_of
-from world import BRIEF, HISTORY, PARENT
+from world import BRIEF, HISTORY, PARENT, START
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, Trial
@@ -89,6 +90,95 @@ def test_old_answers_are_folded_and_replies_stay_as_they_were() -> None:
     assert "costs" not in last[2].text
     assert len(last[2].text) <= 3 * LONGEST_FOLDED
     assert "costs" in last[-1].text
+
+
+def long_kernel(number: int) -> str:
+    return kernel(number) + "// a line that makes the kernel worth folding\n" * 12
+
+
+def test_of_earlier_kernels_the_last_and_the_fastest_are_sent_whole_and_others_by_their_ids() -> (
+    None
+):
+    fastest, *slower = [long_kernel(n) for n in range(4)]
+    fastest = fastest.replace("  fence();\n", "")
+    work = Work(
+        *(fenced(k) + calling({"tool": "evaluate", "kernel": "A"}) for k in (fastest, *slower)),
+        calling({"tool": "show", "kernel": Candidate(slower[0]).id}),
+        fenced(FASTER),
+        most=6,
+    ).go()
+    said = [m.text for m in work.transport.sent[-1].messages if m.role == "assistant"]
+    assert [k in text for k, text in zip((fastest, *slower), said, strict=False)] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert f"(kernel {Candidate(slower[0]).id}, {slower[0].count(chr(10))} lines" in said[1]
+    assert '"tool": "evaluate"' in said[1]
+    assert slower[0].rstrip() in work.heard(6)
+
+
+def test_what_is_kept_of_an_answer_holds_its_numbers() -> None:
+    work = Work(
+        fenced(kernel(1), FASTER) + calling({"tool": "try", "kernels": ["A", "B"]}),
+        calling({"tool": "profile", "kernel": "best"}),
+        calling({"tool": "facts"}),
+        fenced(kernel(3)),
+    ).go()
+    folded = work.transport.sent[-1].messages[2].text
+    assert f"{Candidate(FASTER).id} correct, 700 cycles (-30.00% of the parent)" in folded
+    assert "\n" not in folded
+    assert "(dma wait 400)" in work.transport.sent[-1].messages[4].text
+
+
+def test_a_kernel_is_set_beside_the_best_one_before_it() -> None:
+    work = Work(
+        fenced(kernel(1)) + calling({"tool": "evaluate", "kernel": "A"}),
+        fenced(FASTER, kernel(2)) + calling({"tool": "try", "kernels": ["A", "B"]}),
+        fenced(kernel(3)),
+    ).go()
+    first = Candidate(kernel(1)).id
+    assert f"beside the best so far {first}:" in work.heard(3)
+    assert "-200 (-22.22%)" in work.heard(3)
+    assert "+0 (+0.00%)" in work.heard(3)
+
+
+def test_edits_of_the_best_kernel_are_of_the_one_that_was_best_when_they_were_made() -> None:
+    edit = "<<<<<<< SEARCH\n  fence();\n=======\n  fence(); // last\n>>>>>>> REPLACE\n"
+    work = Work(
+        fenced(FASTER)
+        + f"```\n{edit}```\n"
+        + calling(
+            {"tool": "evaluate", "kernel": "A"},
+            {"tool": "evaluate", "kernel": "best", "edits": "B"},
+        ),
+        fenced(kernel(1)),
+    ).go()
+    assert [made.source for made in work.rounds[0]] == [
+        FASTER,
+        START.replace(");\n}", "); // last\n}"),
+    ]
+    assert "refused" not in work.heard(2)
+
+
+def test_a_kernel_near_its_bound_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = fenced(FASTER) + calling({"tool": "evaluate", "kernel": "A"}), fenced(kernel(1))
+    monkeypatch.setattr("turn_work.BRIEF", replace(BRIEF, stop_within=0.01))
+    assert len(Work(*replies, bound=690.0).go().phases) == 2
+    assert len(Work(*replies, bound=695.0).go().phases) == 1
+
+
+def test_terms_tell_what_the_run_has_left_and_halve_for_work_in_vain() -> None:
+    turns = Work("", share=8, budget=len(HISTORY) + 5).turns
+    terms = turns.terms(BRIEF, PARENT, HISTORY)
+    assert (terms.share, terms.run_left) == (5, 5)
+    assert "compiler: 13.2" in terms.facts
+    slower = [
+        Trial(
+            len(HISTORY) + n, 7 + n, Candidate(kernel(n), PARENT.candidate.id), outcome_of("wrong")
+        )
+        for n in range(2)
+    ]
+    in_vain = HISTORY.extended(slower)
+    assert Work("", share=8).turns.terms(BRIEF, PARENT, in_vain).share == 2
 
 
 def test_edits_and_ids_name_earlier_kernels() -> None:

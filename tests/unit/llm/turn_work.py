@@ -56,13 +56,15 @@ class Work:
         most: int = 4,
         check: Callable[[str], Failed | None] = lambda source: None,
         share: int | None = None,
+        budget: int | None = None,
+        bound: float | None = None,
         model: str = "command:m",
     ) -> None:
-        self.model = model
+        self.model, self.bound = model, bound
         self.store = MemoryCalls()
         self.replies = replies
         made, self.transport = caller(self._reply, self.store)
-        self.turns = Turns(made, most, ToyCompiler(check), {"compiler": "13.2"}, share)
+        self.turns = Turns(made, most, ToyCompiler(check), {"compiler": "13.2"}, share, budget)
         self.trials: list[Trial] = []
         self.rounds: list[list[Candidate]] = []
 
@@ -80,12 +82,16 @@ class Work:
         while made:
             self.rounds.append(made)
             trials = [
-                Trial(len(self.trials) + n, 3, child, outcome_of(child.source))
+                Trial(len(self.trials) + n, 3, child, self._outcome(child.source))
                 for n, child in enumerate(made, 1)
             ]
             self.trials += trials
             made = self.turns.go_on(trials)
         return self
+
+    def _outcome(self, source: str) -> Outcome:
+        found = outcome_of(source)
+        return replace(found, bound=self.bound) if isinstance(found, Measured) else found
 
     def heard(self, turn: int) -> str:
         """What the model was answered last before it was asked for this turn."""

@@ -99,13 +99,17 @@ def test_beside_a_listing_stands_its_loop_alone_and_a_number_may_name_it(bench: 
     assert "compiled loop at line 2: scalar" not in text
 
 
-@pytest.mark.parametrize("chosen", ["9", "line 9", "two", "loop", "../2", "2 2", "lines", "lines 1", "lines 3-"])
+@pytest.mark.parametrize(
+    "chosen", ["9", "line 9", "two", "loop", "../2", "2 2", "lines", "lines 1", "lines 3-"]
+)
 def test_a_loop_that_is_not_there_is_refused(bench: ToyBench, chosen: str) -> None:
     assert isinstance(asked(bench, loop=chosen), Refused)
 
 
 def test_long_listings_are_cut() -> None:
-    loop = CodeLoop(1, 1, 1, None, True, True, 4, {}, listing=(CodeLine(0, "add"),) * (MOST_LISTED + 7))
+    loop = CodeLoop(
+        1, 1, 1, None, True, True, 4, {}, listing=(CodeLine(0, "add"),) * (MOST_LISTED + 7)
+    )
     found = asked(ToyBench(shows=CompiledCode("toy", 4, 1, (loop,))), loop="1")
     assert isinstance(found, Assembly)
     assert (found.listing[0].count("add"), found.left_out) == (MOST_LISTED, 7)

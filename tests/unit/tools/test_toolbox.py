@@ -15,11 +15,13 @@ from tilewright.tools.records import (
     Answer,
     Checked,
     Compared,
+    Difference,
     Evaluated,
     Facts,
     Profiled,
     Refused,
     Rewrites,
+    Shown,
     Submitted,
     Tried,
     answer_json,
@@ -207,6 +209,30 @@ def test_tried_lists_what_was_made_from_a_kernel(bench: ToyBench) -> None:
         ("no fence", "correct", -0.2),
         ("other copy", "wrong_result", None),
     ]
+
+
+def test_tried_lists_what_was_made_beside_a_kernel(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=FASTER, note="no fence")
+    told(bench, "evaluate", kernel=WRONG, note="other copy")
+    found = told(bench, "tried", kernel=Candidate(FASTER).id)
+    assert isinstance(found, Tried)
+    assert found.attempts == ()
+    assert [(a.what, a.verdict) for a in found.beside] == [("other copy", "wrong_result")]
+    assert "made from the same kernel as" in answer_text(found)
+
+
+def test_show_gives_the_source_of_a_kernel(bench: ToyBench) -> None:
+    told(bench, "evaluate", kernel=FASTER)
+    found = told(bench, "show", kernel=Candidate(FASTER).id)
+    assert found == Shown(Candidate(FASTER).id, FASTER)
+
+
+def test_a_measured_difference_within_the_noise_is_told_as_such() -> None:
+    beside = Difference("b", -1.0, -0.01)
+    noisy = Evaluated("a", 1, "correct", latency=99.0, unit="ns", to_parent=beside, noise=0.02)
+    assert "noise of its samples 2.0%" in answer_text(noisy)
+    assert "(-1.00%, within the noise)" in answer_text(noisy)
+    assert "within the noise" not in answer_text(replace(noisy, noise=0.005))
 
 
 def test_submit_evaluates_what_was_not(bench: ToyBench) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Brief, Failed, History, Plan, Trial
+from tilewright.proposers.llm.conversations import Terms
 from tilewright.proposers.llm.messages import Message, Phase, Request, Usage
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.prices import CHARACTERS_PER_TOKEN, Price, reserved_usage
@@ -54,7 +55,7 @@ def forecast(
     )
     turns = settings.turns_taken
     if turns > 1:
-        begun = prompts.turns(brief, start, History([start]), 0, turns, sizes.tools)
+        begun = prompts.turns(brief, start, History([start]), 0, Terms(turns, sizes.tools))
         asked = [(candidates, f"turn {number}", begun) for number in range(1, turns + 1)]
     for number, (count, phase, messages) in enumerate(asked):
         calls += count

@@ -161,9 +161,9 @@ class LLMProposer:
         """What a model is asked where it writes a kernel at once, or works in turns."""
         if self._turns is None:
             return self._prompts.plan(brief, parent, history, number)
-        most, tools = self._turns.most, self._turns.tools
+        terms = self._turns.terms(brief, parent, history)
         native = parse_model(model).calls_tools
-        return self._prompts.turns(brief, parent, history, number, most, tools, native)
+        return self._prompts.turns(brief, parent, history, number, terms, native)
 
     def _unwritten(
         self,

@@ -25,6 +25,13 @@ SOURCES: Mapping[str, str] = {
     "fit": "fitted to RTL simulation",
     "estimate": "an estimate",
 }
+FIRST = (
+    "commands.load_queue", "commands.execute_queue", "commands.store_queue",
+    "commands.front_queues", "array.drain_cycles", "array.minimum_rows", "l2.hit_latency",
+    "l2.bytes", "dram.latency", "cpu.load_use", "cpu.multiply_bits", "cpu.branch_miss",
+    "cpu.fetch_queue", "cpu.l1_bytes", "cpu.l1_refill", "cpu.fetch_refill", "cpu.fence_latency",
+)  # fmt: skip
+"""Parameters that decide often, and that the description of the commands does not tell."""
 _SECTION = re.compile(r"^\[simulator\.(\w+)\]$")
 _PARAMETER = re.compile(r"^(\w+)\s*=\s*[^#]+?(?:\s*#\s*(.*))?$")
 _MARK = re.compile(r"\s*\[(rtl|fit|estimate)\]\s*$")
@@ -35,7 +42,9 @@ def machine_facts(instance: Instance) -> tuple[MachineFact, ...]:
     return (
         *_parameters(instance),
         *_costs(instance),
-        MachineFact("compiler_flags", " ".join(COMPILE_FLAGS), "how kernels are compiled"),
+        MachineFact(
+            "compiler_flags", " ".join(COMPILE_FLAGS), "how kernels are compiled", first=True
+        ),
     )
 
 
@@ -47,7 +56,8 @@ def _parameters(instance: Instance) -> Iterator[MachineFact]:
         if value != standard[name]:
             source = f"the configuration of {instance.name}"
         shown = ELEMENT_TYPES[value] if name.endswith("element_type") else str(value)
-        yield MachineFact(dotted(name).removeprefix("simulator."), shown, source, meaning)
+        told = dotted(name).removeprefix("simulator.")
+        yield MachineFact(told, shown, source, meaning, told in FIRST)
 
 
 def _costs(instance: Instance) -> Iterator[MachineFact]:

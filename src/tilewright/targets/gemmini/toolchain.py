@@ -143,7 +143,8 @@ def compile_kernel(
         code, log = finished
         if code == 0:
             return read_output(folder / "kernel.elf", _MAX_BINARY_BYTES)
-        return failure_of(log.replace(name, ".") or f"the compiler failed with status {code}.")
+        log = log.replace(name, ".").replace(f"{RUNTIME}/", "")  # the same on every machine
+        return failure_of(log or f"the compiler failed with status {code}.")
 
 
 @cache

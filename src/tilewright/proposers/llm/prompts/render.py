@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core.records import Brief, Example, History, Measured, MenuOption, Plan, Trial
 from tilewright.core.roles import MenuFilter
+from tilewright.proposers.llm.conversations import Terms
 from tilewright.proposers.llm.feedback import (
     describe_ancestors,
     describe_failure,
@@ -103,16 +104,15 @@ class Prompts:
         parent: Trial,
         history: History,
         number: int,
-        most: int,
-        tools: Sequence[tuple[str, str]],
+        terms: Terms,
         native: bool = False,
     ) -> tuple[Message, ...]:
-        """Begins proposal `number` for `parent` in at most so many turns, with these tools.
+        """Begins proposal `number` for `parent` on these terms.
 
-        They are called in plain text, or by the provider's protocol where that is `native`.
+        Tools are called in plain text, or by the provider's protocol where that is `native`.
         """
         situation = self._situation(brief, parent, history, number)
-        return self._messages("turns", brief, **situation, turns=most, tools=tools, native=native)
+        return self._messages("turns", brief, **situation, terms=terms, native=native)
 
     def _situation(
         self, brief: Brief, parent: Trial, history: History, number: int

@@ -1,0 +1,59 @@
+"""The kernels that calls of tools name: by an id, a word or their whole source, with edits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.core.errors import InputError
+from tilewright.core.records import Trial, content_id
+from tilewright.core.text import plain_text
+from tilewright.proposers.llm.edits import apply_edits, read_edits
+from tilewright.proposers.llm.replies import ReplyFailed
+from tilewright.tools.bench import Bench
+
+_ID = re.compile(r"[0-9a-f]{6,16}")
+_NAME = re.compile(r"\w{1,60}")
+
+
+def known_trial(bench: Bench, given: Mapping[str, Any]) -> Trial:
+    """The evaluated kernel that a call is about; `InputError` where there is none."""
+    named = str(given.get("kernel", "parent"))
+    trial = _named(bench, named)
+    if trial is None:
+        which = f"kernel {plain_text(named)!r}" if _NAME.fullmatch(named) else "this kernel"
+        raise InputError(f"{which} was not evaluated: evaluate it, or give the id of one that was.")
+    return trial
+
+
+def _named(bench: Bench, name: str) -> Trial | None:
+    if name == "parent":
+        return bench.parent
+    if name == "best":
+        return bench.best or bench.parent
+    if name == "start":
+        return bench.start
+    return bench.find(name if _ID.fullmatch(name) else content_id(name))
+
+
+def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
+    """The kernel that a call is about, its edits made; `InputError` where they cannot be."""
+    text = str(given.get("kernel", "parent"))
+    source = text
+    if text in bench.drafts:
+        source = bench.drafts[text]
+    elif text in ("start", "parent", "best") or _ID.fullmatch(text):
+        source = known_trial(bench, given).candidate.source
+    if not given.get("edits"):
+        return source
+    edits = read_edits(given["edits"])
+    if not edits:
+        raise InputError(
+            "edits holds no edit: write the lines to find between <<<<<<< SEARCH and =======, and "
+            "those to put in their place between ======= and >>>>>>> REPLACE."
+        )
+    changed = apply_edits(source, edits)
+    if isinstance(changed, ReplyFailed):
+        raise InputError(f"the edits cannot be made: {changed.detail}.")
+    return changed

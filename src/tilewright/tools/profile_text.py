@@ -1,0 +1,75 @@
+"""Where a kernel's time goes, in words: the most telling first, for long answers are cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tilewright.tools.records import Profiled, ProfiledLine, ProfiledPhase
+from tilewright.tools.words import block, number, phrase, words
+
+TOLD_SHARE = 2e-4
+"""Causes at a source line that take a smaller share of the latency are left out."""
+MOST_GIST_CAUSES = 4
+"""Causes that are kept of an earlier profile."""
+
+
+def profile_text(answer: Profiled) -> list[str]:
+    """Causes, counters, phases and notes of a kernel, then its source lines."""
+    lines, without = _telling(answer)
+    left_out = answer.lines_left_out + without
+    return [
+        f"kernel {answer.candidate}: {number(answer.latency)} {answer.quantity} {answer.unit}",
+        *_causes(answer),
+        *block("counters", _pairs(answer.counters)),
+        *block(f"phases, {answer.unit} by cause", _by_phase(answer.phases)),
+        *block("notes", answer.notes.splitlines()),
+        *block("by source line", lines),
+        f"  and {left_out} lines with less" if left_out else "",
+    ]
+
+
+def profile_gist(answer: Profiled) -> str:
+    """A profile in one line: the latency and its largest causes."""
+    own = {n: time for n, time in answer.causes.items() if n in (answer.exclusive or answer.causes)}
+    most = ", ".join(
+        f"{words(n)} {number(time)}" for n, time in list(own.items())[:MOST_GIST_CAUSES]
+    )
+    return f"kernel {answer.candidate}: {number(answer.latency)} {answer.unit} ({most})"
+
+
+def _telling(answer: Profiled) -> tuple[list[str], int]:
+    """The lines that cost something, in their order, and how many others there are."""
+    least = TOLD_SHARE * answer.latency
+    shown = []
+    for line in answer.lines:
+        spent = {n: c for n, c in line.counts.items() if n not in answer.causes or c >= least}
+        if any(name in answer.causes for name in spent) or not answer.causes:
+            shown.append(_line(line, spent))
+    return shown, len(answer.lines) - len(shown)
+
+
+def _line(line: ProfiledLine, counts: Mapping[str, float]) -> str:
+    return f"{line.line}: {phrase(counts)} | {line.text}"
+
+
+def _causes(answer: Profiled) -> list[str]:
+    """Those that add up to the latency, then those that overlap with them."""
+    if not answer.exclusive:
+        return block(f"causes in {answer.unit}, which may overlap", _pairs(answer.causes))
+    spent = {name: time for name, time in answer.causes.items() if time}
+    alone = {name: time for name, time in spent.items() if name in answer.exclusive}
+    others = {name: time for name, time in spent.items() if name not in answer.exclusive}
+    return [
+        *block(f"causes in {answer.unit}, which add up to the latency", _pairs(alone)),
+        *block(f"causes in {answer.unit} that overlap with these", _pairs(others)),
+    ]
+
+
+def _by_phase(phases: Sequence[ProfiledPhase]) -> Iterable[str]:
+    for phase in phases:
+        causes = phrase(phase.causes) or "nothing"
+        yield f"{phase.when}: {number(sum(phase.causes.values()))} ({causes})"
+
+
+def _pairs(counts: Mapping[str, float]) -> Iterator[str]:
+    return (f"{words(name)}: {number(count)}" for name, count in counts.items())
