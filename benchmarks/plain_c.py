@@ -64,6 +64,12 @@ KERNELS: dict[str, tuple[str, int, str]] = {
         "    return np.where(v < 0, 0.01 * v, v) * gain",
     ),
 }  # fmt: skip
+KERNELS |= {
+    "gelu_while": KERNELS["gelu_tanh"],
+    "mlp_rows": KERNELS["mlp_exp"],
+    "histogram_memset": KERNELS["histogram"],
+    "prefix_recurrent": KERNELS["prefix_sum"],
+}
 """Arguments, useful operations and reference of each."""
 
 

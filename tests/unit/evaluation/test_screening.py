@@ -25,6 +25,7 @@ from tilewright.evaluation.screening import (
     SAME_LATENCY,
     ScreenedExecutor,
     allowed_difference,
+    decided,
     refutation,
 )
 
@@ -292,6 +293,16 @@ def test_what_refutes(again: Outcome, holds: bool) -> None:
     if found is not None:
         assert found.kind == "unconfirmed"
         assert "100 cycles" in found.log
+
+
+def test_of_two_times_of_a_clock_that_differ_the_second_counts() -> None:
+    slower = noisy(130, 0.02)
+    assert decided(noisy(100, 0.02), slower) == slower
+    assert decided(noisy(100, 0.02), noisy(101, 0.02)) == noisy(100, 0.02)
+    simulated = decided(measured(100), measured(130))
+    assert isinstance(simulated, Failed)
+    assert simulated.kind == "unconfirmed"
+    assert isinstance(decided(noisy(100, 0.02), WRONG), Failed)
 
 
 def noisy(latency: float, noise: float) -> Measured:

@@ -116,8 +116,34 @@ void kernel(const float X[3][11], float Y[3][11]) {
   }
 }
 """
+BEFORE = """
+void kernel(const float X[3][11], float Y[3][11]) {
+  for (int r = 0; r < 3; r++) {
+    float sum = 0.5f;
+    for (int c = 0; c < 11; c++) {
+      float twice = sum * 2.0f;
+      Y[r][c] = sum;
+      sum = X[r][c] + sum;
+      Y[r][c] = Y[r][c] + twice;
+    }
+  }
+}
+"""
+ROWS = """
+void kernel(const float A[5][6], const float B[6][9], float C[5][9]) {
+  float sums[9];
+  for (int i = 0; i < 5; i++) {
+    for (int j = 0; j < 9; j++) sums[j] = 0.5f;
+    for (int k = 0; k < 6; k++) {
+      float a = A[i][k];
+      for (int j = 0; j < 9; j++) sums[j] += a * B[k][j];
+    }
+    for (int j = 0; j < 9; j++) C[i][j] = sums[j] < 0.0f ? 0.0f : sums[j];
+  }
+}
+"""
 KERNELS = {
-    "running": RUNNING,
+    "running": RUNNING, "before": BEFORE, "rows": ROWS,
     "softmax": SOFTMAX, "norm": NORM, "product": PRODUCT, "stencil": STENCIL, "scores": SCORES,
 }  # fmt: skip
 

@@ -10,9 +10,11 @@ from tilewright.proposers.loops.ir import (
     Binary,
     Call,
     Declare,
+    Element,
     Expr,
     For,
     Kernel,
+    Load,
     Number,
     Select,
     Statement,
@@ -138,7 +140,10 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
 
 
 def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
-    """Running sums of a loop: variables that each iteration adds to once, and reads afterwards."""
+    """Running sums of a loop: variables that each iteration adds to once, and reads besides.
+
+    Where it reads them before it adds, what is added may be computed before that as well.
+    """
     found = []
     own = declared_in(loop.body)
     for place, statement in enumerate(loop.body):
@@ -147,14 +152,28 @@ def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
         name = statement.target.name
         if types.get(name) != "float" or name in own or _kind(name, statement.value) != "sum":
             continue
-        plain = isinstance(statement.value, Binary)
-        others = (*loop.body[:place], *(s for s in loop.body[place + 1 :] if isinstance(s, For)))
-        elsewhere = any(e == Var(name) for e in expressions(others))
-        again = any(isinstance(s, Assign) and s.target == Var(name) for s in loop.body[place + 1 :])
-        read = any(e == Var(name) for e in expressions(loop.body[place + 1 :]))
-        if plain and read and not elsewhere and not again:
+        others = (*loop.body[:place], *loop.body[place + 1 :])
+        reads = [s for s in others if any(e == Var(name) for e in expressions((s,)))]
+        again = any(isinstance(s, Assign) and s.target == Var(name) for s in statements(others))
+        inside = any(isinstance(s, For) for s in reads)
+        if not isinstance(statement.value, Binary) or not reads or again or inside:
+            continue
+        first = next(i for i, s in enumerate(loop.body) if s is reads[0] or s is statement)
+        if _may_move(statement, loop.body[first:place]):
             found.append(name)
     return found
+
+
+def _may_move(statement: Assign, over: tuple[Statement, ...]) -> bool:
+    """Whether a value may be computed before other statements."""
+    changed = {
+        s.target.name if isinstance(s.target, Var) else s.target.array
+        for s in statements(over)
+        if isinstance(s, Assign)
+    } | {s.name for s in statements(over) if isinstance(s, Declare)}
+    used = {e.name if isinstance(e, Var) else e.array for e in walk(statement.value)
+            if isinstance(e, (Var, Element, Load))}  # fmt: skip
+    return not changed & used
 
 
 def _kind(name: str, value: Expr) -> str | None:

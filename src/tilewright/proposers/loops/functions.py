@@ -79,6 +79,7 @@ static inline vf v_ceil(vf a) {
   return a;
 }""",
     "v_running": "",
+    "v_before": "",
     "v_ends": "static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + LAST); }",
     "v_first": "static inline float v_first(vf a) { return a[0]; }",
     "v_less": "static inline vf v_less(vf a, vf b) { return (vf)(a < b); }",
@@ -215,6 +216,9 @@ def _text(name: str, lanes: int) -> str:
         return _reduction(name, lanes)
     if name == "v_running":
         return _running(lanes)
+    if name == "v_before":
+        head = "/* the lane before each; 0 before the first */\nstatic inline vf v_before(vf a) {"
+        return "\n".join([head, f"  return {_later(1, lanes)};", "}"])
     return _TEXTS[name].replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
 
 
@@ -223,12 +227,16 @@ def _running(lanes: int) -> str:
     lines = []
     distance = 1
     while distance < lanes:
-        order = [lane - distance if lane >= distance else lanes for lane in range(lanes)]
-        mask = ", ".join(map(str, order))
-        lines.append(f"  a = a + __builtin_shuffle(a, (vf){{0}}, (vi){{{mask}}});")
+        lines.append(f"  a = a + {_later(distance, lanes)};")
         distance *= 2
     head = "/* sums of the lanes up to each */\nstatic inline vf v_running(vf a) {"
     return "\n".join([head, *lines, "  return a;", "}"])
+
+
+def _later(distance: int, lanes: int) -> str:
+    """The lanes of `a` that many lanes later, after zeros."""
+    order = [lane - distance if lane >= distance else lanes for lane in range(lanes)]
+    return f"__builtin_shuffle(a, (vf){{0}}, (vi){{{', '.join(map(str, order))}}})"
 
 
 def _reduction(name: str, lanes: int) -> str:

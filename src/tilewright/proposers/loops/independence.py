@@ -30,17 +30,19 @@ Access = Element | Load | Address
 _ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
 
 
-def require_independent(loop: For, kernel: Kernel, private: Collection[str] = ()) -> None:
+def require_independent(
+    loop: For, kernel: Kernel, private: Collection[str] = (), changing: Collection[str] = ()
+) -> None:
     """Raise unless no two iterations touch the same element of an array that the loop writes.
 
     Shown where one subscript of all accesses to the array is the same up to constants, grows with
     the loop's variable by more than what they cover, loops inside included, and holds nothing else
-    that the loop changes. Each iteration has its own copies of the arrays that are `private`.
-    The loop is one of the kernel's.
+    that the loop changes. Each iteration has its own copies of the arrays that are `private`;
+    variables of `changing` may differ between two iterations, too. The loop is one of the kernel's.
     """
     accesses = list(_accesses(loop.body, kernel))
     written = {access.array for access, is_write in accesses if is_write}
-    inside = changed_by(loop) - {loop.variable}
+    inside = (changed_by(loop) | {*changing}) - {loop.variable}
     written -= {*private}
     for statement in statements(loop.body):
         if isinstance(statement, Command):

@@ -21,7 +21,7 @@ from tilewright.proposers.loops.c_types import NAMES, limits
 from tilewright.proposers.loops.emit import sharing_text
 from tilewright.proposers.loops.functions import MATHEMATICAL, is_vector_function, type_of_call
 from tilewright.proposers.loops.ir import Call, Command, For, Kernel, Parameter, Type
-from tilewright.proposers.loops.parse_functions import Functions
+from tilewright.proposers.loops.parse_memory import MEMORY, Memory
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
     UnsupportedError,
@@ -39,7 +39,7 @@ _SHARING = re.compile(
 )
 _HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
 """Pragmas that promise or wish something and change no result."""
-_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "float.h", "limits.h")
+_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h")
 """Headers whose names are read; those that a printed kernel needs are included again."""
 
 
@@ -68,7 +68,7 @@ def parse(
             kept.add(error.name)
 
 
-class _Reader(Functions):
+class _Reader(Memory):
     """Reads one source; `roles` are those of the operands of the commands it may use."""
 
     def __init__(self, roles: Mapping[str, tuple[str, ...]], kept: set[str]) -> None:
@@ -160,6 +160,8 @@ class _Reader(Functions):
         arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         if name in self.functions:
             self.called(node)
+        elif name in MEMORY:
+            self._done += self.moved(node, name, arguments)
         elif name not in self._roles or len(arguments) != len(self._roles[name]):
             raise UnsupportedError(node, f"the call of {name} is not known")
         else:
@@ -197,6 +199,7 @@ class _Reader(Functions):
             )
             restricted = "restrict" in text_of(field_of(node, "declarator"))
             self._array_named(name, kind, sizes, pointer)
+            self.pointers.add(name)
             yield Parameter(name, sizes, constant, kind, restricted)
 
     def _array_named(self, name: str, kind: Type, sizes: tuple[int, ...], pointer: bool) -> None:

@@ -21,6 +21,7 @@ from tilewright.proposers.c.syntax import assigned, comma_separated, pointer_lev
 from tilewright.proposers.loops.c_types import RANGES
 from tilewright.proposers.loops.independence import linear
 from tilewright.proposers.loops.ir import Binary, For, Statement, Var
+from tilewright.proposers.loops.parse_heads import NO_STEP, Head, head_of, updates
 from tilewright.proposers.loops.parse_statements import Statements
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
@@ -36,7 +37,7 @@ _START = "?"
 
 
 class Loops(Statements):
-    """Reads `for` loops."""
+    """Reads `for` and `while` loops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,12 +72,10 @@ class Loops(Statements):
 
     def _iterations(self, node: Node) -> tuple[For, dict[str, Binding]]:
         """The loop, and what variables that are followed are after it."""
-        if node.child_by_field_name("update") is None:
-            raise UnsupportedError(node, "the head of this loop has no step")
-        control, sign, limit = self._condition_of(node)
+        head = head_of(node)
+        control, sign, limit = self._condition_of(head)
         name = text_of(control)
-        update = [*comma_separated(field_of(node, "update"))]
-        steps = [part for part in update if _updates(part, name)]
+        steps = [part for part in head.update if updates(part, name)]
         if len(steps) != 1:
             raise UnsupportedError(node, f"{name} has no constant step")
         step = self._step(steps[0], name)
@@ -84,9 +83,11 @@ class Loops(Statements):
         assert isinstance(start, (Value, Place))
         first = start if isinstance(start, Value) else start.offset or number(0)
         trips = self._trips(node, sign, first, limit, step)
-        body = field_of(node, "body")
-        rest = [part for part in update if part is not steps[0]]
-        moving = self._moving([body, *rest], name)
+        body = head.body
+        rest = [part for part in head.update if part is not steps[0]]
+        if name in head.declared:
+            raise UnsupportedError(node, f"another {name} is declared within the loop over it")
+        moving = self._moving([*body, *rest], name)
         plain = step > 0 and first.interval is not None and first.interval[0] == first.interval[1]
         plain = plain and isinstance(start, Value) and (not moving or step == 1)
         printed_name = self.printed_name(name)
@@ -106,7 +107,7 @@ class Loops(Statements):
             later = self._rehearse(body, rest, moving, iteration, trips)
         bound = self.scope.find(name)
         with self._collected() as found:
-            self.statement(body)
+            self._iteration(body)
             for part in rest:
                 self._effect(part)
         if self.scope.find(name) != bound:
@@ -114,6 +115,10 @@ class Loops(Statements):
         later[name] = self._as_bound(start, plus(first, number(trips * step)))
         loop = For(printed_name, begin, begin + trips * stride, stride, tuple(found))
         return loop, later
+
+    def _iteration(self, body: Sequence[Node]) -> None:
+        with self._inner():
+            self.statements(body)
 
     def _bind_control(self, node: Node, name: str, start: Value | Place, here: Value) -> None:
         bound = self._as_bound(start, here)
@@ -129,9 +134,9 @@ class Loops(Statements):
             return replace(start, offset=value)
         return replace(value, type=start.type, retyped=start.type != "int")
 
-    def _condition_of(self, node: Node) -> tuple[Node, str, Value]:
+    def _condition_of(self, head: Head) -> tuple[Node, str, Value]:
         """The variable of a loop, how its condition compares, and with what."""
-        condition = field_of(node, "condition")
+        node, condition = head.node, head.condition
         if condition.type == "parenthesized_expression":
             condition = condition.named_children[0]
         if condition.type != "binary_expression" or operator_of(condition) not in _TURNED:
@@ -141,9 +146,10 @@ class Loops(Statements):
             field_of(condition, "right"),
             operator_of(condition),
         )
-        update = field_of(node, "update")
-        if not any(_updates(p, text_of(left)) for p in comma_separated(update)):
+        if not any(updates(part, text_of(left)) for part in head.update):
             left, right, sign = right, left, _TURNED[sign]
+            if not head.in_head and not any(updates(u, text_of(left)) for u in head.update):
+                raise UnsupportedError(node, NO_STEP)
         if left.type != "identifier":
             raise UnsupportedError(node, "only loops while a variable is compared are known")
         start = self.scope.find(text_of(left))
@@ -203,7 +209,12 @@ class Loops(Statements):
         return sorted((changed & self.scope.followed()) - {control})
 
     def _rehearse(
-        self, body: Node, rest: Sequence[Node], moving: Sequence[str], iteration: Value, trips: int
+        self,
+        body: Sequence[Node],
+        rest: Sequence[Node],
+        moving: Sequence[str],
+        iteration: Value,
+        trips: int,
     ) -> dict[str, Binding]:
         """Reads one iteration to see by how much each variable moves, and binds it for all.
 
@@ -215,7 +226,7 @@ class Loops(Statements):
         rehearsing, self._rehearsing = self._rehearsing, True
         self._printed.append(set())
         with self._collected():
-            self.statement(body)
+            self._iteration(body)
             for part in rest:
                 self._effect(part)
         self._printed.pop()
@@ -235,12 +246,6 @@ class Loops(Statements):
             self.scope.declare(name, self._as_bound(start, plus(offset, inside)))
             later[name] = self._as_bound(start, plus(offset, after))
         return later
-
-
-def _updates(part: Node, name: str) -> bool:
-    if part.type == "update_expression":
-        return text_of(field_of(part, "argument")) == name
-    return part.type == "assignment_expression" and text_of(field_of(part, "left")) == name
 
 
 def _symbol(name: str, start: object) -> Value | Place | Unknown:

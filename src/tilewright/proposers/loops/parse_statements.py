@@ -79,7 +79,7 @@ class Statements(Declarations):
                 self.statements(node.named_children)
         elif node.type == "declaration":
             self.declaration(node)
-        elif node.type == "for_statement":
+        elif node.type in ("for_statement", "while_statement"):
             if self._guards:
                 raise UnsupportedError(node, "a loop under a condition is not known")
             self._done += self.loop(node)

@@ -20,16 +20,17 @@ from tilewright.core.records import (
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
-from tilewright.proposers.loops.ir import Kernel, loops, statements
+from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.parse_syntax import UnsupportedError
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 from tilewright.proposers.loops.replay import replayed
 from tilewright.proposers.loops.sharing import regions
 from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
+from tilewright.proposers.loops.whole import MOST_LOOPS, MOST_UNROLLED, Whole, length
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,
-    "exchange": 1, "block": 1, "interleave": 1, "stage": 1, "pack": 1, "share": 2,
+    "exchange": 1, "keep": 1, "block": 1, "interleave": 1, "stage": 1, "pack": 1, "share": 2,
 }  # fmt: skip
 """Techniques that may complete a plan after its first step, if the target's menu has them, and how
 often they are drawn."""
@@ -39,14 +40,8 @@ BEAM = 3
 """Kernels that the search for the shortest estimates goes on from, and that it finds."""
 LONGEST = 5
 """Steps of the longest drawn plan; every call also makes one that vectorises all it can."""
-MOST_LOOPS = 64
-"""A kernel of more loops is not rewritten further: its code has left the first-level cache."""
-
-
 MOST_STATEMENTS = 96
 """A kernel on registers of more statements is not rewritten further: compilers unroll, too."""
-MOST_UNROLLED = 400
-"""The same for other kernels: compilers take 10 s over some thousand statements, and all wait."""
 
 
 class LoopProposer:
@@ -77,14 +72,11 @@ class LoopProposer:
             found = self._estimated(brief, parent, kernel, now)
         elif parent.candidate.parent_id is not None:
             found = self._as_it_is_but_shared(brief, parent, kernel, history)
+        sequences = drawing.whole(kernel, whole) if now is None else []
         for attempt in range(4 * count):
             if len(found) == wanted:
                 break
-            drawn = (
-                drawing.whole(kernel, whole, attempt == 1) if now is None and attempt < 2 else None
-            )
-            if drawn is None:
-                drawn = drawing.first(kernel, brief.menu, rng)
+            drawn = sequences.pop(0) if sequences else drawing.first(kernel, brief.menu, rng)
             if drawn is None:
                 continue
             option, steps, after = drawn
@@ -202,6 +194,8 @@ class _Drawing:
         self._threads = threads_of(target)
         offered = {option.technique for option in target.menu}
         self._estimates = any("cycles" in c.attributes for c in target.commands)
+        registers = target.limits.get("vector_registers", 16)
+        self._whole = Whole(self._lanes, registers, frozenset(offered))
         self._follow_ups = {t: w for t, w in _FOLLOW_UPS.items() if t in offered}
 
     def first(
@@ -216,19 +210,17 @@ class _Drawing:
                 return option, [(found[0], kernel)], found[1]
         return None
 
-    def whole(self, kernel: Kernel, menu: Sequence[MenuOption], packed: bool) -> _Begun | None:
-        """All that can be vectorised, after what has to be packed for it.
+    def whole(self, kernel: Kernel, menu: Sequence[MenuOption]) -> list[_Begun]:
+        """Sequences that carry out all that helps at once: see `whole.py`.
 
         Not after a random step: a loop that was unrolled is no longer vectorised.
         """
-        steps: list[tuple[Step, Kernel]] = []
-        after = self.packed(kernel, steps) if packed else kernel
-        if packed and not steps:
-            return None  # that is what the plan without packing does
-        after = self.everything(after, steps)
-        technique = steps[0][0].technique if steps else None
-        option = next((o for o in menu if steps and o.technique == technique), None)
-        return None if option is None else (option, steps, after)
+        found = []
+        for steps, after in self._whole.sequences(kernel):
+            option = next((o for o in menu if o.technique == steps[0][0].technique), None)
+            if option is not None:
+                found.append((option, steps, after))
+        return found
 
     def extend(
         self, kernel: Kernel, rng: random.Random, more: int, steps: list[tuple[Step, Kernel]]
@@ -240,38 +232,6 @@ class _Drawing:
             if found is not None:
                 steps.append((found[0], kernel))
                 kernel = found[1]
-        return kernel
-
-    def everything(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
-        """The kernel with every loop vectorised that can be, innermost first, and reciprocals."""
-        for technique in ("vectorise", "reciprocal"):
-            while len(loops(kernel)) <= MOST_LOOPS:
-                found = list(steps_of(kernel, technique, self._lanes))
-                if not found:
-                    break
-                steps.append((found[-1][0], kernel))
-                kernel = found[-1][1]
-        return kernel
-
-    def packed(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
-        """The kernel with each input packed that only keeps a loop from being vectorised.
-
-        And with those that are to be multiplied as wider numbers.
-        """
-        if "pack" not in self._follow_ups:
-            return kernel
-        for _ in range(LONGEST):
-            for step, after in steps_of(kernel, "pack", self._lanes):
-                moved = len(loops(after)) - len(loops(kernel))
-                there = Step("vectorise", step.loop + moved, self._lanes)
-                wider = after.scratch[-1].type == "int16_t"
-                here = replace(there, loop=step.loop)
-                if wider or (_applies(there, after) and not _applies(here, kernel)):
-                    steps.append((step, kernel))
-                    kernel = after
-                    break
-            else:
-                break
         return kernel
 
     def shared(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
@@ -294,7 +254,7 @@ class _Drawing:
         """
         beam: list[_Way] = [(cost, [], kernel)]
         shorter: list[_Way] = []
-        if _length(kernel) > MOST_STATEMENTS // 2:
+        if length(kernel) > MOST_STATEMENTS // 2:
             return []  # it was unrolled, which comes last
         for _ in range(LONGEST):
             found: dict[Kernel, _Way] = {}
@@ -323,7 +283,7 @@ class _Drawing:
             return found[0] if found else None
         if not self._estimates:
             steps_here = steps_of(kernel, technique, self._lanes)
-            found = [made for made in steps_here if _length(made[1]) <= MOST_UNROLLED]
+            found = [made for made in steps_here if length(made[1]) <= MOST_UNROLLED]
             return rng.choice(found) if found else None
         # Many kernels are drawn for each that is kept: only what is drawn is carried out.
         steps = possible(kernel, technique, self._lanes)
@@ -333,7 +293,7 @@ class _Drawing:
                 after = step.apply(kernel)
             except NotApplicableError:
                 continue
-            if _length(after) <= MOST_STATEMENTS:
+            if length(after) <= MOST_STATEMENTS:
                 return step, after
         return None
 
@@ -341,19 +301,6 @@ class _Drawing:
         """Loops to share; those first for which the threads are woken least often."""
         found = steps_of(kernel, "share", self._lanes, self._threads)
         return sorted(found, key=lambda share: regions(kernel, share[0].loop))
-
-
-def _applies(step: Step, kernel: Kernel) -> bool:
-    try:
-        step.apply(kernel)
-    except NotApplicableError:
-        return False
-    return True
-
-
-def _length(kernel: Kernel) -> int:
-    """Statements, loops included."""
-    return sum(1 for _ in statements(kernel.body))
 
 
 _Begun = tuple[MenuOption, list[tuple[Step, Kernel]], Kernel]

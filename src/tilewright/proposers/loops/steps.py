@@ -10,6 +10,7 @@ from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.keep import keep
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
@@ -26,12 +27,13 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "reciprocal": lambda kernel, loop, _: reciprocal(kernel, loop),
     "exchange": lambda kernel, loop, _: exchange(kernel, loop),
     "block": block,
+    "keep": lambda kernel, loop, _: keep(kernel, loop),
     "interleave": lambda kernel, loop, _: interleave(kernel, loop),
     "stage": stage,
     "pack": lambda kernel, loop, _: pack(kernel, loop),
     "share": share,
 }
-_WITHOUT_FACTOR = ("reciprocal", "exchange", "interleave", "pack")
+_WITHOUT_FACTOR = ("reciprocal", "exchange", "keep", "interleave", "pack")
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
     "accumulators": (2, 4, 8),
@@ -48,6 +50,7 @@ _SENTENCES = {
     "reciprocal": "multiply by reciprocals in the loop over {variable}",
     "exchange": "exchange the loop over {variable} and the one inside",
     "block": "run the loop inside the one over {variable} in blocks of {factor} iterations",
+    "keep": "keep an element in a variable while the loop over {variable} runs",
     "pack": "pack an input in the order in which the loop over {variable} reads it, once",
     "share": "share the iterations of the loop over {variable} among {factor} threads",
     "interleave": "load just before use in the loop over {variable}",

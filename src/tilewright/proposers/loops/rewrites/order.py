@@ -10,6 +10,8 @@ After an exchange of the first loop with the one inside::
     for (int j = 0; j < 64; j++)
       for (int i = 0; i < 64; i++) C[i][j] = A[i] * B[j];
 
+What the first declares before the one inside, such as `float a = A[i];`, moves into that.
+
 After blocks of 16 iterations of the loop inside::
 
     for (int j_1 = 0; j_1 < 64; j_1 += 16)
@@ -19,10 +21,12 @@ After blocks of 16 iterations of the loop inside::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis import (
     NotApplicableError,
+    changed_by,
     fresh,
     names_in,
     reductions,
@@ -30,14 +34,22 @@ from tilewright.proposers.loops.analysis import (
 )
 from tilewright.proposers.loops.independence import require_independent
 from tilewright.proposers.loops.ir import (
+    Address,
+    Assign,
     Binary,
+    Command,
+    Declare,
+    Element,
     Expr,
     For,
     Kernel,
+    Load,
     Statement,
     Var,
     changed_in,
     loops,
+    statements,
+    walk,
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.registers import require_private
@@ -48,7 +60,7 @@ def exchange(kernel: Kernel, number: int) -> Kernel:
 
     Raises `NotApplicableError`.
     """
-    outer, inner = _nest(kernel, number)
+    kernel, outer, inner = _nest(kernel, number)
     swapped = replace(inner, body=(replace(outer, body=inner.body),))
     return with_loop(kernel, number, (swapped,))
 
@@ -58,7 +70,7 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
 
     Iterations that fill no block come after. Raises `NotApplicableError`.
     """
-    outer, inner = _nest(kernel, number)
+    kernel, outer, inner = _nest(kernel, number)
     if inner.threads > 1:
         raise NotApplicableError("the loop inside is shared among threads")
     if inner.trips < 2 * iterations:
@@ -80,15 +92,57 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
     return with_loop(kernel, number, tuple(new))
 
 
-def _nest(kernel: Kernel, number: int) -> tuple[For, For]:
-    """A loop and the one that is all of its body, whose iterations may run in any order."""
+def _nest(kernel: Kernel, number: int) -> tuple[Kernel, For, For]:
+    """A loop and the one that is all of its body, whose iterations may run in any order.
+
+    What the outer loop declares before the one inside is moved into that.
+    """
     outer = loops(kernel)[number]
-    if len(outer.body) != 1 or not isinstance(outer.body[0], For):
+    *declared, inner = outer.body
+    if not isinstance(inner, For):
         raise NotApplicableError("the body of the loop is not one loop")
     if outer.threads > 1:
         raise NotApplicableError("the loop is shared among threads: order its nest before")
-    if reductions(outer, visible_types(kernel, number)):
-        raise NotApplicableError("the loop carries a reduction")
-    require_independent(outer, kernel)
+    if declared:
+        _require_sinking(declared, inner)
+        inner = replace(inner, body=(*declared, *inner.body))
+        outer = replace(outer, body=(inner,))
+        kernel = with_loop(kernel, number, (outer,))
     require_private(kernel, outer)
-    return outer, outer.body[0]
+    try:
+        _require_any_order(kernel, number)
+    except NotApplicableError as error:
+        try:
+            # Then what iterations share must be the same iteration's of the loop inside.
+            _require_any_order(kernel, number + 1, (outer.variable,))
+        except NotApplicableError:
+            raise error from None
+    return kernel, outer, inner
+
+
+def _require_sinking(declared: Sequence[Statement], inner: For) -> None:
+    """Raise unless each iteration of a loop may compute what is declared before it once more."""
+    changing = changed_by(inner) | {
+        s.target.array
+        for s in statements(inner.body)
+        if isinstance(s, Assign) and not isinstance(s.target, Var)
+    }
+    if any(isinstance(s, Command) for s in statements(inner.body)):
+        raise NotApplicableError("the body of the loop is not one loop")
+    for statement in declared:
+        if not isinstance(statement, Declare) or statement.sizes or statement.value is None:
+            raise NotApplicableError("the body of the loop is not one loop")
+        used = {statement.name} | {
+            e.name if isinstance(e, Var) else e.array
+            for e in walk(statement.value)
+            if isinstance(e, (Var, Element, Load, Address))
+        }
+        if used & changing:
+            raise NotApplicableError(f"{statement.name} changes in the loop inside")
+
+
+def _require_any_order(kernel: Kernel, number: int, changing: Sequence[str] = ()) -> None:
+    loop = loops(kernel)[number]
+    if reductions(loop, visible_types(kernel, number)):
+        raise NotApplicableError("the loop carries a reduction")
+    require_independent(loop, kernel, changing=changing)

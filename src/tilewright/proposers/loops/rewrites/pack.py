@@ -48,6 +48,7 @@ from tilewright.proposers.loops.ir import (
     expressions,
     loops,
     parts,
+    statements,
     with_loop,
 )
 
@@ -62,6 +63,8 @@ def pack(kernel: Kernel, number: int) -> Kernel:
     Raises `NotApplicableError`.
     """
     loop = loops(kernel)[number]
+    if _only_copies(loop):
+        raise NotApplicableError("the loop only copies")
     inputs = {p.name: p for p in kernel.parameters if p.constant and p.sizes}
     for expr in expressions(loop.body):
         if isinstance(expr, Element) and expr.array in inputs:
@@ -76,6 +79,13 @@ def pack(kernel: Kernel, number: int) -> Kernel:
             number += len(given.sizes)
         return kernel
     raise NotApplicableError("no input is read along another index than its last")
+
+
+def _only_copies(loop: For) -> bool:
+    """Whether a loop moves elements and computes nothing."""
+    inner = [s for s in statements(loop.body) if not isinstance(s, For)]
+    values = [s.value for s in inner if isinstance(s, Assign)]
+    return len(values) == len(inner) and all(isinstance(v, Element) for v in values)
 
 
 def _factors(loop: For) -> set[str]:

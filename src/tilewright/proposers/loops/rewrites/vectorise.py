@@ -12,9 +12,9 @@ After (16 lanes)::
     sum = sum + v_sum(sum_1);
     for (int c = 992; c < 1000; c++) sum = sum + X[r][c] * X[r][c];
 
-A running sum is the sum of the lanes up to each (`v_running`) after what the vectors before
-carry. Loops inside stay: what is private to an iteration becomes a vector, what does not change
-with the loop's variable stays a scalar.
+A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
+before it grows, after what the vectors before carry. Loops inside stay: what is private to an
+iteration becomes a vector, what does not change with the loop's variable stays a scalar.
 """
 
 from __future__ import annotations
@@ -87,9 +87,10 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     partial = {r.name: fresh(r.name, taken) for r in found}
     carried = {name: fresh(name, taken) for name in running}
     here = {name: fresh(name, taken) for name in running}
-    scanned = tuple(s for old in loop.body for s in _scanned(old, carried, here, taken))
-    names = {**partial, **here}
-    body = tuple(changed_in(s, lambda e: _renamed(e, names)) for s in scanned)
+    scanned = loop.body
+    for name in running:
+        scanned = _scanned(scanned, name, carried[name], here[name], taken)
+    body = tuple(changed_in(s, lambda e: _renamed(e, partial)) for s in scanned)
     vectors_before = {*partial.values(), *carried.values()}
     known: dict[str, Type] = {**types, **own, **dict.fromkeys(vectors_before, "vector")}
     known |= {s.name: s.type for s in body if isinstance(s, Declare)}
@@ -113,24 +114,44 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
 
 
 def _scanned(
-    statement: Statement, carried: dict[str, str], here: dict[str, str], taken: set[str]
-) -> list[Statement]:
-    """A running sum as that of the lanes after what is carried, and what is carried on."""
-    if not isinstance(statement, Assign) or not isinstance(statement.target, Var):
-        return [statement]
-    name, value = statement.target.name, statement.value
-    if name not in carried:
-        return [statement]
+    body: tuple[Statement, ...], name: str, carried: str, here: str, taken: set[str]
+) -> tuple[Statement, ...]:
+    """A running sum as that of the lanes after what is carried, and what is carried on.
+
+    Statements before the addition see the sum of the lanes before each.
+    """
+    place = next(i for i, s in enumerate(body) if isinstance(s, Assign) and s.target == Var(name))
+    added = _added(body[place], name)
+    early = [i for i, s in enumerate(body[:place]) if Var(name) in expressions((s,))]
+    first = min(early, default=place)
+    lanes, before = Var(fresh("lanes", taken)), Var(carried)
+    computed: list[Statement] = [Declare("float", lanes.name, (), Call("v_running", (added,)))]
+    if early:
+        earlier = fresh(name, taken)
+        lower = Binary("+", Call("v_before", (lanes,)), before)
+        computed.append(Declare("float", earlier, (), lower))
+        body = tuple(_with(s, name, earlier) if i < place else s for i, s in enumerate(body))
+    return (
+        *body[:first],
+        *computed,
+        *body[first:place],
+        Declare("float", here, (), Binary("+", lanes, before)),
+        Assign(before, Binary("+", before, Call("v_ends", (lanes,)))),
+        *(_with(s, name, here) for s in body[place + 1 :]),
+    )
+
+
+def _added(statement: Statement, name: str) -> Expr:
+    """What an assignment adds to a variable."""
+    assert isinstance(statement, Assign)
+    value = statement.value
     assert isinstance(value, Binary)
     added = value.right if value.left == Var(name) else value.left
-    if value.operator == "-":
-        added = Negative(added)
-    lanes, before = Var(fresh("lanes", taken)), Var(carried[name])
-    return [
-        Declare("float", lanes.name, (), Call("v_running", (added,))),
-        Declare("float", here[name], (), Binary("+", lanes, before)),
-        Assign(before, Binary("+", before, Call("v_ends", (lanes,)))),
-    ]
+    return Negative(added) if value.operator == "-" else added
+
+
+def _with(statement: Statement, name: str, other: str) -> Statement:
+    return changed_in(statement, lambda e: _renamed(e, {name: other}))
 
 
 def _renamed(expr: Expr, names: dict[str, str]) -> Expr:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from tilewright.proposers.loops.analysis import NotApplicableError, coefficient
 from tilewright.proposers.loops.functions import COMPARED, MASKS, VECTOR_OF, type_of_call
@@ -61,7 +62,7 @@ class Converter:
                 self._arrays[statement.name] = statement.type
         self._vectors = vectors
         self._masks: set[str] = set()
-        self._always = {*_unconditional(loops[0].body)}
+        self._always = {*unconditional(loops[0].body)}
 
     def converted(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The statements, once it is known which variables hold vectors."""
@@ -144,10 +145,13 @@ class Converter:
             return value
         if isinstance(expr, Call):
             values = tuple(self._value(a) for a in expr.arguments)
-            if expr.function in ("v_running", "v_ends"):
+            if expr.function in ("v_running", "v_before", "v_ends"):
                 return Call(expr.function, tuple(map(self._splat, values)))
             if not any(map(self._is_vector, values)):
                 return Call(expr.function, values)
+            power = _power(expr) if not any(map(self._is_mask, values)) else 0
+            if power:
+                return reduce(lambda a, b: Binary("*", a, b), [values[0]] * power)
             if expr.function not in VECTOR_OF or any(map(self._is_mask, values)):
                 raise NotApplicableError(f"there is no {expr.function} on vectors")
             return Call(VECTOR_OF[expr.function], tuple(map(self._splat, values)))
@@ -237,7 +241,19 @@ class Converter:
         return Load(element.array, element.subscripts)
 
 
-def _unconditional(body: tuple[Statement, ...]) -> Iterator[Expr]:
+_POWERS = {"2": 2, "3": 3, "4": 4}
+
+
+def _power(call: Call) -> int:
+    """Factors of a product that is the same as a call of `powf`, or 0."""
+    if call.function not in ("pow", "powf"):
+        return 0
+    exponent = call.arguments[1]
+    text = exponent.text.rstrip("fF") if isinstance(exponent, Number) else ""
+    return _POWERS.get(text.removesuffix("0").removesuffix("."), 0)
+
+
+def unconditional(body: tuple[Statement, ...]) -> Iterator[Expr]:
     """What each iteration computes in any case; a loop inside may do nothing."""
     for statement in body:
         if isinstance(statement, (Declare, Assign)) and statement.value is not None:

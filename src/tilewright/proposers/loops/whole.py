@@ -1,0 +1,207 @@
+"""Sequences that carry out all that helps at once: packing, sums in variables, vectors, tiles.
+
+Random steps rarely make these together, and each alone may cost time: a product is fast once a tile
+of it is summed up in vector registers, and that takes a packed operand, an order of loops, vectors
+and two loops that are unrolled and jammed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Declare,
+    For,
+    Kernel,
+    Var,
+    around,
+    loops,
+    statements,
+)
+from tilewright.proposers.loops.steps import Step, steps_of
+
+MOST_LOOPS = 64
+"""A kernel of more loops is not rewritten further: its code has left the first-level cache."""
+MOST_UNROLLED = 400
+"""The same for statements: compilers take 10 s over some thousand, and all wait."""
+_MOST_PACKED = 5
+"""Inputs that one sequence packs, at most."""
+_MOST_KEPT = 8
+_COPIES = (2, 3, 4, 6, 8)
+
+Steps = list[tuple[Step, Kernel]]
+"""Steps, each with the kernel that it changes."""
+
+
+class Whole:
+    """Makes sequences for vectors of `lanes` floats, of which `registers` are at hand.
+
+    Only techniques that are `offered` are used.
+    """
+
+    def __init__(self, lanes: int, registers: int, offered: frozenset[str]) -> None:
+        self._lanes = lanes
+        self._registers = registers
+        self._offered = offered
+
+    def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
+        """Each sequence with the kernel after it, the shortest first; none does nothing."""
+        vectors, tiles = self.everything, self.tiled
+        ways: tuple[tuple[Callable[[Kernel, Steps], Kernel], ...], ...] = (
+            (vectors,),
+            (self.kept, vectors, tiles),
+            (self.packed, self.kept, vectors, tiles),
+            (self.packed, vectors),
+        )
+        seen: set[Kernel] = set()
+        for way in ways:
+            steps: Steps = []
+            after = kernel
+            for part in way:
+                after = part(after, steps)
+            if steps and after not in seen:
+                seen.add(after)
+                yield steps, after
+
+    def everything(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Every loop vectorised that can be, innermost first, and reciprocals."""
+        for technique in ("vectorise", "reciprocal"):
+            while technique in self._offered and len(loops(kernel)) <= MOST_LOOPS:
+                found = list(steps_of(kernel, technique, self._lanes))
+                if not found:
+                    break
+                steps.append((found[-1][0], kernel))
+                kernel = found[-1][1]
+        return kernel
+
+    def packed(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Each input packed that only keeps a loop from being vectorised.
+
+        And those that are to be multiplied as wider numbers.
+        """
+        for _ in range(_MOST_PACKED if "pack" in self._offered else 0):
+            for step, after in steps_of(kernel, "pack", self._lanes):
+                moved = len(loops(after)) - len(loops(kernel))
+                there = Step("vectorise", step.loop + moved, self._lanes)
+                wider = after.scratch[-1].type == "int16_t"
+                here = replace(there, loop=step.loop)
+                needed = applies(there, after) and not applies(here, kernel)
+                if wider or (needed and not self._is_vectorised_around(step.loop, kernel)):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
+        return kernel
+
+    def _is_vectorised_around(self, number: int, kernel: Kernel) -> bool:
+        """Whether a loop right around another can be vectorised instead."""
+        outer = [n for n in range(number) if _is_outside(n, kernel, number)]
+        return any(applies(Step("vectorise", n, self._lanes), kernel) for n in outer)
+
+    def kept(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Sums in variables while their loops run; loops exchanged where that makes it possible."""
+        for _ in range(_MOST_KEPT if "keep" in self._offered else 0):
+            found = next(steps_of(kernel, "keep", self._lanes), None)
+            if found is not None:
+                steps.append((found[0], kernel))
+                kernel = found[1]
+                continue
+            for step, after in steps_of(kernel, "exchange", self._lanes):
+                if "exchange" in self._offered and any(steps_of(after, "keep", self._lanes)):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
+        return kernel
+
+    def tiled(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """A tile of sums for each loop on vectors that holds a loop that sums, in registers."""
+        if "jam" not in self._offered:
+            return kernel
+        number = len(loops(kernel))
+        rows: dict[int, int] = {}
+        while number:
+            number -= 1
+            path = around(kernel, number)
+            if not self._sums_vectors(path[-1]):
+                continue
+            outside = path[-2] if len(path) > 1 else None
+            high, wide = self._tile(outside, path[-1])
+            kernel = _jammed(kernel, number, wide, steps)
+            if outside is not None:
+                place = next(n for n in range(number) if _is_outside(n, kernel, number))
+                rows[place] = min(high, rows.get(place, high))
+        for place in sorted(rows, reverse=True):
+            kernel = _jammed(kernel, place, rows[place], steps)
+        return kernel
+
+    def _sums_vectors(self, loop: For) -> bool:
+        declared = {s.name for s in loop.body if isinstance(s, Declare) and s.type == "vector"}
+        inner = [s for s in loop.body if isinstance(s, For)]
+        summed = {
+            s.target.name
+            for s in statements(tuple(inner))
+            if isinstance(s, Assign) and isinstance(s.target, Var)
+        }
+        return bool(loop.step == self._lanes and declared & summed)
+
+    def _tile(self, outside: For | None, loop: For) -> tuple[int, int]:
+        """Copies of the loop outside and of this one, so that the sums fill the registers.
+
+        Copies that divide the iterations first, then those that use each value most often.
+        """
+        highs = [1, *_COPIES] if outside is not None else [1]
+        found = [
+            (high, wide)
+            for high in highs
+            for wide in (1, *_COPIES)
+            if high * wide + wide + 1 <= self._registers
+            and wide <= loop.trips
+            and (outside is None or high <= outside.trips)
+        ]
+
+        def worth(tile: tuple[int, int]) -> tuple[int, float, int]:
+            high, wide = tile
+            ragged = bool(loop.trips % wide) + bool(outside is not None and outside.trips % high)
+            return -ragged, high * wide / (high + wide), high
+
+        return max(found, key=worth)
+
+
+def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:
+    """Whether a loop is the one right around another."""
+    path = around(kernel, number)
+    return len(path) > 1 and path[-2] is loops(kernel)[outer]
+
+
+def _jammed(kernel: Kernel, number: int, copies: int, steps: Steps) -> Kernel:
+    """The kernel after a jam with so many copies, or fewer where it would grow too large."""
+    for fewer in sorted((c for c in _COPIES if c <= copies), reverse=True):
+        step = Step("jam", number, fewer)
+        try:
+            after = step.apply(kernel)
+        except NotApplicableError:
+            continue
+        if length(after) <= MOST_UNROLLED:
+            steps.append((step, kernel))
+            return after
+    return kernel
+
+
+def applies(step: Step, kernel: Kernel) -> bool:
+    """Whether a step can be carried out."""
+    try:
+        step.apply(kernel)
+    except NotApplicableError:
+        return False
+    return True
+
+
+def length(kernel: Kernel) -> int:
+    """Statements, loops included."""
+    return sum(1 for _ in statements(kernel.body))
