@@ -160,8 +160,8 @@ def _opened(evidence: Evidence, folder: Path) -> tuple[OpenTask, Mapping[str, ob
         for name in evidence.files:
             if not name.endswith(_suffixes(opened)):
                 raise InputError(
-                    f"the bundle brings the file {name}, which is no text of a kernel folder in "
-                    f"{opened.target.brief().language.name}: do not trust it."
+                    f"the bundle brings the file {name}, which is not a text file of a kernel "
+                    f"folder in {opened.target.brief().language.name}: do not trust it."
                 )
         return opened, recorded
     return open_workload(evidence.task, recorded), recorded

@@ -115,7 +115,7 @@ def summary_of(storage: Storage, run_id: str) -> Summary:
 
 
 class _StartFailedError(Exception):
-    """The starting kernel is no start: the run is over, and `error` is what the user is told."""
+    """The starting kernel cannot be used: the run is over, and `error` is what the user is told."""
 
     def __init__(self, error: TilewrightError) -> None:
         self.error = error

@@ -167,7 +167,7 @@ def require_preflight(
 
 
 def start_error(task: str, failed: Failed) -> TilewrightError:
-    """What the user is told when the starting kernel of a task is no start."""
+    """What the user is told when the starting kernel of a task cannot be used."""
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
     if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve

@@ -176,7 +176,7 @@ def _is_plain(value: object) -> bool:
     """Whether the value's text is the value again."""
     try:
         return bool(ast.literal_eval(repr(value)) == value)
-    except Exception:  # of whatever class: its text or its comparison is no plain value's
+    except Exception:  # of whatever class: its text or its comparison is not a plain value's
         return False
 
 

@@ -140,7 +140,7 @@ def begin(
     executor: str = "local",
     on_event: OnEvent | None = None,
 ) -> Iterator[OpenRun]:
-    """A run for a loop of your own, which asks for candidates and tells of kernels (`OpenRun`).
+    """Open a run for a search loop of your own, which asks for candidates and submits kernels.
 
     The arguments are those of `optimize`. Kernels you tell of are checked and timed like all others
     and stand in the same history; the budget holds. Leaving before it is spent interrupts the run:

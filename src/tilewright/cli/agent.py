@@ -28,7 +28,10 @@ def init(
         typer.Argument(metavar="CLIENT", help="claude-code, cursor, gemini-cli, vscode or codex."),
     ],
     task: Annotated[
-        str, typer.Argument(metavar="WORKLOAD|FOLDER", help="What is to be optimised.")
+        str,
+        typer.Argument(
+            metavar="WORKLOAD|FOLDER", help="The workload or kernel folder to optimise."
+        ),
     ],
     budget: options.BudgetText = None,
     project: Project = Path(),
@@ -37,8 +40,8 @@ def init(
 ) -> None:
     """Write the file by which a client of the Model Context Protocol starts `tilewright mcp`.
 
-    It goes into the project folder, where the client is to be started; what else stands in the file
-    is kept. What was written is printed.
+    The file is in the project folder; start the client there. Other entries of the file are kept.
+    What was written is printed.
     """
     from tilewright.agents.clients import Server, client_named, write
     from tilewright.agents.folder import TILEWRIGHT

@@ -64,7 +64,7 @@ def evaluate(
     simulator_timeout: Annotated[
         float,
         typer.Option(
-            "--simulator-timeout", metavar="SECONDS", min=1, help="How long that may take."
+            "--simulator-timeout", metavar="SECONDS", min=1, help="Time limit of that run."
         ),
     ] = 3600.0,
     project: UnusedProject = Path(),
@@ -73,9 +73,9 @@ def evaluate(
 ) -> None:
     """Build, check and measure one kernel.
 
-    Prints the verdict, the latency, the utilisation and where the time went; of a right kernel that
-    this machine cannot measure, what is known of it. Ends with exit code 1 if the kernel fails a
-    check, 2 if it does not build.
+    Prints the verdict, the latency, the utilisation and where the time went. For a correct kernel
+    that this machine cannot measure, it prints what is known without a measurement. Ends with exit
+    code 1 if the kernel fails a check, 2 if it does not build.
     """
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError, NotTimedError

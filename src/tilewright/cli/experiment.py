@@ -46,8 +46,8 @@ def experiment(
             "-o",
             "--output",
             metavar="DIR",
-            help="Keeps the runs, the table, the curves and the page; unless given, a folder of "
-            "the file's name.",
+            help="Folder for the runs, the table, the curves and the page; by default named after "
+            "the file.",
         ),
     ] = None,
     replay: model_options.Replay = None,
@@ -108,7 +108,7 @@ def experiment(
 
 
 def _make(folder: Path) -> None:
-    """Have the folder; `OutputError` where it cannot be made."""
+    """Create the folder; `OutputError` where that fails."""
     from tilewright.core.errors import OutputError
 
     try:

@@ -28,7 +28,8 @@ def mcp(
         str | None,
         typer.Argument(
             metavar="WORKLOAD|FOLDER",
-            help="What is to be optimised; known in the folder of an agent that a search started.",
+            help="The workload or kernel folder to optimise; not needed in the folder of an agent "
+            "that a search started.",
         ),
     ] = None,
     parent: Annotated[
@@ -47,8 +48,8 @@ def mcp(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve over HTTP on 127.0.0.1 instead, to clients that send the token in "
-            "TILEWRIGHT_MCP_TOKEN; 0 takes any free port.",
+            help="Serve over HTTP on this port of 127.0.0.1 instead. Clients must send the token "
+            "in TILEWRIGHT_MCP_TOKEN. 0 takes any free port.",
         ),
     ] = None,
     project: Project = Path(),
@@ -114,7 +115,7 @@ def mcp(
 
 
 def _over_http(port: int, server: Any) -> Coroutine[Any, Any, None]:
-    """Listen, and tell the address; a token that is not given is made up and told as well."""
+    """Listen and print the address, and also the token if it had to be generated."""
     import os
     import secrets
 

@@ -60,8 +60,8 @@ Share = Annotated[
         "--share",
         metavar="N",
         min=1,
-        help="Evaluations that one proposal in turns, or one agent, may spend; a quarter of the "
-        "budget's unless given.",
+        help="Evaluations that one proposal in turns, or one agent, may spend; by default a "
+        "quarter of the budget's.",
     ),
 ]
 AllowUnpriced = Annotated[

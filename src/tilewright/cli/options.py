@@ -36,7 +36,7 @@ Project = Annotated[
     typer.Option(
         "--project",
         metavar="DIR",
-        help="Folder whose .tilewright/ keeps the runs; the current one unless given.",
+        help="Folder whose .tilewright/ keeps the runs; by default the current one.",
     ),
 ]
 UnusedProject = Annotated[

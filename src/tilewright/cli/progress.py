@@ -29,7 +29,7 @@ OPENING = "opening the workload and, once per project, testing its check with wr
 
 
 class Progress(LivePanel):
-    """Context manager whose `on_event` goes to the search.
+    """Context manager; pass its `on_event` to the search.
 
     On a terminal one panel is redrawn at most four times a second and disappears at the end;
     elsewhere every iteration and every new best kernel is one line.

@@ -191,5 +191,5 @@ class ProgressState:
 
 
 def _noise(trial: Trial) -> float:
-    """Of a measured latency, as a share: what is nearer to another one is no improvement."""
+    """Of a measured latency, as a share: what is nearer to another one is not an improvement."""
     return trial.outcome.noise if isinstance(trial.outcome, Measured) else 0.0

@@ -28,7 +28,10 @@ def register(app: typer.Typer) -> None:
 
 def prompt(
     task: Annotated[
-        str, typer.Argument(metavar="WORKLOAD|FOLDER", help="What is to be optimised.")
+        str,
+        typer.Argument(
+            metavar="WORKLOAD|FOLDER", help="The workload or kernel folder to optimise."
+        ),
     ],
     phase: Annotated[
         Literal["plan", "implement"],

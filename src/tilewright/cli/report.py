@@ -21,7 +21,9 @@ def report(
     run: RunName,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="tilewright-RUN.html unless given."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The report; by default tilewright-RUN.html."
+        ),
     ] = None,
     project: Project = Path(),
     json: Json = None,

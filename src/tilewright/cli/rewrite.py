@@ -41,7 +41,7 @@ def rewrite(
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="What the kernel computes; its target says which commands there are.",
+            help="The workload that the kernel computes; it also names the target.",
         ),
     ],
     target: TargetName = None,
@@ -57,7 +57,7 @@ def rewrite(
         bool,
         typer.Option(
             "--raise",
-            help="Print what the kernel computes as the naive loop nest, without its schedule.",
+            help="Print the computation of the kernel as a naive loop nest, without its schedule.",
         ),
     ] = False,
     output: Annotated[
@@ -70,7 +70,7 @@ def rewrite(
 ) -> None:
     """Apply the built-in rewrites to a kernel, or list them.
 
-    Arguments of a step may be left out; the place with the best estimate is then taken. Nothing is
+    Arguments of a step may be left out; the place with the best estimate is then used. No kernel is
     run: `tilewright evaluate` checks and measures the result.
     """
     from tilewright.cli.console import say, write_out

@@ -23,8 +23,8 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME",
-        help="Who chooses what to improve next: 'beam', 'islands' (several beams that exchange "
-        "their best kernels), 'best-of-n' (always the starting kernel), or a plug-in.",
+        help="How the kernels to improve next are chosen: 'beam', 'islands' (several beams that "
+        "exchange their best kernels), 'best-of-n' (always the starting kernel), or a plug-in.",
     ),
 ]
 InputSeed = Annotated[
@@ -34,7 +34,7 @@ InputSeed = Annotated[
         metavar="N",
         min=0,
         help="Seed of the inputs that kernels are checked and timed on, for tests and reproducible "
-        "demonstrations; unless given, every run draws a secret one.",
+        "demonstrations. By default every run draws a secret one.",
     ),
 ]
 Beam = Annotated[
@@ -95,8 +95,8 @@ Shapes = Annotated[
     typer.Option(
         "--shapes",
         metavar="FILE",
-        help="Optimise for these shapes too, one workload a line, each within the budget, and "
-        "write one C file whose kernel_dispatch chooses by size.",
+        help="Optimise also for the shapes in FILE (one workload on each line, each within the "
+        "budget), and write one C file whose kernel_dispatch chooses by size.",
     ),
 ]
 DispatchFile = Annotated[
@@ -109,7 +109,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=1,
-        help="Evaluations at the same time; one per core unless given.",
+        help="Evaluations at the same time; by default one per core.",
     ),
 ]
 Host = Annotated[
@@ -134,8 +134,8 @@ TargetSettings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A setting of the target's own, such as ordering=timing of gemmini (docs/targets.md); "
-        "may be repeated.",
+        help="A setting of the target, such as ordering=timing of gemmini (docs/targets.md). May "
+        "be repeated.",
     ),
 ]
 Report = Annotated[

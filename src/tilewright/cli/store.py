@@ -26,18 +26,25 @@ def copy(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FROM", help="A project folder, a .db file, or a PostgreSQL address."
+            metavar="FROM", help="A project folder, a .db file or a PostgreSQL address."
         ),
     ],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must hold no runs.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="Another folder, .db file or PostgreSQL address; it must not hold any runs.",
+        ),
+    ],
     project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Copy all runs and everything kept with them into an empty database, or nothing of it.
+    """Copy all runs and everything stored with them into an empty database.
 
-    SQLite and PostgreSQL may stand on either side. What was copied is compared before it becomes
-    durable; the source stays as it is.
+    The copy is made completely or not at all. Source and destination may be SQLite or PostgreSQL.
+    The copied data are compared with the source before they are committed. The source is not
+    changed.
     """
     from tilewright.cli.console import say
     from tilewright.storage.copying import copy_database, database_of

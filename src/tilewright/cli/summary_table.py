@@ -89,7 +89,7 @@ def _candidates(count: int) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """One line: how much faster, or why nothing is."""
+    """One line: how much faster the best kernel is, or why there is no result."""
     if summary.speedup is None:
         return f"{summary.workload}: no kernel was measured ({summary.verdict})"
     if not summary.is_faster:

@@ -62,7 +62,7 @@ def tool(
     parent: Annotated[
         str | None,
         typer.Option(
-            "--parent", metavar="ID", help="The kernel to work on; the best one unless given."
+            "--parent", metavar="ID", help="The kernel to work on; by default the best one."
         ),
     ] = None,
     steps: Annotated[

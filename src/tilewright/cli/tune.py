@@ -115,8 +115,8 @@ def tune(
         bool | None,
         typer.Option(
             "--pretrained/--no-pretrained",
-            help="Begin with a cost model that was trained on other workloads, or with none as in "
-            "the paper; with one unless told, where there is one (gradient search on CPUs).",
+            help="Begin with a cost model that was trained on other workloads, or without one, as "
+            "in the paper. By default with one, if there is one (gradient search on CPUs).",
         ),
     ] = None,
     seed: Annotated[
@@ -125,14 +125,19 @@ def tune(
     ] = 0,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="CPU threads of the kernel; 1 unless given."),
+        typer.Option(metavar="N", min=1, help="CPU threads of the kernel; by default 1."),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ignore what this project measured before.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Results; tuned-WORKLOAD unless given."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder for the results; by default tuned-WORKLOAD.",
+        ),
     ] = None,
     project: Project = Path(),
     json: Json = None,

@@ -58,7 +58,7 @@ def tune_compare(
     target: Annotated[str, typer.Option("--target", metavar="TARGET", help="As for tune.")] = "cpu",
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="CPU threads of the kernels; 1 unless given."),
+        typer.Option(metavar="N", min=1, help="CPU threads of the kernels; by default 1."),
     ] = None,
     output: Annotated[
         Path,

@@ -72,7 +72,7 @@ def parse_identifiers(text: str) -> list[str]:
         begin = IDENTIFIERS.index(_identifier(first))
         end = IDENTIFIERS.index(_identifier(last)) if dots else begin
         if end < begin or IDENTIFIERS[begin][0] != IDENTIFIERS[end][0]:
-            raise InputError(f"{part.strip()!r} is no range: expected one like M0..M5.")
+            raise InputError(f"{part.strip()!r} is not a range: expected one like M0..M5.")
         found += [name for name in IDENTIFIERS[begin : end + 1] if name not in found]
     return found
 

@@ -213,7 +213,7 @@ def _require_points(template: KernelTemplate) -> None:
         for name in _names(text):
             if name not in names:
                 raise InputError(
-                    f"constraint {text!r} of the template names {name}, which is no parameter: "
+                    f"constraint {text!r} of the template names {name}, which is not a parameter: "
                     f"use {', '.join(names) or 'a parameter that the template declares'}."
                 )
     count = math.prod(len(parameter.values) for parameter in template.parameters)

@@ -28,7 +28,7 @@ class Batch:
         self._on_outcome = on_outcome
 
     def admit(self, requests: Sequence[EvaluationRequest], cache: OutcomeCache) -> list[Pending]:
-        """Report what the cache knows; returns what is new, equal requests merged."""
+        """Report outcomes that the cache holds; return the other requests, equal ones merged."""
         new = []
         for request in requests:
             position = self._size

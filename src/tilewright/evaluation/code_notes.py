@@ -20,7 +20,7 @@ class CodeNotes:
         self._lock = Lock()
 
     def of(self, source: str) -> tuple[str, ...]:
-        """The notes; empty where the code cannot be looked into, which is no reason to stop."""
+        """The notes; empty where the code cannot be looked into, which is not a reason to stop."""
         with self._lock:
             if source not in self._known:
                 self._known[source] = self._read(source)

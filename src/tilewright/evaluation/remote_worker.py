@@ -1,7 +1,7 @@
 """A worker process on another machine: `ssh HOST tilewright worker`, one JSON object a line.
 
 The messages are those of `worker.py`, in both directions. What another machine sends is read, never
-executed; anything that is no message ends the worker, which costs the candidate it works on.
+executed; anything that is not a message ends the worker, which costs the candidate it works on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Measurements that are too good: below a physical floor, or far ahead of all others.
 
-A latency below what the hardware can reach is no result. One that is far ahead of everything seen
-so far is held back until the candidate was rebuilt from source in a process of its own and
-checked on inputs that no other check has used; of two times of a clock that differ, the second
-counts. Where a search ends before that, and its winner is confirmed in the same way, the
-confirmation takes its place.
+A latency below what the hardware can reach is not a result. One that is far ahead of everything
+seen so far is held back until the candidate has been rebuilt from source in a process of its own
+and checked on inputs that no other check has used; of two times of a clock that differ, the second
+counts. If the search ends before that, the confirmation of its winner, which does the same, takes
+its place.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def outcome_sent(plain: Mapping[str, Any]) -> Outcome:
     """
     record = from_json(plain)
     if not isinstance(record, (Measured, Failed)):
-        raise TypeError(f"{plain.get('type')!r} is no outcome")
+        raise TypeError(f"{plain.get('type')!r} is not an outcome")
     _type_of(type(record).__name__).validate_json(json.dumps(plain), strict=True)
     numbers = (record.latency,) if isinstance(record, Measured) else ()
     if any(not math.isfinite(n) or n <= 0 for n in numbers):

@@ -33,8 +33,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 class Cell:
     """One run of an experiment: an arm on a workload with a seed.
 
-    `source` is the run whose schedule it takes up, which is no cell of the experiment; None for a
-    run that begins from nothing.
+    `source` is the run whose schedule it reuses; that run is not a cell of the experiment. It is
+    None for a run that begins without a schedule.
     """
 
     workload: str
@@ -193,7 +193,7 @@ def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
 def _options(name: str, options: object) -> dict[str, Any]:
     """What an arm sets, by the names of `Settings`."""
     if not isinstance(options, Mapping):
-        raise ConfigurationError(f"[{name}] is no table of options.")
+        raise ConfigurationError(f"[{name}] is not a table of options.")
     known = [f.name for f in dataclasses.fields(Settings) if f.name not in _NOT_AN_OPTION]
     defaults = Settings()
     chosen: dict[str, Any] = {}

@@ -88,7 +88,7 @@ class Family:
 
 
 def read_family(task: str, file: Path, settings: Settings) -> Family:
-    """The workload and those of a file, one in each line; `InputError` for what is no family."""
+    """The workload and those of a file, one in each line; `InputError` for what is not a family."""
     if Path(task).is_dir():
         raise InputError(
             f"{task} is a folder, whose kernel is for the sizes written in it: --shapes takes a "

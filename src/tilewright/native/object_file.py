@@ -57,7 +57,7 @@ Table = NDArray[np.void]
 
 
 class UnfitError(Exception):
-    """Why a file is no kernel, as a sentence."""
+    """Why a file is not a kernel, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Reader:
         usual = bytes(header["magic"]) == b"\x7fELF" and header["bits"] == 2
         little = header["order"] == 1 and header["section_bytes"] == _SECTION.itemsize
         if not (usual and little and header["type"] == 1 and machine):
-            raise UnfitError("the compiler's output is no relocatable 64-bit ELF file.")
+            raise UnfitError("the compiler's output is not a relocatable 64-bit ELF file.")
         self._machine = machine
         self.headers = self._table(_SECTION, int(header["sections_at"]), int(header["sections"]))
         self._names = self._strings(int(header["names"]))

@@ -32,10 +32,10 @@ def times_the_peak(workload: Workload, latency_s: float, peak_per_s: float) -> f
 
 
 def beyond_belief(workload: Workload, excess: float, shortcut: str) -> Failed | None:
-    """Why a result that is `excess` times the peak is none, or None.
+    """Why a result that is `excess` times the peak does not count, or None if it does.
 
     `shortcut` names an algorithm with fewer products that is known for the task. The operations
-    of a folder are what its author declared, so that the result may be right and they wrong.
+    of a folder are what its author declared: they may be wrong and the result right.
     """
     if excess <= BEYOND_BELIEF or shortcut:
         return None

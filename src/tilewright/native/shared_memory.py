@@ -40,14 +40,14 @@ _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1, 2, 4, 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an array is for one call."""
+    """Where an array lies in one call: which slot, and the offset in it in bytes."""
 
     slot: int
     shift: int
 
 
 class SharedArrays:
-    """Both memories and what lies where."""
+    """The memory of inputs and that of outputs, and where each array lies."""
 
     def __init__(self, arguments: Sequence[Argument], rng: np.random.Generator) -> None:
         self.arguments = tuple(arguments)
@@ -186,12 +186,12 @@ class SealedMemory:
         self.close()
 
     def seal(self, *, writable: bool = False) -> None:
-        """From now on nobody can change its size, or unless it is `writable`, map it to write."""
+        """Fix its size for everybody; unless `writable`, also forbid new writable mappings."""
         writing = 0 if writable else _SEAL_FUTURE_WRITE
         fcntl.fcntl(self.descriptor, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL | writing)
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the descriptor."""
         os.close(self.descriptor)
 
 

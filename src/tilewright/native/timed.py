@@ -33,10 +33,11 @@ FEWEST_PAIRS = 10
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Most pairs of a session, and what they may take together where that allows more than few.
+    """How much may be measured: at most `pairs` pairs in a session, within `seconds`.
 
-    `seconds` elapse; the preparation of calls and waiting for the core are part of them.
-    `sessions`: at most, where the baseline itself does not hold still.
+    At least `FEWEST_PAIRS` are measured, even if they take longer. `seconds` are wall time,
+    including the preparation of calls and waiting for the core. `sessions` is how often a session
+    may be measured if the latency of the baseline drifts.
     """
 
     pairs: int

@@ -75,7 +75,7 @@ class Case:
 
     @cached_property
     def honest(self) -> Mapping[str, HonestError]:
-        """By output, what honest arithmetic is off by; empty where nothing is followed.
+        """By output, the error of honest arithmetic; empty where no formula is followed.
 
         Raises `HopelessError` where that itself fails.
         """
@@ -334,7 +334,7 @@ def _beyond_honest(
         return _text(argument, got, expected.exact, wrong, allowed.largest * expected.deviation)
     worst = off == off.max()
     return (
-        f"{argument.name} is off by {FACTOR * error.rms / allowed.rms:.3g} times the error of "
+        f"the error of {argument.name} is {FACTOR * error.rms / allowed.rms:.3g} times that of "
         f"{honest.name} arithmetic (root mean square; {FACTOR:g} times is allowed): "
         + _text(argument, got, expected.exact, worst, allowed.rms * expected.deviation)
     )

@@ -1,8 +1,8 @@
-"""How far off a float result may be: four times what honest arithmetic of its type is off by.
+"""The error that a float result may have: four times that of honest arithmetic of its type.
 
-Errors are counted in deviations (`parts.followed`), so that one number says it for elements of any
-size. Honest results are computed here, on the same inputs, with sums in several orders: the worst
-of them is the measure, for the root mean square over an output and for its maximum.
+Errors are counted in deviations (`parts.followed`), so that one number holds for elements of any
+size. Honest results are computed here, on the same inputs, with sums in several orders. The largest
+of their errors sets the limit, for the root mean square over an output and for its maximum.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tilewright.parts.element_types import is_float
 from tilewright.parts.followed import Followed
 
 FACTOR = 4.0
-"""A result may be off by so many times the honest error."""
+"""How many times the honest error a result may have."""
 MARGIN = 2.0
-"""A wrong kernel must exceed what is allowed by this factor, or it is not told from an honest one:
-then it might pass on other inputs."""
+"""The error of a wrong kernel must be this many times the allowed one, or the inputs do not tell it
+from an honest kernel: then it might pass on other inputs."""
 HOPELESS = 0.01
-"""An honest result that is off by this share of the output's size has no digits to compare."""
+"""An honest result whose error is this share of the output's size has no digits to compare."""
 
 _LEAST_RMS, _LEAST_LARGEST = 0.5, 1.0  # of one rounding
 _BLOCK = 1 << 17  # elements; float64 blocks of this size stay in a processor's cache
@@ -48,9 +48,9 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class HonestError:
-    """What honest results of one output are off by; `coarser` says it of lower classes.
+    """The error of honest results of one output; `coarser` holds those of lower classes.
 
-    `name` is what the output is held in.
+    `name` is the type of the output.
     """
 
     error: Error
@@ -94,7 +94,7 @@ def follow(
 
 
 def deviations(got: Array, expected: Followed) -> Array:
-    """How far each element is off, in its own deviation; infinite where it is no number."""
+    """How far each element is off, in its own deviation; infinite where it is not a number."""
     with np.errstate(all="ignore"):
         off: Array = np.abs(got.astype(expected.exact.dtype) - expected.exact) / expected.deviation
     off[np.isnan(off)] = np.inf
@@ -110,7 +110,7 @@ def error_of(off: Array) -> Error:
 def error_between(got: Array, expected: Followed) -> Error:
     """Error of an output, counted a block at a time so that large arrays are not copied.
 
-    Infinite where an element is no number.
+    Infinite where an element is not a number.
     """
     flat, wanted = got.reshape(-1), expected.reshape(-1)
     squares, largest = 0.0, 0.0
@@ -128,7 +128,7 @@ def honest_errors(
 ) -> Mapping[str, HonestError]:
     """By output: errors of honest arithmetics on operands that are drawn.
 
-    Outputs of few elements are drawn several times, as one draw may be off by nothing by chance.
+    Outputs of few elements are drawn several times, as the error of one draw may be 0 by chance.
     Raises `HopelessError` where honest results overflow or have no digits left.
     """
     honest, coarser = honest_ways(numbers), coarser_ways(numbers)
@@ -156,11 +156,11 @@ def honest_errors(
 
 
 def _require_digits(name: str, draws: Sequence[Followed]) -> None:
-    """Honest results must be finite and, beside what they are off by, differ from one another."""
+    """Honest results must be finite and differ from one another by more than their errors."""
     exact, deviation, size, spread = _sizes(draws)
     of = draws[0].format
     if not np.isfinite(exact).all():
-        raise HopelessError(f"{name} is no finite number")
+        raise HopelessError(f"{name} is not a finite number")
     if not np.isfinite(deviation).all():
         raise HopelessError(f"rounding errors leave no digit of {name} in {of.name}")
     for i, way in enumerate(honest_ways(of)):
@@ -170,22 +170,24 @@ def _require_digits(name: str, draws: Sequence[Followed]) -> None:
         with np.errstate(over="ignore"):
             off = float(np.sqrt(np.mean((got - exact) ** 2)))
         if off > HOPELESS * size:
-            share = f"{off / size:.1%}" if size else "everything"
-            raise HopelessError(f"{of.name} itself is off by {share} in {name} ({way.name} sums)")
+            share = f"{off / size:.1%}" if size else "infinite"
+            message = f"the error of {of.name} itself is {share} in {name} ({way.name} sums)"
+            raise HopelessError(message)
         if off > spread / 2 > of.unit_roundoff * size:
             raise HopelessError(
-                f"{of.name} itself is off by as much as elements of {name} differ from one another "
-                f"({way.name} sums)"
+                f"the error of {of.name} itself is as large as the differences between elements of "
+                f"{name} ({way.name} sums)"
             )
 
 
 def _require_differences(name: str, draws: Sequence[Followed], allowed: float) -> None:
-    """What is allowed must be less than elements differ from one another, or all are the same."""
+    """The allowed error must be less than the differences between elements, or all are equal."""
     _, deviation, size, spread = _sizes(draws)
     of = draws[0].format
     if allowed * float(np.median(deviation)) > spread / 2 > of.unit_roundoff * size:
         raise HopelessError(
-            f"what {of.name} may be off by is as much as elements of {name} differ from one another"
+            f"the allowed error of {of.name} is as large as the differences between elements of "
+            f"{name}"
         )
 
 

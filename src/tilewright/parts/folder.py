@@ -151,7 +151,7 @@ def _equal(one: Array, other: Any) -> bool:
 
 
 class FloatFolderProblem(FolderProblem, FormulaProblem):
-    """The same for floating point: the reference is followed, to see what its type is off by.
+    """The same for floating point: the reference is followed, to find the error of its type.
 
     Outputs of types narrower than float32 are float32 results that are rounded once.
 
@@ -192,7 +192,7 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
 
 
 FOLLOWED = {"float32": SINGLE, "float16": SINGLE, "bfloat16": SINGLE, "float64": DOUBLE}
-"""Types of outputs for which it is known what honest arithmetic is off by, and what that uses."""
+"""Output types for which the error of honest arithmetic is known, and the format it computes in."""
 DECLARED = ("as described", "constant rows", "ends of the range")
 """Distributions of a folder that says what its inputs look like; all values are as it says."""
 
@@ -343,7 +343,7 @@ def _import_reference(path: Path) -> ModuleType:
 
 @contextmanager
 def users_code(what: str, remedy: str) -> Iterator[None]:
-    """Makes a `WorkloadError` of whatever the user's code raises, and of its never returning."""
+    """Raise `WorkloadError` if the user's code raises anything, or does not return in time."""
     # Anything: a class of its own may derive from BaseException, and may fail to print itself.
     most = most_reference_bytes()
     try:

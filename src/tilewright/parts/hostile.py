@@ -43,7 +43,7 @@ class OpenCase:
         return self._as_bytes(self._case.expected)
 
     def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """The reference's outputs for other inputs."""
+        """The reference's outputs for the given inputs, which may differ from those of the case."""
         arrays = {name: self._array(name, data) for name, data in given.items()}
         return self._as_bytes(self._case.problem.reference(arrays))
 

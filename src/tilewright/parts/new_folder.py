@@ -164,7 +164,7 @@ def _arguments_of(
     module = import_file(file)
     called, examples = getattr(module, function, None), getattr(module, EXAMPLES, None)
     if not callable(called):
-        raise WorkloadError(f"{file} defines no function {function}(...): name one that it does.")
+        raise WorkloadError(f"{file} defines no function {function}(...): name one that exists.")
     if not callable(examples):
         raise WorkloadError(
             f"{file} defines no function {EXAMPLES}(): add one that returns a tuple of numpy "
@@ -284,7 +284,7 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
         ]
     else:
         parts += [
-            "# Integers are compared exactly; float32 outputs may be off by four times the error",
+            "# Integers are compared exactly; float32 outputs may have four times the error",
             "# of honest float32 arithmetic. To allow another error (docs/tolerance.md):",
             "# [tolerance]",
             "# absolute = 0.001",

@@ -38,8 +38,8 @@ class Problem(Protocol):
 class FormulaProblem(ABC):
     """A problem whose outputs are floating point results of a formula, written for numpy arrays.
 
-    How far a kernel may be off follows from the formula (`parts.float_error`). `numbers` are what
-    an honest kernel computes with.
+    The error that a kernel may have follows from the formula (`parts.float_error`). `numbers` is
+    the format that an honest kernel computes in.
     """
 
     reduction: int

@@ -116,7 +116,7 @@ class WorkloadFile(_Strict):
     """How many products each output sums. Inputs are scaled by it, so that outputs spread over
     their range."""
     tolerance: ToleranceTable | None = None
-    """How far a result may be off. Without it float32 outputs may be off by four times the error
+    """The error that a result may have. Without it, float32 outputs may have four times the error
     of honest float32 arithmetic, and all others must be exact."""
     constants: Annotated[dict[_Name, _Constant], Field(max_length=MAX_CONSTANTS)] = {}
     """What a kernel of a Trainium target takes besides arrays, by name; `reference` is given those

@@ -107,5 +107,5 @@ def has_local_memories(target: TargetBrief) -> bool:
 
 
 def create_proposer() -> BuiltinProposer:
-    """The entry point; a rewriter is imported only when it is asked."""
+    """The entry point. A rewriter is imported only when it is first used."""
     return BuiltinProposer()

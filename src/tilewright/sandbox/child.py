@@ -43,7 +43,7 @@ class Channel:
     def receive(self) -> bytes:
         """The next message, waiting for it; `EOFError` when the other side is gone.
 
-        One of more than `max_bytes` is no message: something else has written.
+        One of more than `max_bytes` is not a message: something else has written.
         """
         length = int.from_bytes(self._exactly(_LENGTH_BYTES), "big")
         if self._max_bytes is not None and length > self._max_bytes:

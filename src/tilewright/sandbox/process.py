@@ -88,11 +88,11 @@ class Sandbox:
         pass_on: Sequence[int] = (),
         group: ControlGroup | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """The command of `run` while it works, for callers that talk to it.
+        """A context in which the command of `run` works, for callers that talk to it.
 
-        `pass_on` are descriptors that it keeps under their numbers. What it prints goes to
-        `output`, or nowhere. The caller keeps `bounds.wall_s`. It joins `group` before anything
-        else. With the block, the process group ends.
+        The command inherits the descriptors `pass_on` under the same numbers. What it prints goes
+        to `output`, or nowhere. The caller enforces `bounds.wall_s`. The command joins `group`
+        before it does anything else. At the end of the context its process group is killed.
         """
         self._hand_over(folder)
         start = confine.prepare(self.level, command, folder, self.readable, bounds)

@@ -63,8 +63,8 @@ class Stepwise:
             parent = parent or (best or self.history[0]).candidate.id
             if self.history.get(parent) is None:
                 raise InputError(
-                    f"parent {parent!r} is no kernel of this run: give the candidate id of one of "
-                    "its trials."
+                    f"parent {parent!r} is not a kernel of this run: give the candidate id of one "
+                    "of its trials."
                 )
             plan = Plan(parent, "own", note, "caller") if note else None
             candidate = Candidate(source, parent, plan, "caller")

@@ -44,8 +44,8 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
     start = _HEAD.size + _DIGEST_BYTES
     if len(data) < start or not data.startswith(_MAGIC):
         raise InputError(
-            f"{name} is no evidence bundle, or truncated: expected a file that `tilewright bundle` "
-            f"wrote; {_AGAIN}."
+            f"{name} is not an evidence bundle, or truncated: expected a file that "
+            f"`tilewright bundle` wrote; {_AGAIN}."
         )
     _, version, length = _HEAD.unpack_from(data)
     packed = data[start:]

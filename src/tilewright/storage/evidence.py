@@ -102,8 +102,8 @@ def _task(value: object, files: Mapping[str, str]) -> str:
     task = _text(value)
     if "workload.toml" not in files and not _WORKLOAD_NAME.fullmatch(task):
         raise InputError(
-            f"the bundle's task {task[:100]!r} is no registered workload, and the bundle brings no "
-            "files of it: verify nothing that names a folder of this machine."
+            f"the bundle's task {task[:100]!r} is not a registered workload, and the bundle brings "
+            "no files of it: verify nothing that names a folder of this machine."
         )
     return task
 

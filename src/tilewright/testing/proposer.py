@@ -149,7 +149,7 @@ class ResponderContract(ProposerContract):
     def test_the_same_seed_corrects_the_same(
         self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
     ) -> None:
-        """Asked again, it answers the same."""
+        """With the same seed, it gives the same answer again."""
         assert isinstance(proposer, Responder)
         first = proposer.respond(brief, parent, [failed], history, seed=1)
         assert proposer.respond(brief, parent, [failed], history, seed=1) == first
@@ -157,7 +157,7 @@ class ResponderContract(ProposerContract):
     def test_what_others_wrote_is_left_to_them(
         self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
     ) -> None:
-        """No correction of another proposer's candidate."""
+        """It corrects no candidate of another proposer."""
         assert isinstance(proposer, Responder)
         other = replace(failed.candidate, proposer="somebody else")
         trials = [replace(failed, candidate=other)]

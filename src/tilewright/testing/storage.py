@@ -154,7 +154,7 @@ class StorageContract:
         assert len(storage.history("run-1")) == 1
 
     def test_a_trial_is_amended(self, storage: Storage) -> None:
-        """A refuted measurement is no measurement any more; the rest of the trial stays."""
+        """A refuted measurement is not a measurement any more; the rest of the trial stays."""
         storage.create_run(run_record())
         storage.append_trial("run-1", trial(0))
         storage.amend_trial("run-1", 0, FAILED)

@@ -29,7 +29,7 @@ target draws that, and fresh values and addresses, for every call and raises if 
 def share_checked(pairs: int) -> float:
     """The probability with which each of a candidate's calls in so many pairs is checked.
 
-    A median of which half of the calls are skipped is no time of the kernel; with fewer than a
+    A median of which half of the calls are skipped is not a time of the kernel; with fewer than a
     third it is at least the lower quartile of the honest times, inside the spread that is told
     with it.
     Calls are drawn one by one, so that no call tells a kernel anything about the next. One that
@@ -61,7 +61,7 @@ def measure_pairs(time_call: TimeCall, plan: TimingPlan, seed: int) -> Session:
 
     Each pair runs both variants back to back in a random order, so that slow changes of the
     machine (clock, temperature, neighbours) fall on both. Raises what `time_call` raises, and
-    `InternalError` for a duration that is no positive number.
+    `InternalError` for a duration that is not a positive number.
     """
     draw, share = random.Random(seed), share_checked(plan.pairs)
     for _ in range(plan.warmups):

@@ -60,7 +60,7 @@ class TileSpace:
     def coordinates(self) -> list[tuple[int, int]]:
         """What a hop may move: (loop, level) for tiles, (-1, knob) for knobs.
 
-        A loop's outermost level is no coordinate, since it absorbs the other levels' moves.
+        A loop's outermost level is not a coordinate, since it absorbs the other levels' moves.
         """
         tiles = [
             (loop, level)

@@ -81,7 +81,7 @@ def cpu_structure(workload: TensorWorkload, *, restricted: bool = False) -> Stru
     """SSRSRS: parallel band, cache tile, reduction, register tile, inner reduction, vectors.
 
     Knobs: the unroll limit (`unroll`); after how many spatial bands the output's write cache is
-    flushed (`write_cache`; 0 is no write cache); and, where an input is padded, the loop band at
+    flushed (`write_cache`; 0 is not a write cache); and, where an input is padded, the loop band at
     which the padded tile is computed (`pad_band`: -2 inlined, -1 before the nest, b inside band b).
     `restricted` freezes unrolling at 64 and leaves the rest.
     """

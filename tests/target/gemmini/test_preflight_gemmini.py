@@ -94,7 +94,7 @@ BAD = {
         "kernel and the reference disagree"),
     "random": ("    return np.random.randint(-9, 9, A.shape).astype('int8')", "", "int8",
                "deterministic"),
-    "not a number": ("    return np.log(-np.abs(A))", "", "float32", "no finite number"),
+    "not a number": ("    return np.log(-np.abs(A))", "", "float32", "not a finite number"),
 }  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_bad_input_is_one_sentence(world: World, cli: Cli) -> None:
         ("tool", "evaluate", "missing.toy", *ON): "missing.toy",
         ("tool", "evaluate", "0123456789abcdef", *ON): "was not evaluated",
         ("tool", "facts", "a.toy", *ON): "unknown argument of facts 'kernel'",
-        ("tool", "profile", "--parent", "abcdef012345", *ON): "no kernel of this run",
+        ("tool", "profile", "--parent", "abcdef012345", *ON): "not a kernel of this run",
     }.items():
         found = cli(*words)
         assert found.code == 2, words

@@ -194,7 +194,7 @@ def test_a_result_folder_that_cannot_be_written(cli: Cli, tmp_path: Path) -> Non
     (tmp_path / "taken").write_text("")
     result = cli("tune", "matmul", "8", "8", "8", "-o", str(tmp_path / "taken"))
     assert result.code == 2
-    assert "is no folder" in result.err
+    assert "is not a folder" in result.err
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_targets_that_cannot_be_tuned_for(cli: Cli, target: str, words: str) -> 
     [
         ("--arms afds", "did you mean 'af-ds'"),
         ("--workloads M9", "did you mean 'M"),
-        ("--workloads M3..M1", "no range"),
-        ("--workloads M0..R2", "no range"),
+        ("--workloads M3..M1", "not a range"),
+        ("--workloads M0..R2", "not a range"),
         ("--trials 0", "'0' must be a positive whole number"),
         (f"--trials {'9' * 5000}", "below a billion"),
         ("--trials 100,many", "'many' must be a positive whole number"),

@@ -26,7 +26,7 @@ def test_a_file_is_read_up_to_its_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
 def test_a_device_is_no_file(device: str) -> None:
-    assert why_not(Path(device)) == "it is no regular file"
+    assert why_not(Path(device)) == "it is not a regular file"
 
 
 def test_a_pipe_that_nobody_writes_into_is_refused_at_once(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_pipe_that_nobody_writes_into_is_refused_at_once(tmp_path: Path) -> No
     reading = threading.Thread(target=lambda: said.append(why_not(tmp_path / "pipe")), daemon=True)
     reading.start()
     reading.join(timeout=20)
-    assert said == ["it is no regular file"]
+    assert said == ["it is not a regular file"]
 
 
 def test_what_is_no_text_is_said(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_kernel_without_parameters_is_no_template() -> None:
         ("TUNE(TM)", "gives parameter TM the values ''"),
         ("TUNE(TM, 16, large)", "expected whole numbers"),
         ("TUNE(TM, 16)\nTUNE(TM, 32)", "names parameter TM a second time"),
-        ("TUNE(TM, 16)\nTUNE_REQUIRE(TM < TK)", "names TK, which is no parameter"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE(TM < TK)", "names TK, which is not a parameter"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(TM ** 9 > 1)", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(print(TM))", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(" + "(" * 400 + ")" * 400 + ")", "cannot be read"),

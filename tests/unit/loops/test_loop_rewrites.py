@@ -436,10 +436,10 @@ def test_choices_are_vectorised() -> None:
         ("Y[0][i] = X[0][i] > 0.0f ? 8 / n : 0;", "quotient of whole numbers"),
         ("Y[0][i] = X[0][i] > 0.0f;", "stored as a number"),
         ("Y[0][i] = 2.0f * (X[0][i] > 0.0f);", "used as a number"),
-        ("n = X[0][i] > 0.0f ? n + 1 : n;", "no float"),
-        ("int k = X[0][i] * 4.0f; Y[0][i] = k;", "no float"),
+        ("n = X[0][i] > 0.0f ? n + 1 : n;", "not a float"),
+        ("int k = X[0][i] * 4.0f; Y[0][i] = k;", "not a float"),
         ("Y[0][i] = (int)X[0][i];", "converted to int"),
-        ("Y[0][i] = I[i];", "no array of floats"),
+        ("Y[0][i] = I[i];", "not an array of floats"),
         ("Y[0][i] = lrintless(X[0][i]);".replace("lrintless", "sinf"), "there is no sinf"),
     ],
 )

@@ -134,7 +134,7 @@ def test_there_is_no_class_where_rounded_inputs_make_no_difference() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "reason"),
-    [(1e30, "overflows in C"), (np.inf, "no finite number")],
+    [(1e30, "overflows in C"), (np.inf, "not a finite number")],
 )
 def test_inputs_on_which_float32_fails_are_named(scale: float, reason: str) -> None:
     with pytest.raises(HopelessError, match=reason):
@@ -147,7 +147,7 @@ def test_results_without_digits_are_no_measure() -> None:
     def cancelled(given: Mapping[str, Any]) -> dict[str, Any]:
         return {"C": (given["A"] + 1e9) - 1e9}
 
-    with pytest.raises(HopelessError, match=r"float32 itself is off by .* % in C|off by .*% in C"):
+    with pytest.raises(HopelessError, match=r"error of float32 itself is .*% in C"):
         honest_errors(cancelled, lambda: {"A": data(1, 300)})
 
 
@@ -160,7 +160,7 @@ def test_results_that_differ_less_than_rounding_allows_are_no_measure() -> None:
         return {"O": weights @ given["V"] / weights.sum(-1, keepdims=True)}
 
     drawn = {name: data(i, 64, 32) + np.float32(1000) for i, name in enumerate("QKV")}
-    with pytest.raises(HopelessError, match="as much as elements of O differ from one another"):
+    with pytest.raises(HopelessError, match="as large as the differences between elements of O"):
         honest_errors(attention, lambda: drawn)
 
 

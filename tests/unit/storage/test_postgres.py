@@ -365,9 +365,9 @@ def test_the_variable_comes_before_the_file(
     ("text", "said"),
     [
         ('database = "mysql://u:sesame@h/d"', "kind 'mysql': expected postgresql://"),
-        ('database = "sesame:what"', "no address: expected postgresql://"),
-        ('database = "postgresql://u:sesame@h:port/d"', "no address"),
-        ("database = 3", "is no text"),
+        ('database = "sesame:what"', "not an address: expected postgresql://"),
+        ('database = "postgresql://u:sesame@h:port/d"', "not an address"),
+        ("database = 3", "is not text"),
         ("database = ", "not valid TOML"),
         ('data_base = "postgresql://u:sesame@h/d"', "did you mean 'database'"),
     ],

@@ -119,6 +119,6 @@ def _without_last_space(line: list[str]) -> list[str]:
 
 
 def _names_file(line: list[str]) -> bool:
-    """Whether a directive has come to the name of a file, in which `//` is no comment."""
+    """Whether a directive has come to the name of a file, in which `//` is not a comment."""
     words = [token for token in line if token != " "] if len(line) <= 4 else []
     return len(words) == 2 and words[0] in _DIRECTIVE and words[1] in _NAMES_FILES

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 KEYWORDS = frozenset(keyword.kwlist)
 _UNSETTLED = re.compile(
-    r"""[\r\0]                            # ends a line, or is no text
+    r"""[\r\0]                            # ends a line, or is not text
     |^[ \t\f]*\#.*?coding[:=]             # says how bytes are to be read
     """,
     re.VERBOSE | re.MULTILINE,

@@ -111,7 +111,7 @@ def changed_by(loop: For) -> set[str]:
 
 
 def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) -> list[Reduction]:
-    """All that a loop carries in variables; `NotApplicableError` if something is no reduction.
+    """All that a loop carries in variables; `NotApplicableError` if something is not a reduction.
 
     Variables of `but` are left out.
     """
@@ -135,7 +135,7 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
         if reads[name]:
             raise NotApplicableError(f"{name} is used while it is reduced")
         if types.get(name) not in ("float", "vector"):
-            raise NotApplicableError(f"{name} is no float")
+            raise NotApplicableError(f"{name} is not a float")
     return [Reduction(name, kind, types[name]) for name, kind in kinds.items()]
 
 

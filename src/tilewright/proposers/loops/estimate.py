@@ -27,7 +27,7 @@ from tilewright.proposers.loops.ir import (
 _OVERLAP = 0.1
 """Share of the work of the units that are not the busiest which is not hidden behind it."""
 _EXPOSED = 0.3
-"""Share of work and waiting that is not hidden behind the longest of them."""
+"""Share of work and waiting that does not overlap the longest of them."""
 _USABLE = 0.75
 """Share of a cache that a working set may take and stay in it."""
 

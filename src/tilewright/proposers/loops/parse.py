@@ -266,7 +266,7 @@ def _lanes(node: Node) -> int:
         return 0
     size = _VECTOR_SIZE.search(text)
     if size is None:
-        raise UnsupportedError(node, "the size of the vector type vf is no whole number")
+        raise UnsupportedError(node, "the size of the vector type vf is not a whole number")
     return int(size.group(1)) // 4
 
 

@@ -60,7 +60,7 @@ class Declarations(Expressions):
             name, levels = pointer_levels(declarator)
             if not name:
                 raise UnsupportedError(
-                    node, f"{text_of(declarator)!r} is no plain variable or array"
+                    node, f"{text_of(declarator)!r} is not a plain variable or array"
                 )
             if text_of(field_of(node, "type")) == "vf":
                 kind: Type = "vector"

@@ -110,7 +110,7 @@ class Expressions:
         """A whole number that is the same in every run. Raises `UnsupportedError`."""
         interval = self.value(node).interval
         if interval is None or interval[0] != interval[1]:
-            raise UnsupportedError(node, f"{text_of(node)!r} is no constant whole number")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a constant whole number")
         return interval[0]
 
     def place(self, node: Node) -> Place:
@@ -123,7 +123,7 @@ class Expressions:
                 return found
             if isinstance(found, Unknown):
                 raise NotFollowedError(node, text_of(node), found.why)
-            raise UnsupportedError(node, f"{text_of(node)!r} is no array")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not an array")
         if node.type == "subscript_expression":
             index = self._index(field_of(node, "index"))
             return self._inside(node, self.place(field_of(node, "argument")), index)
@@ -182,7 +182,7 @@ class Expressions:
     def _index(self, node: Node) -> Value:
         found = self.value(node)
         if not is_whole(found.type):
-            raise UnsupportedError(node, f"{text_of(node)!r} is no whole number")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a whole number")
         return found
 
     def _inside(self, node: Node, place: Place, index: Value) -> Place:
@@ -205,7 +205,7 @@ class Expressions:
 
     def _element(self, node: Node, place: Place) -> Value:
         if len(place.subscripts) != place.rank:
-            raise UnsupportedError(node, f"{text_of(node)!r} is no element of an array")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not an element of an array")
         return Value(Element(place.array, place.subscripts), place.type)
 
     def _named(self, node: Node) -> Value:
@@ -260,7 +260,7 @@ class Expressions:
     def _cast(self, node: Node) -> Value:
         declared, inner = field_of(node, "type"), self.value(field_of(node, "value"))
         if declared.child_by_field_name("declarator") is not None:
-            raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not known")
+            raise UnsupportedError(node, f"the pointer cast {text_of(node)!r} is not supported")
         kind = named_type(field_of(declared, "type"))
         if inner.interval is not None and is_whole(kind):
             return converted(node, inner, kind)

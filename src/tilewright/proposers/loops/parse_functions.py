@@ -1,4 +1,4 @@
-"""Calls of a file's own functions, which are read where they are called.
+"""Calls of a file's own functions, which are inlined where they are called.
 
 Before::
 
@@ -75,7 +75,8 @@ class Functions(Loops):
                 continue
             place = self.place(argument)
             if place.type != kind or place.rank - len(place.subscripts) != len(levels):
-                raise UnsupportedError(argument, f"{name} is no array like {text_of(argument)!r}")
+                message = f"{name} is not an array like {text_of(argument)!r}"
+                raise UnsupportedError(argument, message)
             inner.declare(name, place)
 
     def _bind_number(

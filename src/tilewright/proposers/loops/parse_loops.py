@@ -140,7 +140,8 @@ class Loops(Statements):
         if condition.type == "parenthesized_expression":
             condition = condition.named_children[0]
         if condition.type != "binary_expression" or operator_of(condition) not in _TURNED:
-            raise UnsupportedError(node, f"the condition {text_of(condition)!r} is no comparison")
+            message = f"the condition {text_of(condition)!r} is not a comparison"
+            raise UnsupportedError(node, message)
         left, right, sign = (
             field_of(condition, "left"),
             field_of(condition, "right"),
@@ -164,7 +165,7 @@ class Loops(Statements):
         if not isinstance(start, Value) or start.interval is None:
             raise UnsupportedError(node, f"where {text_of(left)} begins is not known")
         if limit.interval is None:
-            raise UnsupportedError(node, f"the limit {text_of(right)!r} is no constant")
+            raise UnsupportedError(node, f"the limit {text_of(right)!r} is not constant")
         if start.type.startswith("u") and sign == ">=":
             raise UnsupportedError(node, f"{text_of(condition)!r} always holds for {start.type}")
         return left, sign, limit
@@ -181,18 +182,19 @@ class Loops(Statements):
             if text_of(one) != name and operator_of(right) == "+":
                 one, other = other, one
             if text_of(one) != name:
-                raise UnsupportedError(update, f"{text_of(update)!r} is no constant step of {name}")
+                message = f"{text_of(update)!r} is not a constant step of {name}"
+                raise UnsupportedError(update, message)
             step = self.constant(other) * (1 if operator_of(right) == "+" else -1)
         else:
             step = 0
         if not step:
-            raise UnsupportedError(update, f"{text_of(update)!r} is no constant step of {name}")
+            raise UnsupportedError(update, f"{text_of(update)!r} is not a constant step of {name}")
         return step
 
     def _trips(self, node: Node, sign: str, first: Value, limit: Value, step: int) -> int:
         terms, span = linear(Binary("-", limit.expr, first.expr))
         if terms:
-            raise UnsupportedError(node, "how many iterations this loop has is no constant")
+            raise UnsupportedError(node, "the number of iterations of this loop is not constant")
         if sign == "!=":
             if span % step or span // step < 0:
                 raise UnsupportedError(node, "this loop steps over its end")
@@ -260,7 +262,7 @@ def _symbol(name: str, start: object) -> Value | Place | Unknown:
 
 
 def _moved_by(name: str, after: object) -> int | None:
-    """By how much a variable moved in an iteration; None where that is no constant."""
+    """By how much a variable moved in an iteration; None where that is not constant."""
     value = after.offset if isinstance(after, Place) else after
     if not isinstance(value, Value):
         return None

@@ -78,7 +78,7 @@ class Step:
             or step.loop < 0
             or step.factor < 2 * (technique not in (*_WITHOUT_FACTOR, "stage"))
         ):
-            raise ValueError(f"{text!r} is no step")
+            raise ValueError(f"{text!r} is not a step")
         return step
 
     def apply(self, kernel: Kernel) -> Kernel:

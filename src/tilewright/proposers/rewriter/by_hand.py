@@ -126,7 +126,7 @@ def _choices(technique: str, kernel: Kernel, machine: Machine) -> str:
 
 
 def _check_arguments(step: Step, kernel: Kernel, machine: Machine) -> None:
-    """Refuse what is no buffer, no loop, no number from 2 on, and at no place of the technique."""
+    """Refuse what is not a buffer, loop, number from 2 on or place of the technique."""
     known = {b.name for b in find_buffers(kernel, machine)}
     known |= {label for label, _, _ in labelled_loops(kernel.body)}
     known |= {a for s in steps_for(kernel, machine, step.technique) for a in s.arguments}

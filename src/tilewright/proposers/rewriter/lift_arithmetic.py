@@ -14,7 +14,7 @@ _WORD = 64
 
 
 def literal(text: str) -> Value:
-    """A number; text where it is no integer."""
+    """A number; text where it is not an integer."""
     try:
         return Expr(int(text.rstrip("uUlL"), 8 if text.isdigit() and text[0] == "0" else 0))
     except ValueError:

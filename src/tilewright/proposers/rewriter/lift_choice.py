@@ -67,7 +67,7 @@ def choice(condition: Condition, first: Value, second: Value) -> Value:
         return Truth(condition + first.condition)
     if isinstance(first, Local | Text) and isinstance(second, Local | Text):
         return Either(condition, first, second)
-    raise NotModelled("conditional expression that is no minimum")
+    raise NotModelled("conditional expression that is not a minimum")
 
 
 def as_number(truth: Truth) -> Expr:
@@ -120,7 +120,7 @@ def _number_choice(condition: Condition, first: Expr, second: Expr) -> Expr:
         ):
             if found is not None:
                 return found
-    raise NotModelled("conditional expression that is no minimum")
+    raise NotModelled("conditional expression that is not a minimum")
 
 
 def _extreme(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:

@@ -47,7 +47,7 @@ def _element(node: Node, reader: Reader) -> Dram:
     """An element of an array that the core reads or writes."""
     pointer = reader.place(node)
     if not isinstance(pointer, Pointer) or pointer.axis != len(pointer.index):
-        raise NotModelled("memory that is no array element")
+        raise NotModelled("memory that is not an array element")
     return Dram(pointer.array, pointer.index)
 
 

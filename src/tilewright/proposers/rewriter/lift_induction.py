@@ -131,7 +131,7 @@ def counted(
         raise NotModelled(f"loop whose variable {name} does not change by a constant")
     for atom, coefficient in distance.terms:
         if not isinstance(atom, Var) and Expr(0, ((atom, 1),)).names() & _names_of(marked.mark):
-            raise NotModelled("loop that does not count")
+            raise NotModelled("loop that does not count up or down by a constant")
         if coefficient < 0 and atom in [a for a, _ in _terms(marked.mark)]:
             op, distance = SWAPPED_OP[op], distance * -1
             break
@@ -165,7 +165,7 @@ def _from_zero(
     start = distance.substituted(before)
     slope = distance.substituted(after) - distance
     if not slope.is_const or slope.const == 0 or slope.const % step:
-        raise NotModelled("loop that does not count")
+        raise NotModelled("loop that does not count up or down by a constant")
     down = slope.const < 0
     if op == "!=" and start.is_const and start.const % slope.const == 0:
         op = ">" if down else "<"

@@ -166,7 +166,7 @@ class Reader:
         """A pointer."""
         value = self.value(node)
         if not isinstance(value, Pointer):
-            raise NotModelled("pointer that is no array element")
+            raise NotModelled("pointer that is not an array element")
         return value
 
     def place(self, node: Node) -> Value:
@@ -175,7 +175,7 @@ class Reader:
             return self._subscripted(node)
         if node.type == "pointer_expression" and not text_of(node).startswith("&"):
             return self._subscript(self.pointee(_field(node, "argument")), Expr())
-        raise NotModelled("memory that is no array element")
+        raise NotModelled("memory that is not an array element")
 
     def _chosen(self, condition: Condition, yes: Node, no: Node) -> Value:
         holds = decided(condition)
@@ -397,7 +397,7 @@ class Reader:
                 raise NotModelled("address of an entry of a table")
             return looked_up(base, index)
         if not isinstance(base, Pointer):
-            raise NotModelled("pointer that is no array element")
+            raise NotModelled("pointer that is not an array element")
         return self._subscript(base, index) if inside else self.advanced(base, index)
 
     def _subscript(self, base: Pointer, index: Expr) -> Pointer:

@@ -53,10 +53,10 @@ class RewriterProposer:
     ) -> list[Plan]:
         """Up to `count` distinct plans: a menu option at a place, often with follow-up steps.
 
-        A third of them start from an ancestor instead, where that promises a better kernel than
-        the parent: an early choice that led nowhere can be made differently. Once nothing better
-        was found for some iterations, all of them are walks off the tried paths. Two thirds of the
-        start's begin anew, from the naive nest of what it computes, where that is another kernel.
+        A third of them start from an ancestor of the parent, where that promises a better kernel:
+        an early choice that led nowhere can be made differently. When nothing better was found for
+        some iterations, all plans are random walks that leave the tried paths. Of the plans for the
+        starting kernel, two thirds begin with its naive loop nest, if that is another kernel.
         """
         machine = self._machine_of(brief.target)
         try:

@@ -1,8 +1,8 @@
 """Plans for a search that has found nothing better for a while: random walks off the tried paths.
 
-Around the best kernels, what the estimate expects to pay is soon all tried, and draws by it give
-the same plans again. Then steps are taken at random, whatever the estimate says of each; of the
-kernels at the ends of several walks, those with the lowest estimates are measured.
+All changes of the best kernels that the estimate expects to be faster are soon tried, and it leads
+to the same plans again. Then steps are taken at random, whatever the estimate says about them. Of
+the kernels at the ends of several walks, those with the lowest estimates are measured.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ KINDS = {
     "not_checked": "only a GPU can run the kernel (inline PTX, libraries); it may be right",
     "barrier": "threads wait at a barrier, or for their warp, that others never reach",
     "launch_failure": "a launch that a GPU refuses: too many threads, blocks or bytes",
-    "misaligned": "a vector access to an address that is no multiple of its size",
+    "misaligned": "a vector access to an address that is not a multiple of its size",
     "host_access": "host code touches memory of the device",
     "unfinished": "an output changed after the kernel had returned",
     "keeps_memory": "the kernel keeps memory of the device from one call to the next",
@@ -63,7 +63,7 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
     "input_modified": ("input_modified", "host code writes to an input"),
 }
 _FAULTS = {
-    "misaligned": ("misaligned", "an access to an address that is no multiple of its size"),
+    "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),
     "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
     "host_access": ("host_access", "host code touches an array of the device"),
     "input_modified": ("input_modified", "the kernel writes to an input"),

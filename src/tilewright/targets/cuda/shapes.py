@@ -185,12 +185,12 @@ class Shape:
 
     @property
     def sizes(self) -> Sizes:
-        """Those that a launcher takes, in order."""
+        """The sizes that a launcher takes, in order."""
         return {name: self.values[name] for name in KINDS[self.kind].sizes}
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arrays that it takes before them."""
+        """The arrays that a launcher takes, before the sizes."""
         return tuple(KINDS[self.kind].arrays(self.values))
 
     @property

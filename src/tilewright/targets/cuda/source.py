@@ -54,7 +54,7 @@ def without_text(source: str) -> str:
 
 
 def refused(source: str) -> Failed | None:
-    """What the rules say against a source, or None; inline PTX is no reason."""
+    """What the rules say against a source, or None; inline PTX is not a reason."""
     code = without_text(source)
     own = set(_DEFINED.findall(code))
     for condition in _CONDITION.finditer(code):

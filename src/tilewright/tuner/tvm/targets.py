@@ -69,7 +69,7 @@ class TuningTarget:
 def parse_target(text: str, threads: int | None = None) -> TuningTarget:
     """The target that `text` names, with `threads` CPU threads (1 unless given).
 
-    Raises `InputError` for what is no target and for threads of a GPU, `UnknownNameError` for an
+    Raises `InputError` for what is not a target and for threads of a GPU, `UnknownNameError` for an
     unknown device, `ConfigurationError` for a target that this TVM cannot compile for.
     """
     require_tvm()

@@ -224,7 +224,7 @@ def _used(body: tuple[Statement, ...]) -> Iterator[tuple[int, str]]:
 
 def _number(argument: Expr) -> int:
     if not isinstance(argument, Number) or not argument.text.isdigit():
-        raise NotApplicableError("the number of a register is no literal")
+        raise NotApplicableError("the number of a register is not a literal")
     return int(argument.text)
 
 

@@ -71,7 +71,7 @@ def stage(kernel: Kernel, number: int, which: int) -> Kernel:
     loop = path[-1]
     loads = [s for s in loop.body if isinstance(s, Command) and is_load(s) and s.roles == _LOAD]
     if which >= len(loads):
-        raise NotApplicableError("there is no such load in the loop")
+        raise NotApplicableError("the loop has no load with this number")
     load = loads[which]
     require_unused_before(path[0], min(registers_of(load)))
     filling, kind = _filling(kernel, loop, load)
@@ -112,7 +112,7 @@ def _array(load: Command) -> str:
     address = load.arguments[1]
     if isinstance(address, (Address, Var)):
         return address.array if isinstance(address, Address) else address.name
-    raise NotApplicableError("what is loaded is no array")
+    raise NotApplicableError("what is loaded is not an array")
 
 
 def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement, ...], str]:
@@ -124,7 +124,7 @@ def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement,
     declared = [s for s in loop.body if isinstance(s, Declare) and s.name == array]
     uses = [s for s in loop.body if s is not load and array in _arrays((s,))]
     if not declared or not all(isinstance(s, (For, Assign)) for s in uses):
-        raise NotApplicableError(f"{array} is no input and not filled in the loop")
+        raise NotApplicableError(f"{array} is neither an input nor filled in the loop")
     if loop.body.index(load) < max(map(loop.body.index, uses), default=0):
         raise NotApplicableError(f"{array} is filled after its load")
     for statement in statements(tuple(uses)):

@@ -82,7 +82,7 @@ class Converter:
         if isinstance(target, Var):
             if self._is_vector(value):
                 if self._types.get(target.name) not in ("float", "vector") or self._is_mask(value):
-                    raise NotApplicableError(f"{target.name} is no float")
+                    raise NotApplicableError(f"{target.name} is not a float")
                 self._vectors.add(target.name)
             wanted = target.name in self._vectors
             return Assign(target, self._splat(value) if wanted else value)
@@ -98,7 +98,7 @@ class Converter:
         value = None if statement.value is None else self._value(statement.value)
         if value is not None and self._is_vector(value):
             if statement.type != ("int" if self._is_mask(value) else "float"):
-                raise NotApplicableError(f"{statement.name} is no float")
+                raise NotApplicableError(f"{statement.name} is not a float")
             self._vectors.add(statement.name)
             if self._is_mask(value):
                 self._masks.add(statement.name)
@@ -158,7 +158,7 @@ class Converter:
         return expr
 
     def _number(self, expr: Expr) -> Expr:
-        """An expression on vectors of numbers; where something holds is no number."""
+        """An expression on vectors of numbers; where something holds is not a number."""
         if any(map(self._is_mask, parts(expr))):
             raise NotApplicableError("whether something holds is used as a number")
         return expr
@@ -237,7 +237,7 @@ class Converter:
         if not last:
             return element
         if self._arrays.get(element.array) != "float":
-            raise NotApplicableError(f"{element.array} is no array of floats")
+            raise NotApplicableError(f"{element.array} is not an array of floats")
         return Load(element.array, element.subscripts)
 
 

@@ -446,7 +446,7 @@ def _grow(held: bytearray, size: int) -> None:
 
 
 def computation(run: Run, machine: Machine) -> Computation:
-    """What a run stores; `NotRaised` where it is no sum of products and rows of arrays."""
+    """What a run stores; `NotRaised` where it is not a sum of products and rows of arrays."""
     flow = _Flow(machine, run.commands)
     flow.follow(run)
     if not flow.stored:

@@ -251,7 +251,7 @@ class Translator:
         try:
             return int(eval(code, {"__builtins__": {}, **RUNTIME}))  # our own text, of this node
         except Exception as error:
-            raise Untranslated(node, f"{text_of(node)!r}, which is no constant") from error
+            raise Untranslated(node, f"{text_of(node)!r}, which is not constant") from error
 
     # Statements
 
@@ -870,7 +870,7 @@ def _pointee(kind: Type | None, node: Node) -> Type:
         return kind.to
     if isinstance(kind, Pointer):
         return Number(1)
-    raise Untranslated(node, f"{text_of(node)!r}, which is no pointer")
+    raise Untranslated(node, f"{text_of(node)!r}, which is not a pointer")
 
 
 def _addressed(body: Node) -> Iterator[str]:

@@ -137,9 +137,9 @@ def check_constant(kernel: Kernel, machine: Machine, loads: Set[Command], loop: 
 def may_meet(
     first: Region | None, second: Region | None, loop: Loop, *, apart: bool = True
 ) -> bool:
-    """Whether two iterations of a loop may touch the same element; unknown regions may.
+    """Whether two iterations of a loop may touch the same element; true for unknown regions.
 
-    Two different ones; or, with `apart` false, any.
+    The two iterations differ, unless `apart` is false.
     """
     if first is None or second is None:
         return True

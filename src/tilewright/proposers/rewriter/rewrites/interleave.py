@@ -1,4 +1,4 @@
-"""Loads spread over the work they run beside, instead of a burst that fills the load queue."""
+"""Spreads loads over the computation that they overlap, so that they do not fill the load queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tilewright.proposers.rewriter.rewrites.ordering import check_fences, check_
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Spread the loads for the next iteration over the loop of work after them.
+    """Spread the loads for the next iteration over the loop of computation after them.
 
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
@@ -32,7 +32,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     iteration ahead, into a slot that this iteration does not use.
     """
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
     ahead = Compare("<", var(loop.var) + loop.step, loop.upper)
     for load in loop.body:
         if not isinstance(load, Guard) or load.condition != (ahead,):
@@ -53,7 +53,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         )
         body = tuple(fused if s is work else s for s in loop.body if s is not load)
         return _replaced(kernel, loop, replace(loop, body=body))
-    raise NotApplicable(f"loop {loop.var} has no burst of loads ahead of work")
+    raise NotApplicable(f"loop {loop.var} has no loop of loads before a loop of computation")
 
 
 def _work(loop: Loop, load: Guard, machine: Machine) -> Loop | None:

@@ -87,7 +87,7 @@ def _offloaded(block: Block, loop: Loop) -> Block:
     if not made:
         raise NotApplicable("no product computes what the core adds")
     if any(not _is_power_of_two(t.factor) for t in terms):
-        raise NotApplicable("a factor is no power of two")
+        raise NotApplicable("a factor is not a power of two")
     tiles = _tiles(made)
     _check_unused(block, loop, target, made)
     edits = Edits()

@@ -1,4 +1,4 @@
-"""A kernel on the GPU as it is checked and timed: values of its own in each call of each batch."""
+"""Checks and times a kernel on the GPU, with different values in each call of each batch."""
 
 from __future__ import annotations
 

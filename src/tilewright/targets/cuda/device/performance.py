@@ -10,7 +10,7 @@ from tilewright.targets.cuda.device.process import DeviceFacts
 from tilewright.targets.cuda.occupancy import Architecture
 
 BELIEVED = 0.8
-"""Of the time that the outputs need at the memory's nominal rate: less is no measurement."""
+"""Of the time that the outputs need at the memory's nominal rate: less is not a measurement."""
 
 
 def products_per_s(facts: DeviceFacts, architecture: Architecture) -> float:

@@ -234,7 +234,7 @@ class DeviceProcess:
         return DeviceFailedError(Failed(self.stage, "timeout", log))
 
     def _garbage(self, said: str) -> DeviceFailedError:
-        log = f"the kernel's process answered {said!r}, which is no answer."
+        log = f"the kernel's process answered {said!r}, which is not an answer."
         return DeviceFailedError(Failed(self.stage, "no_result", log))
 
     def _error(self, number: int, text: str) -> DeviceFailedError:

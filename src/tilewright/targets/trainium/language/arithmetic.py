@@ -128,7 +128,7 @@ def of_numbers(op: Operator, numbers: Sequence[Any]) -> Any:
 def checked_number(found: Any) -> Any:
     """A number, unless it is too large or complex."""
     if isinstance(found, int) and not -LARGEST < found < LARGEST:
-        raise KernelError("too_large", "a whole number grows beyond 2**256")
+        raise KernelError("too_large", "a whole number is larger than 2**256")
     if isinstance(found, complex):
         raise KernelError("arithmetic", "a complex number")
     return found

@@ -161,7 +161,7 @@ def _setattr(run: Execution, value: Any, name: Any, new: Any) -> None:
 
 def _plain_name(name: Any) -> str:
     if not isinstance(name, str) or name.startswith("_"):
-        raise KernelError("unsupported_operand", f"{shown(name)} is no name of an attribute")
+        raise KernelError("unsupported_operand", f"{shown(name)} is not the name of an attribute")
     return name
 
 

@@ -44,7 +44,7 @@ def _axes(run: Execution, view: View, axis: object, contiguous: bool) -> tuple[i
         if isinstance(item, bool) or not isinstance(item, int) or not -rank <= item < rank:
             raise KernelError(
                 "unsupported_axis",
-                f"{run.function}: {shown(item)} is no axis of a tile {view.shape}",
+                f"{run.function}: {shown(item)} is not an axis of a tile {view.shape}",
             )
         axes.append(item % rank)
     if 0 in axes:
