@@ -9,6 +9,9 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+# Tests already run on every core; numpy's products, on as many threads again, would wait for them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # How long an example takes says what else the machine does.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -32,7 +32,6 @@ from tilewright.native.toolchain import (
     compiler_sandbox,
 )
 from tilewright.parts.cases import Case, Cases
-from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
 
 CheckSource = Callable[[str], Failed | None]
@@ -64,7 +63,7 @@ class NativeEvaluation:
     """What the three roles share.
 
     Attributes:
-        workload, problem, settings: the task.
+        cases, settings: the task's private inputs, made once, and its settings.
         start: its starting kernel, the baseline of every measurement.
         toolchain: compiles candidates and says how many threads they may run; `headers` are
             files they may include, by name.
@@ -80,8 +79,7 @@ class NativeEvaluation:
         shown_headers: stand for `headers` where machine code is shown, if they are others.
     """
 
-    workload: Workload
-    problem: Problem
+    cases: Cases
     settings: EvaluationSettings
     start: str
     toolchain: Toolchain
@@ -96,10 +94,10 @@ class NativeEvaluation:
     census: Census | None = None
     shown_headers: Mapping[str, str] | None = None
 
-    @cached_property
-    def cases(self) -> Cases:
-        """Private inputs; number `checks` is the timed run's."""
-        return Cases(self.workload, self.problem, self.settings.input_seed)
+    @property
+    def workload(self) -> Workload:
+        """What kernels compute."""
+        return self.cases.workload
 
     @cached_property
     def sandbox(self) -> Sandbox:

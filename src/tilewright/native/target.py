@@ -18,6 +18,7 @@ from tilewright.native.settings import EvaluationSettings
 from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 from tilewright.native.task import NativeTask
 from tilewright.native.toolchain import Toolchain, find_toolchain
+from tilewright.parts.cases import Cases
 from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import C
 from tilewright.parts.problem import Problem
@@ -95,7 +96,7 @@ class NativeTarget(ABC):
 
     @abstractmethod
     def _evaluation(
-        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+        self, cases: Cases, start: str, settings: EvaluationSettings
     ) -> NativeEvaluation:
         """How candidates of a workload are evaluated."""
 

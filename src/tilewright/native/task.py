@@ -41,7 +41,7 @@ class NativeTask:
         start: str,
         problem: Problem,
         settings: EvaluationSettings,
-        prepare: Callable[[Workload, str, Problem, EvaluationSettings], NativeEvaluation],
+        prepare: Callable[[Cases, str, EvaluationSettings], NativeEvaluation],
         floor: Floor,
         baselines: Mapping[str, str] | None = None,
         threads: int = 1,
@@ -116,4 +116,4 @@ class NativeTask:
 
     @cached_property
     def _shared(self) -> NativeEvaluation:
-        return self._prepare(self.workload, self.start, self._problem, self._settings)
+        return self._prepare(self._cases, self.start, self._settings)

@@ -198,7 +198,7 @@ class Cases:
     """
 
     def __init__(self, workload: Workload, problem: Problem, input_seed: int) -> None:
-        self._workload = workload
+        self.workload = workload
         self._problem = problem
         self._input_seed = input_seed
         self._made: dict[int, Case] = {}
@@ -273,7 +273,7 @@ class Cases:
         if self._is_large and name in _LEFT_OUT_OF_LARGE and set(OF_LARGE) <= set(self._known):
             megabytes = f"{self._bytes / 1e6:.0f} MB"
             return f"a task whose arguments have {megabytes} is compared on {', '.join(OF_LARGE)}"
-        if self._workload.tolerance != Tolerance():
+        if self.workload.tolerance != Tolerance():
             return None
         try:
             _ = self[number].honest
@@ -283,7 +283,7 @@ class Cases:
 
     def _nothing_to_compare(self, reason: str) -> WorkloadError:
         return WorkloadError(
-            f"{self._workload.name}: no values are known on which float32 arithmetic gives a "
+            f"{self.workload.name}: no values are known on which float32 arithmetic gives a "
             f"result to compare with ({reason}): say in workload.toml what the inputs look like."
         )
 
@@ -292,12 +292,12 @@ class Cases:
         rng = np.random.default_rng(seed)
         check = Check(inputs.shown_seed(seed), distribution)
         initial = {
-            a.name: drawn(self._workload, self._problem, a, check, rng)
+            a.name: drawn(self.workload, self._problem, a, check, rng)
             if a.is_given
             else inputs.poison(a, rng)
-            for a in self._workload.arguments
+            for a in self.workload.arguments
         }
-        return Case(seed, check, self._workload, initial, self._problem)
+        return Case(seed, check, self.workload, initial, self._problem)
 
 
 def known_distributions(workload: Workload, problem: Problem) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from tilewright.parts.brief_files import (
     load_template,
     render,
 )
+from tilewright.parts.cases import Cases
 from tilewright.parts.languages import C
-from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.amx.elements import INT8, TILE_BYTES, TILE_ROWS, Element
 from tilewright.targets.amx.naive import naive_kernel
@@ -111,12 +111,11 @@ class AmxTarget(NativeTarget):
         return [("tiles", True, f"{processor().name}: {2e-12 * rate:.2f} TOPS (one core)")]
 
     def _evaluation(
-        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+        self, cases: Cases, start: str, settings: EvaluationSettings
     ) -> NativeEvaluation:
         lacking = refusal(self._element)
         return NativeEvaluation(
-            workload=workload,
-            problem=problem,
+            cases=cases,
             settings=settings,
             start=start,
             toolchain=self._toolchain,

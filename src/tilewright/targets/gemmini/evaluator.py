@@ -16,7 +16,6 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.cases import Cases
-from tilewright.parts.problem import Problem
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.phases import few_phases
@@ -40,16 +39,15 @@ from tilewright.targets.gemmini.toolchain import (
 
 def create_evaluator(
     instance: Instance,
-    workload: Workload,
-    problem: Problem,
+    cases: Cases,
     settings: EvaluationSettings,
     baselines: Collection[str] = (),
 ) -> tuple[GemminiBuilder, GemminiChecker, GemminiRunner]:
-    """The three roles, sharing one simulator and one set of cases.
+    """The three roles, sharing one simulator and the task's cases.
 
     `baselines` are the sources that may use the hardware loop unrollers.
     """
-    cases = Cases(workload, problem, settings.input_seed)
+    workload = cases.workload
     simulator = Simulator(instance, workload, settings)
     toolchain = find_toolchain()
     return (

@@ -167,8 +167,7 @@ class KernelTask:
 
         return create_evaluator(
             self._instance,
-            self.workload,
-            self._problem,
+            self._cases,
             self._settings,
             tuple(self.baselines.values()),
         )

@@ -17,8 +17,8 @@ from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import NativeTarget, require_linux
 from tilewright.native.toolchain import HOW_TO_GET
 from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
+from tilewright.parts.cases import Cases
 from tilewright.parts.languages import C
-from tilewright.parts.problem import Problem
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.host_c.instance import ONE_THREAD, Instance, load_instance
 from tilewright.targets.host_c.naive import naive_kernel
@@ -109,12 +109,11 @@ class HostTarget(NativeTarget):
         return floor_ns(workload, self._peaks)
 
     def _evaluation(
-        self, workload: Workload, start: str, problem: Problem, settings: EvaluationSettings
+        self, cases: Cases, start: str, settings: EvaluationSettings
     ) -> NativeEvaluation:
         found = self._peaks
         return NativeEvaluation(
-            workload=workload,
-            problem=problem,
+            cases=cases,
             settings=settings,
             start=start,
             toolchain=self._toolchain,
@@ -122,7 +121,7 @@ class HostTarget(NativeTarget):
             describe=lambda task, latency_s, _: describe(task, latency_s, found, self.threads),
             versions={"machine": processor().name},
             peak_per_s=found.products_per_s,
-            shortcut=fewer_products(workload),
+            shortcut=fewer_products(cases.workload),
         )
 
 
