@@ -53,44 +53,76 @@ def repeated(count: int, part: tuple[Term, ...], steps: tuple[int, ...]) -> Repe
 
 def loops_of(elements: Iterable[Single]) -> list[Term]:
     """The sequence as few terms."""
-    terms: list[Term] = []
-    shapes: list[Shape] = []
-    lengths: list[int] = []  # of a loop's part; 0 for a single element
+    sequence = _Sequence()
     for element in elements:
-        terms.append(element)
-        shapes.append(element.shape)
-        lengths.append(0)
-        while (found := _shorter(terms, shapes, lengths)) is not None:
+        sequence.append(element)
+    return sequence.terms
+
+
+class _Sequence:
+    """The terms so far. What each new one repeats is looked for by hashes of shapes, which lists
+    are searched for in a fraction of the time that a comparison of shapes takes."""
+
+    def __init__(self) -> None:
+        self.terms: list[Term] = []
+        self._hashes: list[int] = []
+        self._due: dict[int, set[int]] = {}
+        """By place: where loops are, or were, that a part ending there would extend."""
+
+    def append(self, term: Term) -> None:
+        """Take in the next element."""
+        self._add(term)
+        while (found := self._shorter()) is not None:
             taken, loop = found
-            for of_each in (terms, shapes, lengths):
-                del of_each[-taken:]
-            terms.append(loop)
-            shapes.append(loop.shape)
-            lengths.append(len(loop.part))
-    return terms
+            del self.terms[-taken:], self._hashes[-taken:]
+            place = len(self.terms)
+            self._due.setdefault(place + len(loop.part), set()).add(place)
+            self._add(loop)
 
+    def _add(self, term: Term) -> None:
+        self.terms.append(term)
+        self._hashes.append(hash(term.shape))
 
-def _shorter(
-    terms: list[Term], shapes: list[Shape], lengths: list[int]
-) -> tuple[int, Repeat] | None:
-    """How many of the last terms are one loop, and it."""
-    last, total = shapes[-1], len(terms)
-    for length in range(1, min(LONGEST, total - 1) + 1):
-        if lengths[-length - 1] == length:
-            loop = terms[-length - 1]
-            assert isinstance(loop, Repeat)
-            if loop.part[-1].shape == last and _is_next(loop, terms[-length:]):
+    def _shorter(self) -> tuple[int, Repeat] | None:
+        """How many of the last terms are one loop, and it: the shortest part comes first."""
+        hashes, total = self._hashes, len(self._hashes)
+        last = hashes[-1]
+        before = hashes[-2 : -LONGEST - 2 : -1]
+        due = self._due.get(total - 1)
+        if not due and last not in before:
+            return None
+        at = 0
+        for place in sorted(due or (), reverse=True):
+            length = total - 1 - place
+            loop = self.terms[place]
+            if isinstance(loop, Single) or len(loop.part) != length:
+                continue  # what was there is part of another loop by now
+            # A new loop of shorter parts comes first.
+            while last in before[at : length - 1]:
+                at = before.index(last, at) + 1
+                if (found := self._three_times(at, total)) is not None:
+                    return found
+            if _is_next(loop, self.terms[-length:]):
                 return length + 1, repeated(loop.count + 1, loop.part, loop.steps)
-        if (
-            total >= TIMES * length
-            and shapes[-1 - length] == last
-            and shapes[-1 - 2 * length] == last
-        ):
-            steps = _steps(terms, shapes, length)
-            if steps is not None:
-                part = tuple(terms[-TIMES * length : -2 * length])
-                return TIMES * length, repeated(TIMES, part, steps)
-    return None
+        while last in before[at:]:
+            at = before.index(last, at) + 1
+            if (found := self._three_times(at, total)) is not None:
+                return found
+        return None
+
+    def _three_times(self, length: int, total: int) -> tuple[int, Repeat] | None:
+        """The last terms as three parts of a new loop, if they are."""
+        hashes = self._hashes
+        if total < TIMES * length or hashes[-1 - 2 * length] != hashes[-1]:
+            return None
+        third = hashes[-length:]
+        if third != hashes[-2 * length : -length] or third != hashes[-TIMES * length : -2 * length]:
+            return None
+        terms = self.terms[-TIMES * length :]
+        steps = _steps(terms, length)
+        if steps is None:
+            return None
+        return TIMES * length, repeated(TIMES, tuple(terms[:length]), steps)
 
 
 def _is_next(loop: Repeat, part: list[Term]) -> bool:
@@ -105,15 +137,14 @@ def _is_next(loop: Repeat, part: list[Term]) -> bool:
     )
 
 
-def _steps(terms: list[Term], shapes: list[Shape], length: int) -> tuple[int, ...] | None:
-    """By how much the numbers grow over the last three parts; None if unevenly or none repeat."""
-    third, second = shapes[-length:], shapes[-2 * length : -length]
-    if third != second or third != shapes[-3 * length : -2 * length]:
-        return None
+def _steps(terms: list[Term], length: int) -> tuple[int, ...] | None:
+    """By how much the numbers grow over three parts; None if unevenly or none repeat."""
     steps: list[int] = []
-    for at in range(-length, 0):
-        before, middle = terms[at - 2 * length].numbers, terms[at - length].numbers
-        for a, b, c in zip(before, middle, terms[at].numbers, strict=True):
+    parts = (terms[:length], terms[length : 2 * length], terms[2 * length :])
+    for first, second, third in zip(*parts, strict=True):
+        if not first.shape == second.shape == third.shape:
+            return None
+        for a, b, c in zip(first.numbers, second.numbers, third.numbers, strict=True):
             if b - a != c - b:
                 return None
             steps.append(b - a)
