@@ -16,7 +16,7 @@ class TestBuiltinProposer(SurveyorContract):
     def proposer(self) -> Proposer:
         return load_proposer("builtin")
 
-    @pytest.fixture(params=["gemm-128x128x128", "gemm-100x40x72"])
+    @pytest.fixture(params=["gemm-32x48x32", "gemm-50x24x40"])
     def task(self, request: pytest.FixtureRequest) -> Task:
         return create_target().open(request.param, {})
 

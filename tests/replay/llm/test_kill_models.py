@@ -22,7 +22,7 @@ from tilewright.storage.project import open_calls, open_project
 from tilewright.testing.model_server import Behaviour, ModelServer
 
 SCRIPT = Path(__file__).with_name("toy_models.py")
-KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "8"))
+KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "6"))
 
 
 def start(project: Path, model: str, turns: int) -> subprocess.Popen[str]:
@@ -59,7 +59,7 @@ def killed_often(project: Path, model: str, turns: int, rng: random.Random, kill
     for count in range(kills):
         process = start(project, model, turns)
         try:
-            process.wait(rng.uniform(0.3, 4.0))
+            process.wait(rng.uniform(0.3, 3.0))
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -74,11 +74,11 @@ def killed_often(project: Path, model: str, turns: int, rng: random.Random, kill
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 5 * KILLS)
-@pytest.mark.parametrize(("turns", "least"), [(1, 300), (4, 100)])
+@pytest.mark.parametrize(("turns", "least"), [(1, 180), (4, 80)])
 def test_killed_at_random_moments(tmp_path: Path, turns: int, least: int) -> None:
     rng = random.Random(5)
     kills = 0
-    with ModelServer(Behaviour(delay_s=0.05), answer=answer) as server:
+    with ModelServer(Behaviour(delay_s=0.02), answer=answer) as server:
         model = f"openai/scripted@{server.url}?price=1:2&concurrency=4"
         finished(start(tmp_path / "undisturbed", model, turns))
         calls = len(server.headers)

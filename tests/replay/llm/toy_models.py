@@ -30,7 +30,7 @@ from tilewright.testing.toy import (
 )
 from tilewright.tools.turn_replies import Calls, read_turn
 
-SETTINGS = {"beam": 3, "plans": 3, "implementations": 2, "iterations": 13, "patience": 13}
+SETTINGS = {"beam": 3, "plans": 3, "implementations": 2, "iterations": 8, "patience": 8}
 EVALUATED = "evaluated"
 """File of a project with one line for each kernel that was evaluated and not looked up."""
 _CODE = re.compile(r"```toy\n(.*?)\n```", re.DOTALL)
@@ -133,7 +133,7 @@ def main(project: str, model: str, delay_s: str, turns: str) -> None:
             file.write(f"{source.splitlines()[0]}\n")
 
     enter_toy_world(float(delay_s), note)
-    sizes = SETTINGS if turns == "1" else {**SETTINGS, "iterations": 6, "implementations": 1}
+    sizes = SETTINGS if turns == "1" else {**SETTINGS, "iterations": 5, "implementations": 1}
     settings = Settings(proposers=(model,), turns=int(turns), **sizes)
     summary = run.optimize("toy:digits", settings, project=Path(project))
     print(summary.status, summary.best_latency)

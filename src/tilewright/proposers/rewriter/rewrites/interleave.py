@@ -68,12 +68,10 @@ def _replaced(kernel: Kernel, old: Loop, new: Loop) -> Kernel:
 
 def _burst(stmt: Guard | Loop, machine: Machine) -> Loop | None:
     """The loop of a statement that only loads, looked for inside one guard."""
-    inner = stmt.body[0] if isinstance(stmt, Guard) else stmt
-    alone = isinstance(stmt, Loop) or (len(stmt.body) == 1 and not stmt.orelse)
-    if (
-        alone
-        and isinstance(inner, Loop)
-        and all(machine.unit(c.name) == "load" for c in commands(inner.body))
+    alone = stmt.body if isinstance(stmt, Guard) and not stmt.orelse else (stmt,)
+    inner = alone[0] if len(alone) == 1 else None
+    if isinstance(inner, Loop) and all(
+        machine.unit(c.name) == "load" for c in commands(inner.body)
     ):
         return inner
     return None
