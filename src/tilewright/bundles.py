@@ -284,6 +284,11 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
                 f"{folder} has changed since run {run.id}: restore the files of that run, or start "
                 "a new one."
             )
+        if not folder.is_dir():
+            raise InputError(
+                f"run {run.id} worked on a file, {folder}, and bundles hold registered workloads "
+                "and kernel folders only."
+            )
         suffixes = _suffixes(opened)
         for path in sorted(folder.iterdir()):
             if path.suffix in suffixes and path.is_file():

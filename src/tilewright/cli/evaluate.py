@@ -42,7 +42,8 @@ def evaluate(
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="What the kernel must compute: a workload's name or a folder.",
+            help="What the kernel must compute: a workload's name, a folder, or a problem's file "
+            "in KernelBench's form.",
         ),
     ],
     target: TargetName = None,

@@ -42,7 +42,7 @@ def optimize(
         typer.Argument(
             metavar="WORKLOAD|FOLDER",
             help="A workload's name (see `tilewright workloads`), or a folder with workload.toml, "
-            "reference.py and the kernel.",
+            "reference.py and the kernel, or a problem's file in KernelBench's form.",
         ),
     ],
     target: TargetName = None,

@@ -578,6 +578,15 @@ class Templated(Protocol):
         ...
 
 
+@runtime_checkable
+class OpensFiles(Protocol):
+    """A target whose workloads may be single files of a user's."""
+
+    def open_file(self, file: Path, settings: Mapping[str, object]) -> Task:
+        """The task that a file describes; an `InputError` says what is wrong with it."""
+        ...
+
+
 class Target(Protocol):
     """One accelerator: a folder behind the `tilewright.targets` entry point."""
 

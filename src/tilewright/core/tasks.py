@@ -12,10 +12,12 @@ from tilewright.core.errors import TilewrightError, UnknownNameError, WorkloadEr
 from tilewright.core.files import read_kernel, read_toml
 from tilewright.core.plugins import is_target, load_target, target_names
 from tilewright.core.records import KernelLanguage, RunRecord, content_id
-from tilewright.core.roles import Target, Task
+from tilewright.core.roles import OpensFiles, Target, Task
 from tilewright.core.templates import KernelTemplate, parse_template
 
 WORKLOAD_FILE = "workload.toml"
+FILE = ".py"
+"""How the name of a file ends that describes a workload by itself."""
 _SHOWN = 200
 """Characters of a name that a message repeats."""
 _SUGGESTED = 4
@@ -44,7 +46,9 @@ class OpenTask:
 
 
 def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
-    """Open "target:workload" or a folder with a workload.toml; `InputError`s say what is wrong.
+    """Open "target:workload", a folder with a workload.toml, or a file that some target opens.
+
+    `InputError`s say what is wrong.
 
     With `settings["target"]`, a target's name or file, the task is opened on that one: a workload
     may then be named without its target. A folder whose name begins like a workload's, with an
@@ -57,7 +61,25 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
         _check_settings(target, settings)
         task = target.open_folder(folder, settings)  # refuses unusable files by name
         return OpenTask(str(folder), target, task, _template_in(folder, target))
+    if name and not _is_registered(name) and folder.suffix == FILE and _is(Path.is_file, folder):
+        return _open_file(folder.resolve(), settings)
     return open_workload(name, settings)
+
+
+def _open_file(file: Path, settings: Mapping[str, object]) -> OpenTask:
+    target = load_target(str(settings.get("target") or _target_of_files()))
+    if not isinstance(target, OpensFiles):
+        raise WorkloadError(
+            f"{file} is a file, and target {target.name} takes folders: name the folder that holds "
+            f"{WORKLOAD_FILE}."
+        )
+    _check_settings(target, settings)
+    return OpenTask(str(file), target, target.open_file(file, settings))
+
+
+def _target_of_files() -> str:
+    """The target that single files are for, where none is named."""
+    return next(n for n in target_names() if isinstance(load_target(n), OpensFiles))
 
 
 def _template_in(folder: Path, target: Target) -> KernelTemplate | None:
@@ -99,7 +121,7 @@ def language_of(run: RunRecord) -> KernelLanguage | None:
     folder = Path(run.task)
     try:
         chosen = run.settings.get("target") or (
-            target_of(folder) if folder.is_absolute() else run.task.partition(":")[0]
+            _target_of_path(folder) if folder.is_absolute() else run.task.partition(":")[0]
         )
         return load_target(str(chosen)).brief().language
     except TilewrightError:
@@ -117,6 +139,10 @@ def _is(kind: Callable[[Path], bool], path: Path) -> bool:
         return kind(path)
     except OSError:  # e.g. a name that is too long
         return False
+
+
+def _target_of_path(path: Path) -> str:
+    return _target_of_files() if path.suffix == FILE else target_of(path)
 
 
 def target_of(folder: Path) -> str:

@@ -10,7 +10,10 @@ from typing import Any
 
 from tilewright.sandbox.child import Child
 
-_PASSED_ON = ("PATH", "HOME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_PASSED_ON = (
+    "PATH", "HOME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TILEWRIGHT_TORCH",
+    "TILEWRIGHT_KERNELBENCH",
+)  # fmt: skip
 _LOG_BYTES = 4000
 _MAX_BYTES = 1 << 28
 

@@ -25,7 +25,13 @@ from tilewright.parts.float_error import (
 )
 from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import DrawsInputs, Expected, FormulaProblem, Problem
+from tilewright.parts.problem import (
+    DrawsInputs,
+    Expected,
+    FormulaProblem,
+    MeasuresErrors,
+    Problem,
+)
 
 TIMED = 1000
 """Number of the case of a task's timed run; further sessions have the next ones."""
@@ -82,6 +88,8 @@ class Case:
         if self.alike is not None:
             return self.alike.honest
         problem = self.problem
+        if isinstance(problem, MeasuresErrors):
+            return problem.honest(self.given)
         if not isinstance(problem, FormulaProblem):
             return {}
         rng = np.random.default_rng(self.seed)
@@ -99,6 +107,8 @@ class Case:
 
         On a sample of the outputs; shortcuts that change none of it are left out.
         """
+        if isinstance(self.problem, MeasuresErrors):
+            return {}
         if not any(isinstance(expected, Followed) for expected in self.expected.values()):
             return {}
         problem = cast(FormulaProblem, self.problem)

@@ -136,26 +136,34 @@ def honest_errors(
     draws = [follow(formula, draw(), ways, numbers)]
     fewest = min(found.size for found in draws[0].values())
     draws += [follow(formula, draw(), ways, numbers) for _ in range(min(15, (_FEW - 1) // fewest))]
-    found = {}
-    for name in draws[0]:
-        off = [
-            np.concatenate([deviations(d[name].results[i], d[name]).ravel() for d in draws])
-            for i in range(len(ways))
-        ]
-        outputs = [d[name] for d in draws]
-        _require_digits(name, outputs)
-        errors = {way.name: error_of(each) for way, each in zip(ways, off, strict=True)}
-        worst = Error(
-            max(_LEAST_RMS, *(errors[way.name].rms for way in honest)),
-            max(_LEAST_LARGEST, *(errors[way.name].largest for way in honest)),
-        )
-        _require_differences(name, outputs, FACTOR * worst.rms)
-        known = {way.name: errors[way.name] for way in coarser}
-        found[name] = HonestError(worst, known, numbers.name)
-    return found
+    names = [way.name for way in honest], [way.name for way in coarser]
+    return {name: errors_of(name, [d[name] for d in draws], *names) for name in draws[0]}
 
 
-def _require_digits(name: str, draws: Sequence[Followed]) -> None:
+def errors_of(
+    name: str, draws: Sequence[Followed], honest: Sequence[str], coarser: Sequence[str]
+) -> HonestError:
+    """Of an output, by what came of it in honest and in coarser ways.
+
+    The results of each draw are in the order of the names. Raises `HopelessError` where honest
+    results overflow or have no digits left.
+    """
+    numbers = draws[0].format
+    off = [
+        np.concatenate([deviations(d.results[i], d).ravel() for d in draws])
+        for i in range(len(honest) + len(coarser))
+    ]
+    _require_digits(name, draws, honest)
+    errors = {way: error_of(each) for way, each in zip((*honest, *coarser), off, strict=True)}
+    worst = Error(
+        max(_LEAST_RMS, *(errors[way].rms for way in honest)),
+        max(_LEAST_LARGEST, *(errors[way].largest for way in honest)),
+    )
+    _require_differences(name, draws, FACTOR * worst.rms)
+    return HonestError(worst, {way: errors[way] for way in coarser}, numbers.name)
+
+
+def _require_digits(name: str, draws: Sequence[Followed], honest: Sequence[str]) -> None:
     """Honest results must be finite and differ from one another by more than their errors."""
     exact, deviation, size, spread = _sizes(draws)
     of = draws[0].format
@@ -163,7 +171,7 @@ def _require_digits(name: str, draws: Sequence[Followed]) -> None:
         raise HopelessError(f"{name} is not a finite number")
     if not np.isfinite(deviation).all():
         raise HopelessError(f"rounding errors leave no digit of {name} in {of.name}")
-    for i, way in enumerate(honest_ways(of)):
+    for i, way in enumerate(honest):
         got = np.concatenate([d.results[i].ravel() for d in draws]).astype(of.exact)
         if not np.isfinite(got).all():
             raise HopelessError(f"{of.name} itself overflows in {name}")
@@ -171,12 +179,12 @@ def _require_digits(name: str, draws: Sequence[Followed]) -> None:
             off = float(np.sqrt(np.mean((got - exact) ** 2)))
         if off > HOPELESS * size:
             share = f"{off / size:.1%}" if size else "infinite"
-            message = f"the error of {of.name} itself is {share} in {name} ({way.name} sums)"
+            message = f"the error of {of.name} itself is {share} in {name} ({way} sums)"
             raise HopelessError(message)
         if off > spread / 2 > of.unit_roundoff * size:
             raise HopelessError(
                 f"the error of {of.name} itself is as large as the differences between elements of "
-                f"{name} ({way.name} sums)"
+                f"{name} ({way} sums)"
             )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts.arithmetic import SINGLE, Format
-from tilewright.parts.float_error import follow
+from tilewright.parts.float_error import HonestError, follow
 from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 
@@ -92,6 +92,18 @@ class DrawsInputs(Protocol):
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of one argument that is given."""
+        ...
+
+
+@runtime_checkable
+class MeasuresErrors(Protocol):
+    """A problem that is no formula for numpy arrays, and yet knows what float32 is off by.
+
+    Its reference gives `Followed` outputs.
+    """
+
+    def honest(self, inputs: Mapping[str, Array]) -> Mapping[str, HonestError]:
+        """By output; `HopelessError` where float32 itself fails on these inputs."""
         ...
 
 

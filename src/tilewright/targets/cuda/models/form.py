@@ -9,6 +9,13 @@ from tilewright.core.records import Argument, Workload
 
 
 @dataclass(frozen=True)
+class Unread:
+    """An argument that is neither an array nor a number; it matters only where it is used."""
+
+    what: str
+
+
+@dataclass(frozen=True)
 class Form:
     """How `ModelNew` is made and called.
 
@@ -17,7 +24,7 @@ class Form:
     model by their names there (`conv.weight`).
     """
 
-    inputs: tuple[Argument | bool | int | float | None, ...]
+    inputs: tuple[object, ...]
     outputs: tuple[Argument, ...]
     initial: tuple[object, ...] = ()
     state: Mapping[str, Argument] = field(default_factory=dict)

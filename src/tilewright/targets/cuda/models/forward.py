@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.core.records import Argument
 from tilewright.targets.cuda.models.answer import Answer, NotReadError, constant, name_of, shown
-from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.form import Form, Unread
 
 NAMESPACE = "tw_answer"
 TYPES = {
@@ -191,6 +191,8 @@ class Translation:
             found = self.names[name]
             if isinstance(found, Unknown):
                 raise found.error
+            if isinstance(found, Unread):
+                raise NotReadError(f"{name} is {found.what}", node.lineno)
             return self._state(found)
         if name is not None and name.startswith("self."):
             raise NotReadError(f"{name} is none of the reference model's arrays, nor a number that "

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from tilewright.core.errors import WorkloadError
+from tilewright.core.errors import ToolchainMissingError, WorkloadError
 from tilewright.core.records import FolderTemplate, TargetBrief, Workload
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import require_linux
@@ -18,8 +18,11 @@ from tilewright.parts.languages import PYTHON
 from tilewright.parts.problem import Problem
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.kernelbench import wrong_products
-from tilewright.targets.cuda.models.answers import first_answer
+from tilewright.targets.cuda.models.answers import first_answer, in_pytorch
+from tilewright.targets.cuda.models.checkout import CHECKOUT, file_of
 from tilewright.targets.cuda.models.form import Form, form_of
+from tilewright.targets.cuda.models.oracle import find_torch
+from tilewright.targets.cuda.models.problem_file import in_words, read_problem
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import chosen_architecture
@@ -49,7 +52,9 @@ class KernelBenchTarget(CudaTarget):
 
     def workloads(self) -> Mapping[str, str]:
         """Patterns alone: any file in KernelBench's form is a workload too."""
-        found = {}
+        found = {
+            "levelL-N": f"problem N of a level of the KernelBench checkout that {CHECKOUT} names"
+        }
         for name, kind in KINDS.items():
             shape = Shape(name, dict.fromkeys(re.findall("[A-Z]", kind.pattern), 1))
             if first_answer(shape, "") is not None:
@@ -59,6 +64,9 @@ class KernelBenchTarget(CudaTarget):
     def open(self, spec: str, settings: Mapping[str, object]) -> ModelTask:
         """The workload named by `spec`, answered by its plain kernel."""
         require_linux(self.name)
+        numbered = re.fullmatch(r"level([1-9])-([0-9]{1,3})", spec)
+        if numbered is not None:
+            return self._open(file_of(int(numbered[1]), int(numbered[2])), settings, spec)
         shape = parse_shape(spec)
         plain = (FOLDER.parent / "library" / f"{shape.kind}.cu").read_text(encoding="utf-8")
         answer = first_answer(shape, plain)
@@ -73,6 +81,19 @@ class KernelBenchTarget(CudaTarget):
             create_problem(shape), create_problem(reduced),
             form_of(shape.workload(self.name)), form_of(reduced.workload(self.name)), answer,
             settings, shape,
+        )  # fmt: skip
+
+    def open_file(self, file: Path, settings: Mapping[str, object]) -> ModelTask:
+        """A file in KernelBench's form, whose `Model` runs contained, in a process of its own."""
+        require_linux(self.name)
+        return self._open(file, settings, file.stem)
+
+    def _open(self, file: Path, settings: Mapping[str, object], name: str) -> ModelTask:
+        full, reduced = read_problem(file, self.name, name)
+        return self._task(
+            full.workload, reduced.workload, full.problem, reduced.problem, full.form,
+            reduced.form, in_pytorch(full.problem.text), settings,
+            reduced=in_words(reduced.problem.constants),
         )  # fmt: skip
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ModelTask:
@@ -100,6 +121,7 @@ class KernelBenchTarget(CudaTarget):
         answer: str,
         settings: Mapping[str, object],
         shape: Shape | None = None,
+        reduced: str = "",
     ) -> ModelTask:
         gpu = find_gpu()
         return ModelTask(
@@ -115,8 +137,12 @@ class KernelBenchTarget(CudaTarget):
             {},
             gpu,
             published=(lambda: wrong_products(shape, 0)) if shape else list,
-        ).of(form, full_form)
+        ).of(form, full_form, reduced)
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """What the target `cuda` says of the compilers and the GPU holds here."""
-        return []
+        """PyTorch; what the target `cuda` says of the compilers and the GPU holds here too."""
+        try:
+            torch = find_torch()
+        except ToolchainMissingError as error:
+            return [("PyTorch, for problems in files", None, str(error))]
+        return [("PyTorch, for problems in files", True, f"{torch.version} ({torch.python})")]

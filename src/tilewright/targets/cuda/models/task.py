@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, content_id
 from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
+from tilewright.parts.problem import DrawsInputs
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
+from tilewright.targets.cuda.emulation import Run
+from tilewright.targets.cuda.kernelbench import accepted_at, uniform
 from tilewright.targets.cuda.models.answer import NotReadError
 from tilewright.targets.cuda.models.answers import hostile_answers
 from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.torch_problem import AS_GIVEN, TorchProblem
 from tilewright.targets.cuda.models.translation import located, translate
 from tilewright.targets.cuda.task import CudaTask
 
@@ -26,9 +32,14 @@ class ModelTask(CudaTask):
     form: Form
     full_form: Form
 
-    def of(self, form: Form, full_form: Form) -> ModelTask:
-        """The task with the forms at the compared and at the full sizes."""
-        self.form, self.full_form = form, full_form
+    reduced: str
+
+    def of(self, form: Form, full_form: Form, reduced: str) -> ModelTask:
+        """The task with the forms at the compared and at the full sizes.
+
+        `reduced` names constants of a problem that differ between them.
+        """
+        self.form, self.full_form, self.reduced = form, full_form, reduced
         return self
 
     @staticmethod
@@ -50,11 +61,34 @@ class ModelTask(CudaTask):
         """Those of CUDA kernels, behind a translation."""
         builder, checker, runner = super().evaluator
         form = self.form if self.untimed is not None else self.full_form
+        answers = ModelBuilder(builder, form, self._answers)
+        if self.untimed is None:
+            return answers, ModelChecker(checker, ""), ModelRunner(runner, "", lambda _: "")
         return (
-            ModelBuilder(builder, form, self._answers),
-            ModelChecker(checker),
-            ModelRunner(runner),
+            answers,
+            ModelChecker(checker, self.reduced),
+            ModelRunner(runner, self.reduced, self._by_kernelbench),
         )
+
+    def _by_kernelbench(self, source: str) -> str:
+        """What KernelBench's own rule says of a kernel on its inputs, as a sentence."""
+        evaluation = self._evaluation
+        cases, problem = evaluation.cases, evaluation.problem
+        if isinstance(problem, TorchProblem):
+            case = cases[problem.distributions.index(AS_GIVEN)]
+        elif isinstance(problem, DrawsInputs):
+            return ""
+        else:
+            case = uniform(cases[cases.first], secrets.randbits(63))
+        program = evaluation.program(source)
+        if isinstance(program, Failed):
+            return ""
+        ran = evaluation.ran(program, [Run(case.initial, "forward")])
+        if not ran.outputs:
+            return ""
+        taken = [words for words, right in accepted_at(case, ran.outputs[0]).items() if right]
+        said = f"accepts it with {' and '.join(taken)}" if taken else "rejects it"
+        return f" KernelBench's own rule {said}."
 
     @cached_property
     def _answers(self) -> dict[str, str]:
@@ -69,7 +103,8 @@ class ModelTask(CudaTask):
 
     def on_the_cpu(self) -> Checker:
         """Kernels that a GPU runs at full size are checked at the reduced one."""
-        return Reduced(super().on_the_cpu(), self.form, self._answers)
+        checker = ModelChecker(super().on_the_cpu(), self.reduced)
+        return Reduced(checker, self.form, self._answers)
 
 
 class Reduced:
@@ -118,10 +153,14 @@ class ModelBuilder:
 
 
 class ModelChecker:
-    """Checks the translated kernel; lines are those of the answer."""
+    """Checks the translated kernel; lines are those of the answer.
 
-    def __init__(self, checker: Checker) -> None:
-        self._checker = checker
+    An answer may be written for a problem's own sizes: one that fails at others, which `reduced`
+    names, is not called wrong.
+    """
+
+    def __init__(self, checker: Checker, reduced: str) -> None:
+        self._checker, self._reduced = checker, reduced
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case."""
@@ -132,20 +171,34 @@ class ModelChecker:
         return self._located(self._checker.check(artifact, passed))
 
     def _located(self, found: Verdict | Failed) -> Verdict | Failed:
-        return located(found) if isinstance(found, Failed) else found
+        if isinstance(found, Verdict):
+            return found
+        found = located(found)
+        if not self._reduced or found.kind == "not_checked":
+            return found
+        log = (
+            f"not checked: with {self._reduced} it fails ({found.kind.replace('_', ' ')}: "
+            f"{found.log.rstrip('.')}), and it may be written for the problem's own sizes alone; "
+            "only a GPU can tell whether it is right there."
+        )
+        return replace(found, kind="not_checked", log=log)
 
 
 class ModelRunner:
-    """Times the translated kernel."""
+    """Times the translated kernel; `rule` says what KernelBench's own rule makes of it."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, runner: Runner, reduced: str, rule: Callable[[str], str]) -> None:
+        self._runner, self._reduced, self._rule = runner, reduced, rule
 
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
         """As a CUDA kernel's; lines are those of the answer."""
-        found = self._runner.measure(artifact, verdict, limit_latency)
+        try:
+            found = self._runner.measure(artifact, verdict, limit_latency)
+        except NotTimedError as error:
+            sizes = f" It was checked with {self._reduced}." if self._reduced else ""
+            raise NotTimedError(f"{error}{sizes}{self._rule(artifact.source)}") from None
         return located(found) if isinstance(found, Failed) else found
 
 

@@ -1,0 +1,29 @@
+"""Problems of a checkout of KernelBench, which is found by a variable and never copied."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tilewright.core.errors import WorkloadError
+
+CHECKOUT = "TILEWRIGHT_KERNELBENCH"
+"""Names the folder of a checkout, or the one within it that holds `level1`."""
+
+
+def file_of(level: int, number: int) -> Path:
+    """The file of a problem; `WorkloadError` where there is none."""
+    named = os.environ.get(CHECKOUT)
+    if not named:
+        raise WorkloadError(
+            f"kernelbench:level{level}-{number} lies in a checkout of KernelBench: set {CHECKOUT} "
+            "to its folder, or name the problem's file itself."
+        )
+    folders = [Path(named) / part / f"level{level}" for part in (".", "KernelBench")]
+    found = [path for folder in folders for path in sorted(folder.glob(f"{number}_*.py"))]
+    if not found:
+        raise WorkloadError(
+            f"the folder {named}, which {CHECKOUT} names, has no level{level}/{number}_*.py: name "
+            "the folder of a checkout of KernelBench."
+        )
+    return found[0].resolve()

@@ -1,0 +1,172 @@
+"""The process that runs a problem's `Model` in PyTorch, contained, and what it answers.
+
+A problem's file is its user's own code, as a folder's `reference.py` is; it runs in a sandbox all
+the same, in a process of its own, and never beside a candidate.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.core.errors import ToolchainMissingError, WorkloadError
+from tilewright.parts.folder import REFERENCE_TIMEOUT_S
+from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder
+from tilewright.sandbox.child import Channel
+
+PYTHON = "TILEWRIGHT_TORCH"
+"""Names a Python that has PyTorch, where the one that runs tilewright has none."""
+HOW_TO_GET = (
+    "pip install torch into tilewright's environment, or set "
+    f"{PYTHON} to a Python that has it (no GPU is needed)"
+)
+_PROGRAM = Path(__file__).with_name("oracle_program.py")
+_MOST_REPLY = 1 << 34
+_ADDRESSES = 8 << 30
+"""That PyTorch's libraries and threads take of a process's address space, beside its memory."""
+_START_S = 120.0
+
+
+@dataclass(frozen=True)
+class Torch:
+    """A Python that has PyTorch, and the folders that it reads."""
+
+    python: str
+    version: str
+    sandbox: Sandbox
+
+
+@cache
+def find_torch() -> Torch:
+    """The Python that the variable names, else this one. Raises `ToolchainMissingError`."""
+    named = os.environ.get(PYTHON)
+    if named is None and importlib.util.find_spec("torch") is None:
+        raise ToolchainMissingError(
+            f"problems in KernelBench's form are computed by PyTorch, which is not installed: "
+            f"{HOW_TO_GET}."
+        )
+    python = named or sys.executable
+    text = (
+        "import importlib.metadata as m, sys; print(m.version('torch')); "
+        "print(*{sys.prefix, sys.base_prefix, *filter(None, sys.path)}, sep='\\n')"
+    )
+    try:
+        printed = subprocess.run(
+            [python, "-c", text], capture_output=True, text=True, timeout=_START_S,
+            stdin=subprocess.DEVNULL, check=True,
+        ).stdout.splitlines()  # fmt: skip
+        roots = [Path(line) for line in printed[1:] if Path(line).is_dir()]
+        sandbox = find_sandbox(roots, [python, "-I", "-c", "pass"], _environment())
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", "") or str(error)
+        line = said.strip().splitlines()[-1] if said.strip() else "no message"
+        raise ToolchainMissingError(
+            f"{python} cannot import PyTorch ({line[:200]}): {HOW_TO_GET}."
+        ) from error
+    return Torch(python, printed[0], sandbox)
+
+
+@lru_cache(maxsize=2)
+def process_of(path: Path, text: str) -> OracleProcess:
+    """The process of a problem's text, which runs as long as this one or until it fails."""
+    return OracleProcess(path, text)
+
+
+class OracleProcess:
+    """One running program; answers requests about a problem until it is closed."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._stack = path, ExitStack()
+        torch = find_torch()
+        folder = Path(self._stack.enter_context(open_folder("tilewright-torch-")))
+        (folder / "program.py").write_bytes(_PROGRAM.read_bytes())
+        own, other = socket.socketpair()
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        bounds = Limits(
+            1e6, memory_bytes=memory + _ADDRESSES, total_memory_bytes=memory, processes=256
+        )  # the time of each request is limited here
+        with other:
+            self._process = self._stack.enter_context(
+                torch.sandbox.started(
+                    [torch.python, "-I", "program.py", str(other.fileno())],
+                    folder, bounds, _environment(), pass_on=[other.fileno()],
+                )
+            )  # fmt: skip
+        own.settimeout(_START_S)
+        self._stack.callback(own.close)
+        self._channel = _Timed(own)
+        self.ask("open", text=text)
+        own.settimeout(REFERENCE_TIMEOUT_S)
+
+    def ask(self, what: str, data: bytes = b"", **more: object) -> tuple[Mapping[str, Any], bytes]:
+        """The reply to a request. `WorkloadError` where the user's code fails in it."""
+        try:
+            self._channel.send_json({"do": what, **more})
+            self._channel.send(data)
+            reply = self._channel.receive_json()
+            payload = self._channel.receive()
+        except TimeoutError:
+            raise self._failed(f"takes more than {REFERENCE_TIMEOUT_S} s") from None
+        except (OSError, EOFError, ValueError):
+            raise self._failed("ends the process that runs it, or needs too much memory") from None
+        if not isinstance(reply, dict):
+            raise self._failed("writes to what its process answers by")
+        if "unusable" in reply:
+            raise WorkloadError(
+                f"{self._path} is no problem in KernelBench's form: {reply['unusable']}; it must "
+                "define Model, get_inputs and get_init_inputs."
+            )
+        if "raised" in reply:
+            said = " ".join(str(reply["raised"]).split())
+            raise self._failed(f"raised {said}")
+        return reply, payload
+
+    def close(self) -> None:
+        """End the process."""
+        self._stack.close()
+
+    def _failed(self, what: str) -> WorkloadError:
+        process_of.cache_clear()
+        self.close()
+        return WorkloadError(
+            f"{self._path}: running its Model on a CPU {what}; it must compute its outputs from "
+            "get_inputs() alone, on any device."
+        )
+
+
+class _Timed(Channel):
+    """A channel whose reads and writes end with the socket's time limit."""
+
+    def __init__(self, own: socket.socket) -> None:
+        super().__init__(own.fileno(), _MOST_REPLY)
+        self._own = own
+
+    def send(self, message: bytes) -> None:
+        self._own.sendall(len(message).to_bytes(8, "big") + message)
+
+    def _exactly(self, count: int) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            part = self._own.recv(min(count - len(found), 1 << 20))
+            if not part:
+                raise EOFError("the other end is closed")
+            found += part
+        return bytes(found)
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "USER": "nobody",
+        "HOME": "/nonexistent",
+        "OMP_NUM_THREADS": "1",
+    }

@@ -1,0 +1,160 @@
+"""The oracle of a problem in KernelBench's form: its `Model` in float64, and honest errors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import Argument, content_id
+from tilewright.parts import inputs
+from tilewright.parts.float_error import HonestError, errors_of
+from tilewright.parts.followed import Followed
+from tilewright.parts.inputs import Array, bytes_of
+from tilewright.targets.cuda.models.oracle import process_of
+
+AS_GIVEN = "as given"
+"""The values that the problem's own `get_inputs` draws, with another seed."""
+HONEST, COARSER = ("library", "sequential"), ("tf32-like", "bf16-like")
+"""Ways to compute that the oracle's process knows, in the order of its answer."""
+_DRAWS = 6
+"""Calls that an output's deviation is estimated from."""
+_KEPT = 256 << 20
+"""Bytes of inputs whose right outputs are kept."""
+_OTHERS = ("small", "shifted mean", "sparse", "extremes", "mixed scales", "outliers")
+"""Distributions of inputs that may hold any numbers, beside the problem's own."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arrays that a model is called with: inputs, which of them are free, and its own."""
+
+    inputs: tuple[Argument, ...]
+    free: frozenset[str]
+    state: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
+
+@dataclass
+class TorchProblem:
+    """A problem's file at given constants; its process starts when it is first needed."""
+
+    path: Path
+    text: str
+    constants: Mapping[str, int]
+    given: Given
+    reduction: int = 256
+    """Of which inputs are scaled; the model itself is not known to sum anything."""
+    fingerprint: str = ""
+    """Of the user's code and what of it was changed."""
+    _drawn: dict[int, Mapping[str, Array]] = field(default_factory=dict)
+    _known: dict[str, Mapping[str, Followed]] = field(default_factory=dict)
+    _seed: int = 0
+
+    def __post_init__(self) -> None:
+        changed = repr(sorted(self.constants.items()))
+        self.fingerprint = content_id("model in torch 1", self.text, changed)
+
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """A zero mean first, where an input may have one."""
+        first, *rest = _OTHERS
+        return (first, AS_GIVEN, *rest) if self.given.free else (AS_GIVEN,) * 4
+
+    def _asked(self, what: str, data: bytes = b"", **more: object) -> bytes:
+        process = process_of(self.path, self.text)
+        return process.ask(what, data, constants=dict(self.constants), **more)[1]
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of one argument: the problem's own, or any where the problem has any."""
+        if argument == (*self.given.inputs, *self.given.state)[0]:
+            self._seed = int(rng.integers(1 << 31))  # arrays of one case must fit one another
+        if argument.name in self.given.free and distribution != AS_GIVEN:
+            leading = argument.name == min(self.given.free)
+            return inputs.draw(argument, distribution, self.reduction, rng, leading=leading)
+        values = self._own(self._seed)[argument.name]
+        if argument in self.given.state and values.dtype.kind == "f":
+            return _varied(values, rng)
+        return values
+
+    def _own(self, seed: int) -> Mapping[str, Array]:
+        if seed not in self._drawn:
+            data = self._asked("draw", seed=seed)
+            arrays = (*self.given.inputs, *self.given.state)
+            self._drawn.clear()
+            self._drawn[seed] = self._arrays(arrays, data)
+        return self._drawn[seed]
+
+    def reference(self, given: Mapping[str, Array]) -> Mapping[str, Followed]:
+        """Outputs in float64 with their deviations."""
+        data = self._data(given)
+        key = hashlib.sha256(data).hexdigest()
+        if key not in self._known:
+            if len(self._known) * len(data) > _KEPT:
+                self._known.clear()
+            self._known[key] = self._expected(data)
+        return self._known[key]
+
+    def _expected(self, data: bytes) -> Mapping[str, Followed]:
+        found = self._asked("expected", data, draws=_DRAWS, seed=1)
+        doubles = [
+            Argument(f"{i} {o.name}", o.shape, "float64", "output")
+            for o in self.given.outputs
+            for i in ("exact", "deviation")
+        ]
+        arrays = self._arrays(doubles, found)
+        return {
+            o.name: Followed(arrays[f"exact {o.name}"], arrays[f"deviation {o.name}"], [], ())
+            for o in self.given.outputs
+        }
+
+    def honest(self, given: Mapping[str, Array]) -> Mapping[str, HonestError]:
+        """What float32 is off by, by the library's sums and by long ones; and lower classes."""
+        found = self._asked("honest", self._data(given))
+        ways = (*HONEST, *COARSER)
+        results = [
+            Argument(f"{way} {o.name}", o.shape, o.dtype, "output")
+            for way in ways
+            for o in self.given.outputs
+        ]
+        arrays = self._arrays(results, found)
+        expected = self.reference(given)
+        return {
+            name: errors_of(
+                name,
+                [Followed(e.exact, e.deviation, [arrays[f"{w} {name}"] for w in ways], ())],
+                HONEST,
+                COARSER,
+            )
+            for name, e in expected.items()
+        }
+
+    def _data(self, given: Mapping[str, Array]) -> bytes:
+        return b"".join(given[a.name].tobytes() for a in (*self.given.inputs, *self.given.state))
+
+    def _arrays(self, arguments: Sequence[Argument], data: bytes) -> dict[str, Array]:
+        if len(data) != bytes_of(arguments):
+            raise WorkloadError(
+                f"{self.path}: its Model answered {len(data)} bytes, expected "
+                f"{bytes_of(arguments)}; shapes and types must be the same with every call."
+            )
+        found, at = dict[str, Array](), 0
+        for argument in arguments:
+            size = bytes_of([argument])
+            part = np.frombuffer(data[at : at + size], argument.dtype)
+            found[argument.name] = part.reshape(argument.shape).copy()
+            at += size
+        return found
+
+
+def _varied(values: Array, rng: np.random.Generator) -> Array:
+    """Arrays of a model that begin as one value (0, 1) get others, or leaving them out would do."""
+    if values.size == 0 or not np.all(values == values.flat[0]):
+        return values
+    if values.flat[0] == 0:
+        return (0.1 * rng.standard_normal(values.shape)).astype(values.dtype)
+    return (values * rng.uniform(0.5, 2.0, values.shape)).astype(values.dtype)

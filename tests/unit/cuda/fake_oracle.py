@@ -1,0 +1,98 @@
+"""Answers as the program that runs PyTorch does, for a product of two matrices; needs numpy alone.
+
+The text of the problem is JSON: `fault` says what goes wrong, `size` how large the matrices are.
+"""
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+M, N = 4, 6
+
+
+def exactly(count):
+    data = b""
+    while len(data) < count:
+        part = os.read(channel, count - len(data))
+        if not part:
+            sys.exit()
+        data += part
+    return data
+
+
+def receive():
+    return exactly(int.from_bytes(exactly(8), "big"))
+
+
+def send(data):
+    os.write(channel, len(data).to_bytes(8, "big"))
+    done = 0
+    while done < len(data):
+        done += os.write(channel, data[done:])
+
+
+def described(inner, fault):
+    dtype = "complex64" if fault == "type" else "float32"
+    return {
+        "initial": [{"value": 3}, {"unknown": "dict"}],
+        "inputs": [
+            {"name": "A", "free": True, "shape": [M, inner], "dtype": dtype},
+            {"name": "B", "free": True, "shape": [inner, N], "dtype": "float32"},
+        ],
+        "state": [{"name": "scale.weight", "shape": [N], "dtype": "float32"}],
+        "outputs": [{"shape": [M, N] if fault != "size" else [1 << 40], "dtype": "float32"}],
+        "operations": M * N * inner,
+    }
+
+
+def arrays(data, inner):
+    values = np.frombuffer(data, np.float32)
+    left, right = M * inner, inner * N
+    A, B = values[:left].reshape(M, inner), values[left : left + right].reshape(inner, N)
+    return A, B, values[left + right :]
+
+
+channel = int(sys.argv[1])
+inner, fault = 8, ""
+while True:
+    request, data = json.loads(receive()), receive()
+    reply, payload = {}, b""
+    if request["do"] == "open":
+        problem = json.loads(request["text"])
+        inner, fault = problem.get("size", 8), problem.get("fault", "")
+    if fault == request["do"] + " hangs":
+        time.sleep(60)
+    if fault == request["do"] + " ends":
+        os._exit(3)
+    if fault == request["do"] + " raises":
+        reply = {"raised": "ValueError: no\nluck"}
+    elif fault == request["do"] + " lies":
+        reply = {"full": {}, "constants": {}, "reduced": {"inputs": 3}}
+    elif fault == request["do"] + " shouts":
+        os.write(channel, b"\xff" * 64)
+        time.sleep(60)
+    elif request["do"] == "describe":
+        reply = {"full": described(inner, fault), "reduced": described(8, fault)}
+        reply["constants"] = {"K": 8} if inner != 8 else {}
+    elif request["do"] == "draw":
+        rng = np.random.default_rng(request["seed"])
+        values = [rng.random(M * 8), rng.random(8 * N), np.ones(N)]
+        payload = b"".join(v.astype(np.float32).tobytes() for v in values)
+    elif request["do"] in ("expected", "honest"):
+        A, B, scale = arrays(data, 8)
+        exact = A.astype(float) @ B.astype(float) * scale
+        if request["do"] == "expected":
+            deviation = 2.0**-24 * np.sqrt(A.astype(float) ** 2 @ B.astype(float) ** 2) * scale
+            payload = exact.tobytes() + (deviation + 1e-30).tobytes()
+        else:
+            few = [v.view(np.uint32) & np.uint32(0xFFFFE000) for v in (A.copy(), B.copy())]
+            coarse = few[0].view(np.float32) @ few[1].view(np.float32) * scale
+            results = [A @ B * scale, A @ B * scale, coarse, coarse]
+            payload = b"".join(r.astype(np.float32).tobytes() for r in results)
+        if fault == "short":
+            payload = payload[:-4]
+    send(json.dumps(reply).encode())
+    send(payload)

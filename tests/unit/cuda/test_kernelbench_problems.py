@@ -1,0 +1,245 @@
+"""Problems in KernelBench's form: what is read of a file, what is refused, and who is right.
+
+Most tests talk to a stand-in for the program that runs PyTorch; those that need PyTorch say so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.errors import InputError, ToolchainMissingError
+from tilewright.core.records import Candidate, Failed, Verdict
+from tilewright.core.tasks import open_task
+from tilewright.sandbox import find_sandbox
+from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.models import oracle, problem_file
+from tilewright.targets.cuda.models.oracle import Torch, find_torch
+from tilewright.targets.cuda.models.task import ModelTask
+from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+ANSWER = '''
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+#include <torch/extension.h>
+__global__ void product(const float *A, const float *B, const float *s, float *C, int N, int K) {
+  float sum = 0.0f;
+  for (int k = 0; k < K; k++) sum += A[blockIdx.x * K + k] * B[k * N + threadIdx.x];
+  C[blockIdx.x * N + threadIdx.x] = sum * s[threadIdx.x];
+}
+torch::Tensor answer(torch::Tensor A, torch::Tensor B, torch::Tensor s) {
+  auto C = torch::empty({A.size(0), B.size(1)}, A.options());
+  product<<<A.size(0), B.size(1)>>>(A.data_ptr<float>(), B.data_ptr<float>(), s.data_ptr<float>(),
+                                    C.data_ptr<float>(), B.size(1), A.size(1));
+  return C;
+}
+"""
+ext = load_inline(name="e", cpp_sources="", cuda_sources=SOURCE, functions=["answer"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, count, options):
+        super().__init__()
+        self.scale = nn.LayerNorm(count)
+
+    def forward(self, A, B):
+        return ext.answer(A, B, self.scale.weight)
+'''
+
+
+@pytest.fixture
+def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Writes a problem for the stand-in."""
+    numpy = Path(str(importlib.util.find_spec("numpy").origin)).parent.parent  # type: ignore[union-attr]
+    roots = [Path(sys.prefix), Path(sys.base_prefix), numpy]
+    probe = [sys.executable, "-c", "import numpy"]
+    torch = Torch(sys.executable, "none", find_sandbox(roots, probe))
+    monkeypatch.setattr(oracle, "find_torch", lambda: torch)
+    monkeypatch.setattr(oracle, "_PROGRAM", Path(__file__).with_name("fake_oracle.py"))
+    function = Resources("product", 1, 0, 0)
+    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", (function,)))
+    monkeypatch.setattr(CudaEvaluation, "nvcc", Nvcc("", "none", None))  # type: ignore[arg-type]
+
+    def written(**words: object) -> Path:
+        path = tmp_path / "problem.py"
+        path.write_text(json.dumps(words))
+        return path
+
+    yield written
+    oracle.process_of.cache_clear()
+    problem_file._described.cache_clear()
+
+
+def opened(path: Path) -> ModelTask:
+    found = open_task(str(path), {"input_seed": 5, "simulation_timeout_s": 10.0})
+    assert found.name == str(path.resolve())
+    assert isinstance(found.task, ModelTask)
+    return found.task
+
+
+def checked(task: ModelTask, source: str) -> Verdict | Failed:
+    builder, checker, _ = task.evaluator
+    built = builder.build(Candidate(source))
+    return built if isinstance(built, Failed) else checker.check(built)
+
+
+@needs_compiler
+def test_an_answer_is_held_to_the_model(problem: Callable[..., Path]) -> None:
+    task = opened(problem())
+    assert [a.name for a in task.workload.arguments] == ["A", "B", "scale_weight", "out"]
+    verdict = checked(task, ANSWER)
+    assert isinstance(verdict, Verdict), verdict.log
+    assert verdict.precision == "float32"
+    assert {"small", "as given"} <= {check.distribution for check in verdict.checks}
+    half = checked(task, ANSWER.replace("k++", "k += 2").replace("sum * s", "2 * sum * s"))
+    assert isinstance(half, Failed)
+    assert half.kind == "wrong_result"
+    # The model's own array begins as ones: leaving it out must not do.
+    ignores = checked(task, ANSWER.replace("sum * s[threadIdx.x]", "sum"))
+    assert isinstance(ignores, Failed)
+    assert ignores.kind == "wrong_result"
+
+
+@needs_compiler
+def test_an_answer_that_fails_at_smaller_sizes_alone_is_not_called_wrong(
+    problem: Callable[..., Path],
+) -> None:
+    task = opened(problem(size=4096))
+    assert isinstance(checked(task, ANSWER), Verdict)
+    fixed = checked(task, ANSWER.replace("A.size(1))", "4096)"))
+    assert isinstance(fixed, Failed)
+    assert fixed.kind == "not_checked"
+    assert "with K = 8 it fails" in fixed.log
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("open ends", "ends the process"),
+        ("describe ends", "ends the process"),
+        ("describe raises", "raised ValueError: no luck"),
+        ("describe lies", "not understood"),
+        ("describe shouts", "ends the process"),
+        ("describe hangs", "takes more than"),
+        ("type", "complex64"),
+        ("size", "GiB"),
+    ],
+)
+def test_a_file_that_is_no_problem_is_refused_in_one_sentence(
+    fault: str, says: str, problem: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fault.endswith("hangs"):
+        monkeypatch.setattr(oracle, "REFERENCE_TIMEOUT_S", 1)
+    with pytest.raises(InputError) as told:
+        opened(problem(fault=fault))
+    assert says in str(told.value)
+    assert "problem.py" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@needs_compiler
+def test_a_model_whose_shapes_change_is_refused(problem: Callable[..., Path]) -> None:
+    with pytest.raises(InputError, match="must be the same with every call"):
+        checked(opened(problem(fault="short")), ANSWER)
+
+
+def test_without_pytorch_one_sentence_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text("Model = 1\n")
+    find_torch.cache_clear()
+    monkeypatch.delenv(oracle.PYTHON, raising=False)
+    monkeypatch.setattr(oracle.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainMissingError, match=r"pip install torch.*TILEWRIGHT_TORCH"):
+        opened(path)
+    monkeypatch.setenv(oracle.PYTHON, str(tmp_path / "no-python"))
+    with pytest.raises(ToolchainMissingError, match="no-python cannot import PyTorch"):
+        opened(path)
+    find_torch.cache_clear()
+
+
+def test_a_checkout_is_found_by_its_variable_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Callable[..., Path]
+) -> None:
+    monkeypatch.delenv("TILEWRIGHT_KERNELBENCH", raising=False)
+    with pytest.raises(InputError, match="set TILEWRIGHT_KERNELBENCH"):
+        open_task("kernelbench:level1-6", {})
+    monkeypatch.setenv("TILEWRIGHT_KERNELBENCH", str(tmp_path))
+    with pytest.raises(InputError, match=r"has no level1/6_\*\.py"):
+        open_task("kernelbench:level1-6", {})
+    folder = tmp_path / "KernelBench" / "level1"
+    folder.mkdir(parents=True)
+    problem().rename(folder / "6_Product.py")
+    found = open_task("kernelbench:level1-6", {})
+    assert found.name == "kernelbench:level1-6"
+
+
+MODEL = """
+import torch
+import torch.nn as nn
+
+K = 64
+
+class Model(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.scale = nn.LayerNorm(count)
+
+    def forward(self, A, B):
+        return (A @ B) * self.scale.weight
+
+def get_inputs():
+    return [torch.rand(4, K), torch.rand(K, 6)]
+
+def get_init_inputs():
+    return [6]
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None and "TILEWRIGHT_TORCH" not in os.environ,
+    reason="needs PyTorch here or in the Python that TILEWRIGHT_TORCH names",
+)
+def test_pytorch_says_what_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = Resources("product", 1, 0, 0)
+    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", (function,)))
+    monkeypatch.setattr(CudaEvaluation, "nvcc", Nvcc("", "none", None))  # type: ignore[arg-type]
+    path = tmp_path / "problem.py"
+    path.write_text(MODEL)
+    task = opened(path)
+    answer = ANSWER.replace("count, options", "count")
+    verdict = checked(task, answer)
+    assert isinstance(verdict, Verdict), verdict.log
+    assert verdict.precision == "float32"
+    rounded = answer.replace(
+        "A[blockIdx.x * K + k]", "__half2float(__float2half(A[blockIdx.x * K + k]))"
+    )
+    rounded = rounded.replace("#include <torch", "#include <cuda_fp16.h>\n#include <torch")
+    wrong = checked(task, rounded)
+    assert isinstance(wrong, Failed)
+    assert wrong.kind == "wrong_result"
+    for text, says in (
+        ("import sys; sys.exit()", "SystemExit"),
+        ("import os; os._exit(0)", "ends the process"),
+        ("x = open('/etc/shadow')", "raised"),
+        ("def get_inputs(): return []", "defines no Model"),
+        (MODEL.replace("torch.rand(4, K)", "'text'"), "raised"),
+        (MODEL.replace("(A @ B)", "[A]"), "raised"),
+        (MODEL.replace("return (A @ B) * self.scale.weight", "return 3"), "other than tensors"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=says) as told:
+            opened(path)
+        assert "\n" not in str(told.value)
