@@ -39,7 +39,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def create_server(folder: Path, port: int, token: str | None, *, read_only: bool) -> uvicorn.Server:
     """What serves a project's runs on sockets that it is given; `StorageError` if it has none."""
-    overview = open_overview(folder)
+    overview = open_overview(folder, reads_only=read_only)
     app = create_app(ServedProject(folder, overview), Access(token, port), read_only=read_only)
     config = uvicorn.Config(
         app,

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from tilewright.core.errors import StorageError, StorageUnavailableError
-from tilewright.storage.migrate import HEAD, migrate, schema_version
+from tilewright.storage.migrate import HEAD, migrate, require_current, schema_version
 from tilewright.storage.sqlite import SqliteFile
 from tilewright.storage.unsent import Rows, Unsent
 from tilewright.storage.upserts import OUTCOME, TUNING_TRIAL, Upsert
@@ -46,11 +46,17 @@ class Database:
     """
 
     def __init__(
-        self, place: Path | URL, *, create: bool = True, unsent: Path | None = None
+        self,
+        place: Path | URL,
+        *,
+        create: bool = True,
+        unsent: Path | None = None,
+        reads_only: bool = False,
     ) -> None:
         """Create or open and migrate; `StorageError` if that is not possible.
 
-        Without `create`, a database without tables is left as it is, and `is_new` says so.
+        Without `create`, a database without tables is left as it is, and `is_new` says so. With
+        `reads_only`, one that would have to be migrated is a `StorageError`.
         """
         self._backend = _backend(place)
         self.name = self._backend.name
@@ -62,11 +68,13 @@ class Database:
             if current is None and not create:
                 self.is_new = True
                 return
-            if current != HEAD:  # read first: opening does not wait for a writer
+            if reads_only:
+                require_current(current, self._backend.name)
+            elif current != HEAD:  # read first: opening does not wait for a writer
                 with self.write() as connection:
                     self._backend.prepare(connection)
                     migrate(connection, self._backend.name, self._backend.elsewhere)
-            if self._unsent is not None:
+            if self._unsent is not None and not reads_only:
                 self._unsent.send(self._send)
         except StorageError:
             self.close()

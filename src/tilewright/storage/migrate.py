@@ -29,6 +29,16 @@ def schema_version(connection: Connection, elsewhere: str = "choose another") ->
     return None if version is None else str(version)
 
 
+def require_current(version: str | None, name: str) -> None:
+    """Raises `StorageError` for a database that would have to be migrated before it is read."""
+    if version != HEAD:
+        raise StorageError(
+            f"{name} has the schema {version or 'of no version'}, and this version of tilewright "
+            f"reads {HEAD}: bring it up to date with `tilewright runs list`, or use the version "
+            "of tilewright that wrote it."
+        )
+
+
 def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEAD) -> None:
     """Upgrade to revision `target`; `StorageError` for a database of a newer tilewright.
 

@@ -37,9 +37,12 @@ def open_calls(project: Path) -> SqlCalls:
     return SqlCalls(_open(project, create=False))
 
 
-def open_overview(project: Path) -> SqlOverview:
-    """Reads of a project that has a database, for a page; `StorageError` if it has none."""
-    return SqlOverview(_open(project, create=False))
+def open_overview(project: Path, *, reads_only: bool = False) -> SqlOverview:
+    """Reads of a project that has a database, for a page; `StorageError` if it has none.
+
+    With `reads_only`, a database of an earlier version is not brought up to date: an error, too.
+    """
+    return SqlOverview(_open(project, create=False, reads_only=reads_only))
 
 
 def open_tunings(project: Path) -> SqlTunings:
@@ -64,7 +67,7 @@ def describe_server(project: Path) -> str | None:
     return f"{database.name}, server version {version}"
 
 
-def _open(project: Path, create: bool) -> Database:
+def _open(project: Path, create: bool, reads_only: bool = False) -> Database:
     folder, server = project / FOLDER, server_of(project)
     if server is None and not create and not (folder / DATABASE).exists():
         raise _without_runs(str(project))
@@ -77,10 +80,10 @@ def _open(project: Path, create: bool) -> Database:
                 "or choose another --project folder."
             ) from error
     if server is None:
-        return Database(folder / DATABASE)
+        return Database(folder / DATABASE, reads_only=reads_only)
     address = server.set(password=None).render_as_string()
     unsent = folder / "unsent" / sha256(address.encode()).hexdigest()[:16]
-    database = Database(server, create=create, unsent=unsent)
+    database = Database(server, create=create, unsent=unsent, reads_only=reads_only)
     if database.is_new:
         database.close()
         raise _without_runs(database.name)

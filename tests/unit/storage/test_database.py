@@ -22,7 +22,7 @@ from tilewright.core.errors import StorageError
 from tilewright.core.records import Outcome
 from tilewright.storage import database, migrate, sqlite
 from tilewright.storage.database import Database
-from tilewright.storage.project import open_project, run_lock
+from tilewright.storage.project import open_overview, open_project, run_lock
 from tilewright.storage.schema import metadata
 from tilewright.testing.storage import BOUND, FAILED, MEASURED, run_record, trial
 
@@ -86,6 +86,20 @@ def test_a_database_of_an_earlier_version_keeps_its_content(tmp_path: Path, dump
     assert storage.cached_outcome("key") == BOUND
     assert [kind for _, kind, _ in storage.events("run-1")] == ["started"]
     storage.append_trial("run-1", trial(2))
+
+
+def test_who_only_reads_changes_no_schema(file: Path, tmp_path: Path) -> None:
+    with closing(open_overview(tmp_path, reads_only=True)) as overview:
+        assert [found.trials for found in overview.runs()] == [1]
+    earlier = tmp_path / "earlier" / ".tilewright"
+    earlier.mkdir(parents=True)
+    with sqlite3.connect(earlier / "tilewright.db") as connection:
+        connection.executescript((Path(__file__).parent / "databases" / "0001.sql").read_text())
+    with pytest.raises(StorageError, match="has the schema 0001, .* runs list"):
+        open_overview(earlier.parent, reads_only=True)
+    with sqlite3.connect(earlier / "tilewright.db") as connection:
+        (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    assert version == "0001"
 
 
 def test_an_up_to_date_database_opens_without_alembic(file: Path) -> None:
