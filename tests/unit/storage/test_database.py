@@ -95,7 +95,7 @@ def test_who_only_reads_changes_no_schema(file: Path, tmp_path: Path) -> None:
     earlier.mkdir(parents=True)
     with sqlite3.connect(earlier / "tilewright.db") as connection:
         connection.executescript((Path(__file__).parent / "databases" / "0001.sql").read_text())
-    with pytest.raises(StorageError, match="has the schema 0001, .* runs list"):
+    with pytest.raises(StorageError, match=r"has the schema 0001, .* runs list"):
         open_overview(earlier.parent, reads_only=True)
     with sqlite3.connect(earlier / "tilewright.db") as connection:
         (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
