@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import PRECISIONS, Argument, Check, Tolerance, Workload
 from tilewright.parts import inputs
-from tilewright.parts.arithmetic import Arithmetic, careless_ways
+from tilewright.parts.arithmetic import ALL, COARSER, Arithmetic, careless_ways
 from tilewright.parts.float_error import (
     FACTOR,
     Error,
@@ -60,6 +60,8 @@ class Case:
     initial: Mapping[str, Array]
     problem: Problem
     alike: Case | None = None
+    lowest: str = ""
+    """Class of precision that is good enough; empty for that of the outputs' own type."""
     _errors: dict[str, tuple[bytes, Error]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -116,7 +118,7 @@ class Case:
             problem.operands(self.given), np.random.default_rng(self.check.seed)
         )
         numbers = problem.numbers
-        shortcuts = careless_ways(numbers)
+        shortcuts = {n: w for n, w in careless_ways(numbers).items() if not self._permits(w)}
         ways = (Arithmetic("plain", format=numbers), *shortcuts.values())
         followed = follow(problem.formula, sample, ways, numbers)
         plain = {name: found.results[0] for name, found in followed.items()}
@@ -125,6 +127,11 @@ class Case:
             for i, wrong in enumerate(shortcuts, 1)
             if not all(np.array_equal(f.results[i], plain[n]) for n, f in followed.items())
         }
+
+    def _permits(self, way: Arithmetic) -> bool:
+        """Whether a shortcut keeps all the digits that are asked for, and is none."""
+        digits = {coarse.name: coarse.digits for coarse in COARSER}.get(self.lowest, ALL)
+        return digits <= min(way.input_digits, way.digits, way.function_digits) < ALL
 
     def redrawn(self, rng: np.random.Generator) -> Case:
         """The case with values of its distribution newly drawn for every argument that is given."""
@@ -141,7 +148,8 @@ class Case:
             expected = self.expected[argument.name]
             if isinstance(expected, Followed) and self.is_automatic:
                 error, honest = self._error(argument, got, expected), self.honest[argument.name]
-                text = _beyond_honest(argument, got, expected, error, honest)
+                allowed, kind = honest.permitted(self.lowest), self.lowest or honest.name
+                text = _beyond_honest(argument, got, expected, error, allowed, kind)
             else:
                 text = _difference(argument, got, expected, self.workload.tolerance)
             if text is not None:
@@ -190,7 +198,7 @@ class Case:
     def _excess(self, name: str, got: Array, expected: Expected) -> float:
         if isinstance(expected, Followed) and self.is_automatic:
             error = error_between(got, expected)
-            return error.over(self.honest[name].allowed)
+            return error.over(self.honest[name].permitted(self.lowest))
         values, allowed = _allowed(expected, self.workload.tolerance)
         if allowed is None:
             return 0.0 if np.array_equal(got, values) else np.inf
@@ -207,7 +215,10 @@ class Cases:
     itself fails are never compared.
     """
 
-    def __init__(self, workload: Workload, problem: Problem, input_seed: int) -> None:
+    def __init__(
+        self, workload: Workload, problem: Problem, input_seed: int, lowest: str = ""
+    ) -> None:
+        self._lowest = lowest
         self.workload = workload
         self._problem = problem
         self._input_seed = input_seed
@@ -307,7 +318,7 @@ class Cases:
             else inputs.poison(a, rng)
             for a in self.workload.arguments
         }
-        return Case(seed, check, self.workload, initial, self._problem)
+        return Case(seed, check, self.workload, initial, self._problem, lowest=self._lowest)
 
 
 def known_distributions(workload: Workload, problem: Problem) -> tuple[str, ...]:
@@ -332,10 +343,9 @@ def drawn(
 
 
 def _beyond_honest(
-    argument: Argument, got: Array, expected: Followed, error: Error, honest: HonestError
+    argument: Argument, got: Array, expected: Followed, error: Error, allowed: Error, kind: str
 ) -> str | None:
     """Why the error is none of honest arithmetic, or None."""
-    allowed = honest.allowed
     if error.rms <= allowed.rms and error.largest <= allowed.largest:
         return None
     off = deviations(got, expected)
@@ -345,7 +355,7 @@ def _beyond_honest(
     worst = off == off.max()
     return (
         f"the error of {argument.name} is {FACTOR * error.rms / allowed.rms:.3g} times that of "
-        f"{honest.name} arithmetic (root mean square; {FACTOR:g} times is allowed): "
+        f"{kind} arithmetic (root mean square; {FACTOR:g} times is allowed): "
         + _text(argument, got, expected.exact, worst, allowed.rms * expected.deviation)
     )
 

@@ -62,6 +62,17 @@ class HonestError:
         """The error that a kernel may have."""
         return Error(FACTOR * self.error.rms, FACTOR * self.error.largest)
 
+    def permitted(self, lowest: str) -> Error:
+        """The same where results of a lower class are good enough too; empty for no other."""
+        if not lowest:
+            return self.allowed
+        classes = [*self.coarser][: [*self.coarser].index(lowest) + 1]
+        errors = [self.error, *(self.coarser[name] for name in classes)]
+        return Error(
+            FACTOR * max(error.rms for error in errors),
+            FACTOR * max(error.largest for error in errors),
+        )
+
     def precision(self, error: Error) -> str:
         """The finest precision class that such an error belongs to.
 

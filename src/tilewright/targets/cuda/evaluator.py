@@ -51,7 +51,7 @@ class CudaEvaluation:
     """What the three roles share.
 
     `workload` is what a GPU would time; `compared` is what is run here, at `sizes` that a
-    launcher is given after the arrays.
+    launcher is given after the arrays. `lowest` is the class of precision that is good enough.
     """
 
     workload: Workload
@@ -60,6 +60,7 @@ class CudaEvaluation:
     problem: Problem
     settings: EvaluationSettings
     architecture: Architecture
+    lowest: str = ""
     launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
     _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
     _programs: dict[str, bytes | Failed] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class CudaEvaluation:
     @cached_property
     def cases(self) -> Cases:
         """Private inputs of what is compared."""
-        return Cases(self.compared, self.problem, self.settings.input_seed)
+        return Cases(self.compared, self.problem, self.settings.input_seed, self.lowest)
 
     @cached_property
     def nvcc(self) -> Nvcc:
@@ -241,9 +242,11 @@ class CudaRunner:
             return replace(compiled, stage="measure")
         launches = evaluation.launches.get(artifact.source, ())
         words = in_words(compiled.functions, launches, evaluation.architecture)
+        precision = verdict.precision or "precision not told apart"
         raise NotTimedError(
-            f"the kernel is right on the CPU in {len(verdict.checks)} comparisons with threads in "
-            f"three orders{self._at()}; for {evaluation.architecture.name} {words}; "
+            f"the kernel is right on the CPU ({precision}) in {len(verdict.checks)} comparisons "
+            f"with threads in three orders{self._at()}; "
+            f"for {evaluation.architecture.name} {words}; "
             f"but {self._reason}."
         )
 

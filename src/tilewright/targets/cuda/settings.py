@@ -1,4 +1,4 @@
-"""The target's own setting: the architecture that kernels are compiled for."""
+"""The target's own settings: the architecture, and the precision that is good enough."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tilewright.core.errors import UnknownNameError
 from tilewright.targets.cuda.occupancy import Architecture, architectures
 
 DEFAULT = "sm_90"
+PRECISIONS = {"float32": "", "tf32": "tf32-like", "bf16": "bf16-like"}
+"""Classes of precision that may be asked for, by the names of settings, finest first."""
 
 
 def names() -> tuple[str, ...]:
@@ -26,3 +28,16 @@ def chosen_architecture(settings: Mapping[str, object], gpu: str | None = None) 
     if name not in architectures():
         raise UnknownNameError("arch", name, architectures())
     return architectures()[name]
+
+
+def lowest_precision(settings: Mapping[str, object]) -> str:
+    """The class that `precision` in `target_settings` names; empty for that of the outputs.
+
+    `UnknownNameError` for another name.
+    """
+    own = settings.get("target_settings", {})
+    assert isinstance(own, Mapping)
+    name = str(own.get("precision", "float32"))
+    if name not in PRECISIONS:
+        raise UnknownNameError("precision", name, PRECISIONS)
+    return PRECISIONS[name]

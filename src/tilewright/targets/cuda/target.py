@@ -22,7 +22,13 @@ from tilewright.targets.cuda.launcher import parameters
 from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
 from tilewright.targets.cuda.occupancy import architectures
 from tilewright.targets.cuda.problems import create_problem
-from tilewright.targets.cuda.settings import DEFAULT, chosen_architecture, names
+from tilewright.targets.cuda.settings import (
+    DEFAULT,
+    PRECISIONS,
+    chosen_architecture,
+    lowest_precision,
+    names,
+)
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, REGISTERED, Shape, parse_shape
 from tilewright.targets.cuda.task import CudaTask
 from tilewright.targets.cuda.templates import templates_of
@@ -50,7 +56,7 @@ class CudaTarget:
             examples=load_examples(FOLDER / "examples", words),
             costs=render(FOLDER / "costs.md", words).strip(),
             plan_hints=render(FOLDER / "plan_hints.md", words).strip(),
-            settings={"arch": names()},
+            settings={"arch": names(), "precision": tuple(PRECISIONS)},
             failures=FAILURES,
         )
 
@@ -99,6 +105,7 @@ class CudaTarget:
             gpu,
             templates_of(shape),
             lambda: wrong_products(shape, 0),
+            lowest_precision(settings),
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:
@@ -110,8 +117,9 @@ class CudaTarget:
         chosen, gpu = EvaluationSettings.from_mapping(settings), find_gpu()
         architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
         return CudaTask(
-            workload, workload, {}, start, problem, chosen, architecture, {}, problem, {}, gpu
-        )
+            workload, workload, {}, start, problem, chosen, architecture, {}, problem, {}, gpu,
+            lowest=lowest_precision(settings),
+        )  # fmt: skip
 
     def versions(self) -> Mapping[str, str]:
         """Both compilers and how they are used."""

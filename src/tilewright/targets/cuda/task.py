@@ -50,6 +50,7 @@ class CudaTask:
         gpu: Gpu | None,
         templates: Mapping[str, str] | None = None,
         published: Callable[[], Sequence[AttackResult]] = list,
+        lowest: str = "",
     ) -> None:
         self.workload = workload
         self.start = start
@@ -59,7 +60,7 @@ class CudaTask:
         self._templates = templates or {}
         self._published = published
         self._evaluation = CudaEvaluation(
-            workload, compared, sizes, problem, settings, architecture
+            workload, compared, sizes, problem, settings, architecture, lowest
         )
 
     rules = staticmethod(refused)
@@ -76,6 +77,7 @@ class CudaTask:
             str(evaluation.settings.checks),
             evaluation.architecture.name,
             repr(sorted(evaluation.sizes.items())),
+            evaluation.lowest,
         )
 
     @property
@@ -135,4 +137,5 @@ class CudaTask:
             self.start,
             self._gpu,
             DeviceCompiler(shared.nvcc, shared.architecture.name),
+            shared.lowest,
         )

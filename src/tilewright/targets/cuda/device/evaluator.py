@@ -47,13 +47,14 @@ class DeviceEvaluation:
     start: str
     gpu: Gpu
     compiler: DeviceCompiler
+    lowest: str = ""
     _built: dict[str, tuple[bytes, Compiled] | Failed] = field(default_factory=dict)
     facts: list[DeviceFacts] = field(default_factory=list)
 
     @cached_property
     def cases(self) -> Cases:
         """Private inputs at full size."""
-        return Cases(self.workload, self.problem, self.settings.input_seed)
+        return Cases(self.workload, self.problem, self.settings.input_seed, self.lowest)
 
     def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
         """A kernel's program and what its functions need; the start's and the last are kept."""

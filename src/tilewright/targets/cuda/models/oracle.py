@@ -30,6 +30,7 @@ HOW_TO_GET = (
     f"{PYTHON} to a Python that has it (no GPU is needed)"
 )
 _PROGRAM = Path(__file__).with_name("oracle_program.py")
+_ARITHMETIC = Path(__file__).with_name("oracle_arithmetic.py")
 _MOST_REPLY = 1 << 34
 _ADDRESSES = 8 << 30
 """That PyTorch's libraries and threads take of a process's address space, beside its memory."""
@@ -89,6 +90,7 @@ class OracleProcess:
         torch = find_torch()
         folder = Path(self._stack.enter_context(open_folder("tilewright-torch-")))
         (folder / "program.py").write_bytes(_PROGRAM.read_bytes())
+        (folder / _ARITHMETIC.name).write_bytes(_ARITHMETIC.read_bytes())
         own, other = socket.socketpair()
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         bounds = Limits(

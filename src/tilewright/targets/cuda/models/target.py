@@ -25,7 +25,7 @@ from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.problem_file import in_words, read_problem
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.problems import create_problem
-from tilewright.targets.cuda.settings import chosen_architecture
+from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, Shape, parse_shape
 from tilewright.targets.cuda.target import CudaTarget
 
@@ -136,6 +136,7 @@ class KernelBenchTarget(CudaTarget):
             full_problem,
             {},
             gpu,
+            lowest=lowest_precision(settings),
             published=(lambda: wrong_products(shape, 0)) if shape else list,
         ).of(form, full_form, reduced)
 

@@ -1,0 +1,162 @@
+"""Ways to compute that the oracle's program runs a model in; imported by it alone.
+
+Each is a mode of PyTorch's that sees every operation.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+torch: Any = importlib.import_module("torch")
+_dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
+
+_SUMS = frozenset({
+    "mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "sum", "mean",
+    "cumsum", "_scaled_dot_product_flash_attention_for_cpu", "avg_pool2d", "avg_pool3d",
+    "_adaptive_avg_pool2d", "native_layer_norm", "native_group_norm", "native_batch_norm",
+    "_native_batch_norm_legit", "prod", "var", "linalg_vector_norm",
+})  # fmt: skip
+"""Operations that add products or terms, each of which is rounded before it is added."""
+_UNIT = 2.0**-24
+_STEPS = 4096
+"""Terms of a sum that are added one after the other."""
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _name(function: Any) -> str:
+    return str(function.overloadpacket.__name__)
+
+
+class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
+    """Changes what operations take and give; what they only view or move stays as it is."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if _name(function) in _SUMS:
+            args = [self.taken(a) if _is_float(a) else a for a in args]
+        found = self.computed(function, args, kwargs or {})
+        returns = function._schema.returns
+        parts = found if isinstance(found, (tuple, list)) else [found]
+        changed = []
+        for value, said in zip(parts, returns, strict=False):
+            alias = said.alias_info
+            if not _is_float(value) or (alias is not None and not alias.is_write):
+                changed.append(value)
+            elif alias is not None:
+                value.copy_(self.given(value))
+                changed.append(value)
+            else:
+                changed.append(self.given(value))
+        if isinstance(found, (tuple, list)):
+            return type(found)(changed)
+        return changed[0] if changed else found
+
+    def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
+        """What an operation gives."""
+        return function(*args, **words)
+
+    def taken(self, value: Any) -> Any:
+        """An operand of a product or sum."""
+        return value
+
+    def given(self, value: Any) -> Any:
+        """A result of an operation."""
+        return value
+
+
+class Rounded(_Changed):
+    """Every result, and every term of a sum, is off by a random share of a float32 rounding."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def taken(self, value: Any) -> Any:
+        """An operand of a product or sum."""
+        return self.given(value)
+
+    def given(self, value: Any) -> Any:
+        """A result of an operation."""
+        noise = torch.randn(value.shape, generator=self._generator, dtype=torch.float64)
+        return value * (1 + _UNIT * noise).to(value.dtype)
+
+
+class Coarse(_Changed):
+    """What products and sums take, and every result, has so many binary digits."""
+
+    def __init__(self, digits: int) -> None:
+        super().__init__()
+        self._drop = 24 - digits
+
+    def taken(self, value: Any) -> Any:
+        """An operand of a product or sum."""
+        return self.given(value)
+
+    def given(self, value: Any) -> Any:
+        """A result of an operation."""
+        if value.dtype != torch.float32:
+            return value
+        bits = value.contiguous().view(torch.int32)
+        half = (1 << (self._drop - 1)) - 1 + ((bits >> self._drop) & 1)
+        kept = ((bits + half) >> self._drop) << self._drop
+        return torch.where(torch.isfinite(value), kept.view(torch.float32), value)
+
+
+class Sequential(_Changed):
+    """Adds the terms of products and sums one after the other, as plain kernels do."""
+
+    def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
+        """What an operation gives."""
+        name = _name(function)
+        if name in ("mm", "bmm"):
+            return _product(*args[:2])
+        if name in ("addmm", "baddbmm") and not words:
+            return args[0] + _product(*args[1:3])
+        if name == "convolution" and not args[6] and args[8] == 1 and args[1].shape[1] > 1:
+            found: Any = None
+            for c in range(args[1].shape[1]):
+                part = function(args[0][:, c : c + 1], args[1][:, c : c + 1], None, *args[3:])
+                found = part if found is None else found + part
+            bias = args[2]
+            return found if bias is None else found + bias.reshape(-1, *[1] * (found.ndim - 2))
+        if name in ("sum", "mean") and _is_float(args[0]):
+            return self._summed(name, function, args, words)
+        return function(*args, **words)
+
+    def _summed(self, name: str, function: Any, args: Sequence[Any], words: Any) -> Any:
+        values = args[0]
+        axes = args[1] if len(args) > 1 and args[1] else list(range(values.ndim))
+        axes = [a % values.ndim for a in (axes if isinstance(axes, (list, tuple)) else [axes])]
+        keep = bool(args[2]) if len(args) > 2 else bool(words.get("keepdim", False))
+        rest = [a for a in range(values.ndim) if a not in axes]
+        count = math.prod(values.shape[a] for a in axes)
+        rows = values.permute(*rest, *axes).reshape(-1, count)
+        lanes = -(-count // _STEPS)
+        padded = torch.nn.functional.pad(rows, (0, lanes * -(-count // lanes) - count))
+        total = torch.zeros_like(rows[:, :1]).expand(-1, lanes).clone()
+        for part in padded.reshape(len(rows), -1, lanes).unbind(1):
+            total += part
+        found = total[:, 0].clone()
+        for lane in range(1, lanes):
+            found += total[:, lane]
+        if name == "mean":
+            found = found / count
+        shape = [1 if a in axes else s for a, s in enumerate(values.shape)]
+        return found.reshape(shape if keep else [values.shape[a] for a in rest])
+
+
+def _product(left: Any, right: Any) -> Any:
+    terms = left.shape[-1]
+    lanes = max(1, -(-terms // _STEPS))
+    found = None
+    for k in range(0, terms, lanes):
+        part = left[..., k : k + lanes] @ right[..., k : k + lanes, :]
+        found = part if found is None else found.add_(part)
+    return found
