@@ -156,3 +156,23 @@ def test_a_value_that_others_read_is_still_computed() -> None:
     body = SCALED.replace("BETWEEN", "pass").replace("x_tile", "a").replace("src=c)", "src=c)\n    "
         "nisa.dma_copy(dst=out[r * 128 : r * 128 + 128], src=b)")  # fmt: skip
     assert "nisa.tensor_scalar(dst=b" in after(read(body), "merge 3")
+
+
+CHOSEN = """
+for r in nl.affine_range(4):
+    a = TILE
+    nisa.dma_copy(dst=a, src=x[r * 128 : r * 128 + 128])
+    flags = nl.ndarray((128, 64), dtype=nl.uint8, buffer=nl.sbuf)
+    nisa.tensor_scalar(dst=flags, data=a, op0=nl.greater, operand0=0.0)
+    b = TILE
+    nisa.memset(dst=b, value=-1.0)
+    nisa.tensor_copy_predicated(dst=b, src=a, predicate=flags)
+    c = TILE
+    nisa.tensor_copy(dst=c, src=b)
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128], src=c)
+"""
+
+
+def test_what_keeps_a_part_of_its_tile_does_not_land_elsewhere() -> None:
+    with pytest.raises(NotApplicableError, match="cannot land"):
+        after(read(CHOSEN), "land 5")

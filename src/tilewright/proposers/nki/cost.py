@@ -7,7 +7,7 @@ docs/targets/trainium.md; the evaluator's model decides in the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.proposers.nki.ir import (
@@ -33,6 +33,9 @@ PRODUCT_PASSES = 4
 EXPOSED = (0.5, 0.25, 0.15)
 """The part of the other engines' time that is not hidden, with room for one, two or more buffers of
 each tile."""
+SMALL = 0.1
+"""Statements of the kernel itself with less than this part of the work, such as the copying of a
+row to all partitions, do not decide how much is hidden."""
 SBUF_BYTES, PSUM_BANKS, BANK_BYTES = 176 << 10, 8, 2048
 
 
@@ -44,6 +47,12 @@ class Cost:
     sbuf: int = 0
     banks: int = 0
     waits: float = 0.0
+    exposed: float = EXPOSED[0]
+    """The part of the other engines' time that is not hidden."""
+    fill: float = 0.0
+    """ns of one iteration of an outer loop from its first load to its last store, less what the
+    engine that works longest does in it: nothing hides the start of the first iteration and the end
+    of the last one."""
     ports: dict[str, float] = field(default_factory=dict)
     """ns on a port that two engines share: DVE and ACT that of PSUM, DVE and Pool that of SBUF."""
 
@@ -65,9 +74,8 @@ class Cost:
         )
         longest = max(times.values(), default=0.0)
         rest = sum(times.values()) - longest
-        buffers = min(SBUF_BYTES // max(1, self.sbuf), PSUM_BANKS // max(1, self.banks))
         longest = max(longest, *self.ports.values(), 0.0)
-        return longest + EXPOSED[min(max(buffers, 1), 3) - 1] * rest + self.waits
+        return longest + self.exposed * rest + self.fill + self.waits
 
 
 def estimate(kernel: Kernel) -> Cost:
@@ -75,8 +83,35 @@ def estimate(kernel: Kernel) -> Cost:
     cost = Cost()
     tensors = kernel.tensors()
     _add(kernel.body, 1, tensors, cost)
-    cost.sbuf, cost.banks = _live(kernel.body)
+    lives = _lives(kernel.body)
+    cost.sbuf, cost.banks = _most(lives)
+    parts: list[tuple[float, float]] = []
+    for statement, (sbuf, banks) in zip(kernel.body, lives, strict=True):
+        time, busy = _path((statement,), tensors)
+        # What stands behind one another in the kernel itself works side by side.
+        cost.fill = max(cost.fill, time - max(busy.values(), default=0.0))
+        buffers = min(SBUF_BYTES // max(1, sbuf), PSUM_BANKS // max(1, banks))
+        parts.append((sum(busy.values()), EXPOSED[min(max(buffers, 1), 3) - 1]))
+    work = sum(time for time, _ in parts)
+    cost.exposed = max((part for time, part in parts if time >= SMALL * work), default=EXPOSED[0])
     return cost
+
+
+def _path(body: Body, tensors: Mapping[str, Tensor]) -> tuple[float, dict[str, float]]:
+    """ns of statements one after another, with iterations of loops side by side, and by engine."""
+    total, busy = 0.0, dict[str, float]()
+    for statement in body:
+        if isinstance(statement, Loop):
+            time, inner = _path(statement.body, tensors)
+            longest = max(inner.values(), default=0.0)
+            total += time + (statement.trips - 1) * longest
+            for engine, ns in inner.items():
+                busy[engine] = busy.get(engine, 0.0) + statement.trips * ns
+        elif isinstance(statement, Op):
+            engine, ns = op_cost(statement, tensors)
+            total += ns
+            busy[engine] = busy.get(engine, 0.0) + ns
+    return total, busy
 
 
 def _add(body: Body, times: int, tensors: Mapping[str, Tensor], cost: Cost) -> None:
@@ -97,21 +132,26 @@ def _add(body: Body, times: int, tensors: Mapping[str, Tensor], cost: Cost) -> N
 _PORTS = {"psum": ("dve", "act", "any"), "sbuf": ("dve", "pool")}
 
 
-def _live(body: Body) -> tuple[int, int]:
-    """Bytes of SBUF and banks of PSUM that live at once, at most; one buffer of each tile."""
+def _most(lives: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The most bytes and the most banks."""
+    return max((b for b, _ in lives), default=0), max((n for _, n in lives), default=0)
+
+
+def _lives(body: Body) -> list[tuple[int, int]]:
+    """Bytes of SBUF and banks of PSUM that live at once at each statement; one buffer of a tile."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     inner: dict[int, tuple[int, int]] = {}
     for number, statement in enumerate(body):
         if isinstance(statement, Loop):
-            inner[number] = _live(statement.body)
+            inner[number] = _most(_lives(statement.body))
         part = statement.body if isinstance(statement, Loop) else (statement,)
         for op in ops(part):
             for _, region in op.regions:
                 first.setdefault(region.tensor, number)
                 last[region.tensor] = number
     own = [s.tensor for s in body if isinstance(s, Alloc) and s.tensor.name in first]
-    most = [0, 0]
+    found: list[tuple[int, int]] = []
     for number in range(len(body)):
         sbuf, banks = inner.get(number, (0, 0))
         for tensor in own:
@@ -120,8 +160,8 @@ def _live(body: Body) -> tuple[int, int]:
                     sbuf += tensor.partition_bytes
                 elif tensor.memory == "psum":
                     banks += -(-tensor.partition_bytes // BANK_BYTES)
-        most = [max(most[0], sbuf), max(most[1], banks)]
-    return most[0], most[1]
+        found.append((sbuf, banks))
+    return found
 
 
 def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:

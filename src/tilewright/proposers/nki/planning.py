@@ -12,6 +12,7 @@ from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.cost import estimate
 from tilewright.proposers.nki.ir import Kernel, walk
+from tilewright.proposers.nki.rewrites.precision import operands_by_product
 from tilewright.proposers.nki.steps import Step, possible
 
 POOL = 2
@@ -21,7 +22,7 @@ DEEPEST = 30
 SAMPLE, EVERY = 12, 1 << 20
 """Steps compared before one is taken: of most drafts, and of those that take the best of all."""
 LAST = ("narrow", "engine")
-"""Techniques that the best of all steps are first taken without: a type that the check may refuse,
+"""Techniques that the best of all steps are first taken without: types that the check may refuse,
 and the choice of engines, which depends on everything else."""
 LARGEST = 600
 """A kernel of more statements is not rewritten further."""
@@ -92,15 +93,50 @@ def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[s
 def complete_sequences(
     kernel: Kernel, techniques: Sequence[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """The best of all steps one after another: without those in `LAST`, then with each of them."""
+    """The best of all steps one after another: without those in `LAST`, then with engines chosen.
+
+    Then from there with the operands of some products in bfloat16, as the check may refuse that for
+    one product and allow it for another: of each product, of all others, and of all.
+    """
     steps: tuple[Step, ...] = ()
-    without = tuple(t for t in techniques if t not in LAST)
-    engines = tuple(t for t in techniques if t == "engine")
-    for more in (without, engines, tuple(techniques)):
-        longer, kernel = descended(_Moves(more), steps, kernel, random.Random(0), DEEPEST, EVERY)
+    wide = tuple(t for t in techniques if t != "narrow")
+    for more in (tuple(t for t in wide if t not in LAST), wide):
+        longer, kernel = _descended(more, steps, kernel)
         if longer != steps:
             steps = longer
             yield steps, kernel
+    if "narrow" not in techniques:
+        return
+    for chosen in some_of(operands_by_product(kernel)):
+        narrowed, after = _narrowed(steps, kernel, chosen)
+        if narrowed != steps:
+            yield _descended(wide, narrowed, after)
+
+
+def _descended(
+    techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel
+) -> tuple[tuple[Step, ...], Kernel]:
+    """The best of all steps one after another, as long as one lowers the estimate."""
+    return descended(_Moves(techniques), steps, kernel, random.Random(0), DEEPEST, EVERY)
+
+
+def some_of(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """Each group, all but each, and all of them; each set once."""
+    every = frozenset[str]().union(*groups)
+    chosen = [*groups, *(every - group for group in groups), every]
+    return [names for names in dict.fromkeys(chosen) if names]
+
+
+def _narrowed(
+    steps: tuple[Step, ...], kernel: Kernel, names: frozenset[str]
+) -> tuple[tuple[Step, ...], Kernel]:
+    """With these tiles in bfloat16, as far as they can be."""
+    for step in possible(kernel, "narrow"):
+        if step.arguments[0] in names:
+            after = carried_out(kernel, step)
+            if after is not None:
+                steps, kernel = (*steps, step), after
+    return steps, kernel
 
 
 def cost_of(kernel: Kernel) -> float:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
 from tilewright.proposers.nki.ir import (
+    CHANGES,
     Kernel,
     Op,
     Path,
@@ -171,7 +172,8 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     producer = op_at(kernel, place)
     if place[:-1] != path[:-1] or place > path or tensors[target.tensor].memory != "sbuf":
         raise NotApplicableError("it is computed elsewhere")
-    if producer.name.startswith("nc_") or producer.get("dst") != source:
+    keeps = producer.name in CHANGES  # a part of what its destination held
+    if producer.name.startswith("nc_") or keeps or producer.get("dst") != source:
         raise NotApplicableError("its result cannot land there")
     if target.shape != source.shape and target.columns != source.columns:
         raise NotApplicableError("the shapes differ")

@@ -37,6 +37,34 @@ def narrow(kernel: Kernel, name: str) -> Kernel:
     return replace(kernel, body=_narrowed(kernel.body, made))
 
 
+def operands_by_product(kernel: Kernel) -> list[frozenset[str]]:
+    """Tiles that the operands of products come from by copies and transposes alone.
+
+    Products that share such a tile have one set together. The sets are in the order of the text.
+    """
+    group: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while group.setdefault(name, name) != name:
+            name = group[name]
+        return name
+
+    operands: dict[str, None] = {}
+    for op in ops(kernel.body):
+        if op.name == "nc_matmul":
+            one, other = op.region("stationary").tensor, op.region("moving").tensor
+            operands |= dict.fromkeys((one, other))
+        elif op.name in ("nc_transpose", "tensor_copy"):
+            one, other = op.region("dst").tensor, op.reads[0].tensor
+        else:
+            continue
+        group[root(one)] = root(other)
+    members: dict[str, set[str]] = {root(name): set() for name in operands}
+    for name in group:
+        members.get(root(name), set[str]()).add(name)
+    return [frozenset(names) for names in members.values()]
+
+
 def _apart(kernel: Kernel, name: str) -> tuple[Kernel, str]:
     """With a tile of its own for what PE reads of a tile that is written several times."""
     found = uses(kernel, name)
