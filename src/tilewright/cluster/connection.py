@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 AWAY_S = 30.0
 """How long a scheduler may be away before a search ends."""
 LOOK_EVERY_S = 1.0
-"""Between two looks at which workers there are."""
+"""Between two looks at which workers there are, at least."""
+LOOKED_AT = 100
+"""Workers a second that the scheduler is asked about at most: what it tells grows with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class Connection:
     ) -> list[str]:
         """Have messages answered by workers that offer what is needed; returns their keys.
 
-        `among` are the only workers that may.
+        `among` are the only workers or hosts that may.
         """
         keys = [f"tilewright-{self._session}-{self._sent + n}" for n in range(len(messages))]
         self._sent += len(messages)
@@ -114,7 +116,7 @@ class Connection:
                 evaluate,
                 messages,
                 key=keys,
-                resources=dict(needs),
+                resources=dict(needs) or None,
                 workers=None if among is None else sorted(among),
                 pure=False,
             )
@@ -158,7 +160,7 @@ class Connection:
             with suppress(OSError, AttributeError):
                 info = await self._client.scheduler.identity(n_workers=-1)
                 self._workers = tuple(map(_worker, info["workers"].values()))
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(max(LOOK_EVERY_S, len(self._workers) / LOOKED_AT))
 
     async def _fetch_all(self, futures: Sequence[Future[bytes]]) -> None:
         """Fetch the answers of one call of `send` as they are there, those at a time together."""

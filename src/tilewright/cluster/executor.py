@@ -7,7 +7,8 @@ candidate does to its evaluating process is seen there and is its outcome, as wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from time import monotonic
 
 from tilewright.cluster.connection import Answered, Connection, Lost
@@ -25,6 +26,7 @@ from tilewright.cluster.messages import (
     request_bytes,
 )
 from tilewright.cluster.opinions import Job
+from tilewright.cluster.under_way import UnderWay, by_message
 from tilewright.core.errors import ClusterError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
@@ -36,10 +38,18 @@ CHECKPOINT_EVERY_S = 0.1
 """Between two calls of a batch's checkpoint at most."""
 AHEAD = 2
 """Messages that a worker has at a time: one that it works on, one that waits there."""
-MESSAGE_S = 0.2
+MESSAGE_S = 0.3
 """As many requests go in a message as take a worker about so long: each message costs all parts of
 a cluster some milliseconds, but what was evaluated is heard of only with the last of them."""
 MOST_IN_MESSAGE = 32
+TOGETHER = 16
+"""Messages for which the scheduler chooses among the same few workers."""
+LAST = 0.1
+"""Share of a batch whose rest is sent a second time: a slow worker must not hold up the others."""
+MANY = 8
+"""Workers from which on that is done: the one that answers later has to start a process anew."""
+LATE = 2.0
+"""How many mean evaluations ago that was sent the first time."""
 MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
 """Requests that a worker has at a time at most."""
 NO_WORKER_S = 30.0
@@ -85,8 +95,9 @@ class DaskExecutor:
         )
         self._alone_since: float | None = None
         self._waiting = deque[Job]()
-        self._sent: dict[str, list[Job]] = {}
-        self._threads = 1  # of all fitting workers
+        self._sent = UnderWay()
+        self._finished = 0  # requests of this batch
+        self._names = hosts.names  # of the workers that requests under way may be at
         self._mean_s: float | None = None  # of an evaluation, the last ones before others
 
     def evaluate(
@@ -103,7 +114,7 @@ class DaskExecutor:
         scheduler or every fitting worker stays away, or hosts disagree and none can decide.
         """
         batch, waiting, sent = Batch(on_outcome), self._waiting, self._sent
-        self._alone_since = None
+        self._alone_since, self._finished = None, 0
         try:
             waiting.extend(map(Job, batch.admit(requests, self._cache)))
             while waiting or sent or more is not None:
@@ -112,8 +123,10 @@ class DaskExecutor:
                 room = self._room()
                 self._take_back()
                 self._send(room, batch)
+                if more is None and not waiting:
+                    self._send_rest_again()
                 wait = True
-                if more is not None and not waiting and self._under_way() < room:
+                if more is not None and not waiting and sent.requests < room:
                     further = more()
                     if further is None:
                         more = None
@@ -134,11 +147,9 @@ class DaskExecutor:
 
     def _room(self) -> int:
         """How many requests may be under way; `ClusterError` after a while without workers."""
-        fitting = self._hosts.fitting()
-        if fitting or not (self._waiting or self._sent):
+        if self._hosts.threads or not (self._waiting or self._sent):
             self._alone_since = None
-            self._threads = max(1, sum(worker.threads for worker in fitting))
-            return AHEAD * self._threads * self._most_in_message()
+            return AHEAD * max(1, self._hosts.threads) * self._most_in_message()
         self._alone_since = self._alone_since or monotonic()
         if self._hosts.all_left_out or monotonic() - self._alone_since > NO_WORKER_S:
             raise ClusterError(self._hosts.why_alone())
@@ -147,28 +158,53 @@ class DaskExecutor:
     def _send(self, room: int, batch: Batch) -> None:
         by_hosts: dict[tuple[str, ...] | None, list[Job]] = {}
         size = self._in_message()
-        for _ in range(min(len(self._waiting), room - self._under_way())):
+        for _ in range(min(len(self._waiting), room - self._sent.requests)):
             job = self._waiting.popleft()
             if job.heard and not self._hosts.has_others(job.heard_on):
                 self._decide(job, batch)  # who should have been asked went away
                 continue
-            job.among = self._hosts.among(job.heard_on)
-            by_hosts.setdefault(job.among, []).append(job)
+            by_hosts.setdefault(self._hosts.among(job.heard_on), []).append(job)
         for among, jobs in by_hosts.items():
-            parts = list(_parts(jobs, size))
-            messages = [
-                request_bytes(
-                    self._digest,
-                    [job.pending.request for job in part],
-                    self._description if any(job.is_described for job in part) else None,
-                )
-                for part in parts
-            ]
-            keys = self._connection.send(messages, self._hosts.needs, among)
-            self._sent.update(zip(keys, parts, strict=True))
+            parts = by_message(jobs, size)
+            while together := list(islice(parts, TOGETHER)):
+                self._send_together(together, among)
 
-    def _under_way(self) -> int:
-        return sum(map(len, self._sent.values()))
+    def _send_together(
+        self, parts: Sequence[Sequence[Job]], among: tuple[str, ...] | None
+    ) -> list[str]:
+        """A message for each part, to workers on these hosts, or on any; their keys."""
+        messages = [
+            request_bytes(
+                self._digest,
+                [job.pending.request for job in part],
+                self._description if any(job.is_described for job in part) else None,
+            )
+            for part in parts
+        ]
+        needs, asked = self._hosts.asked(among)
+        for part in parts:
+            for job in part:
+                job.among, job.sent_s = asked, monotonic()
+        keys = self._connection.send(messages, needs, asked)
+        self._sent.add(keys, parts)
+        return keys
+
+    def _send_rest_again(self) -> None:
+        """Let others evaluate the last requests of a batch too, where that takes long.
+
+        Whoever answers first is heard. Not where measurements stay on one host: they take turns.
+        """
+        if self._hosts.stays or self._hosts.threads < MANY or self._mean_s is None:
+            return
+        if self._sent.requests > LAST * self._finished:
+            return
+        late = monotonic() - LATE * self._mean_s - MESSAGE_S
+        for key, jobs in self._sent.messages():
+            if self._sent.copy_of(key) is None and jobs[0].sent_s < late:
+                among = self._hosts.among(jobs[0].heard_on)
+                if among != ():
+                    (copy,) = self._send_together([jobs], among)
+                    self._sent.note_copy(key, copy)
 
     def _most_in_message(self) -> int:
         """As many as take a worker `MESSAGE_S`."""
@@ -178,23 +214,34 @@ class DaskExecutor:
 
     def _in_message(self) -> int:
         """The same, but no worker gets more of what is left than its share."""
-        share = -(-len(self._waiting) // (AHEAD * self._threads))
+        share = -(-len(self._waiting) // (AHEAD * max(1, self._hosts.threads)))
         return max(1, min(self._most_in_message(), share))
 
     def _take_back(self) -> None:
-        """Requests for hosts that have no workers any more wait for others."""
-        restricted = [(k, jobs) for k, jobs in self._sent.items() if jobs[0].among is not None]
-        if not restricted:
+        """Requests for workers and hosts that are there no more wait for others."""
+        there = self._hosts.names
+        if there is self._names:
             return
-        there = {worker.host for worker in self._hosts.fitting()}
-        for key, jobs in restricted:
-            if there.isdisjoint(jobs[0].among or ()):
+        self._names = there
+        for key, jobs in self._sent.messages():
+            if jobs[0].among is not None and there.isdisjoint(jobs[0].among):
                 self._connection.give_up([key])
-                self._waiting.extendleft(reversed(self._sent.pop(key)))
+                has_copy = self._sent.copy_of(key) is not None
+                self._sent.take(key)
+                if not has_copy:
+                    self._waiting.extendleft(reversed(jobs))
 
     def _receive(self, batch: Batch, wait_s: float) -> None:
         for arrived in self._connection.receive(wait_s):
-            jobs = self._sent.pop(arrived.key)
+            if arrived.key not in self._sent:
+                continue  # its copy was heard just before
+            copy = self._sent.copy_of(arrived.key)
+            jobs = self._sent.take(arrived.key)
+            if copy is not None:
+                if isinstance(arrived, Lost):
+                    continue  # the copy is still under way
+                self._connection.give_up([copy])
+                self._sent.take(copy)
             if isinstance(arrived, Lost):
                 for job in reversed(jobs):
                     self._on_loss(job, arrived, batch)
@@ -219,8 +266,8 @@ class DaskExecutor:
         match answer:
             case Evaluated(outcomes):
                 for job, (outcome, took_s) in zip(jobs, outcomes, strict=True):
-                    self._mean_s = 0.8 * (took_s if self._mean_s is None else self._mean_s)
-                    self._mean_s += 0.2 * took_s
+                    before_s = took_s if self._mean_s is None else self._mean_s
+                    self._mean_s = 0.9 * before_s + 0.1 * took_s
                     job.hear(host, outcome, took_s)
                     self._decide(job, batch)
             case Missing():
@@ -268,20 +315,6 @@ class DaskExecutor:
         self._finish(job, decided, batch)
 
     def _finish(self, job: Job, outcome: Outcome, batch: Batch) -> None:
+        self._finished += 1
         self._cache.keep(job.pending.request, outcome)
         batch.finish(job.pending, outcome, job.took_s)
-
-
-def _parts(jobs: Sequence[Job], size: int) -> Iterator[list[Job]]:
-    """Jobs by message; one that was lost or failed goes alone: it may be what ends workers."""
-    part = list[Job]()
-    for job in jobs:
-        if job.losses or job.breaks:
-            yield [job]
-            continue
-        part.append(job)
-        if len(part) >= size:
-            yield part
-            part = []
-    if part:
-        yield part

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tilewright.cluster.connection import Connection, WorkerInfo
+
+MOST_ASKED = 64
+"""Workers among which the scheduler chooses: its time for a message grows with their number."""
 
 
 class Hosts:
@@ -34,31 +38,78 @@ class Hosts:
         self._connection = connection
         self._shown = shown
         self._repeats = repeats and not stays
-        self._stays = stays
+        self.stays = stays
         self._home = home
         self._on_home = on_home
         self._left_out: dict[str, str] = {}
+        self._seen: tuple[WorkerInfo, ...] | None = None  # those that what follows is true of
+        self._offer = list[WorkerInfo]()
+        self._fit = list[WorkerInfo]()
+        self._host_of = dict[str, str]()
+        self._names = frozenset[str]()
+        self._threads = 0
         self.needs: Mapping[str, float] = dict.fromkeys(needs, 1)
 
     def fitting(self) -> list[WorkerInfo]:
         """Workers that may take part."""
-        found = [w for w in self._offering() if w.host not in self._left_out]
-        if self._stays and self._home is None and found:
+        self._look()
+        return self._fit
+
+    def _look(self) -> None:
+        """Find out who takes part where that may have changed: there may be thousands."""
+        workers = self._connection.workers
+        if workers is self._seen:
+            return
+        self._seen = workers
+        self._host_of = {worker.address: worker.host for worker in workers}
+        self._offer = [w for w in workers if w.offers.issuperset(self.needs)]
+        found = [w for w in self._offer if w.host not in self._left_out]
+        if self.stays and self._home is None and found:
             # the one with most workers; of equal ones always the same
             self._home = min(
                 found, key=lambda w: (-sum(w.host == o.host for o in found), w.host)
             ).host
             self._on_home(self._home)
-        return [w for w in found if not self._stays or w.host == self._home]
+        self._fit = [w for w in found if not self.stays or w.host == self._home]
+        self._threads = sum(worker.threads for worker in self._fit)
+        names = frozenset(name for w in self._fit for name in (w.host, w.address))
+        if names != self._names:
+            self._names = names
 
     def among(self, heard_on: Collection[str]) -> tuple[str, ...] | None:
-        """The hosts for a request that these have answered; None for any that offer enough.
-
-        Hosts, not workers: those that start again have other addresses.
-        """
-        if not (heard_on or self._left_out or self._stays):
+        """The hosts for a request that these have answered; None for any that offer enough."""
+        if not (heard_on or self._left_out or self.stays):
             return None
         return tuple(sorted({w.host for w in self.fitting()} - set(heard_on)))
+
+    def asked(
+        self, among: tuple[str, ...] | None
+    ) -> tuple[Mapping[str, float], tuple[str, ...] | None]:
+        """What the scheduler is to compare for a few messages, and the only ones that may get them.
+
+        Where there are many workers those are a few by chance, by their addresses. What they offer
+        has been seen here: for that the scheduler would go through all workers with each message.
+        """
+        fitting = self.fitting()
+        if len(fitting) <= MOST_ASKED:
+            return self.needs, among
+        if among is not None:
+            hosts = set(among)
+            fitting = [worker for worker in fitting if worker.host in hosts]
+        few = random.sample(fitting, min(MOST_ASKED, len(fitting)))
+        return {}, tuple(worker.address for worker in few)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Hosts and addresses of the fitting workers; the same object while they are the same."""
+        self._look()
+        return self._names
+
+    @property
+    def threads(self) -> int:
+        """Of all fitting workers."""
+        self._look()
+        return self._threads
 
     def has_others(self, heard_on: Collection[str]) -> bool:
         """Whether a host could be asked that is none of these."""
@@ -66,12 +117,14 @@ class Hosts:
 
     def of_worker(self, address: str) -> str:
         """The host of a worker, as the scheduler knows it."""
-        return next((w.host for w in self._connection.workers if w.address == address), "")
+        self._look()
+        return self._host_of.get(address, "")
 
     def leave_out(self, host: str, why: str) -> None:
         """Let a host take no further part."""
         if host:
             self._left_out.setdefault(host, why)
+            self._seen = None
 
     @property
     def all_left_out(self) -> bool:
@@ -109,4 +162,5 @@ class Hosts:
         )
 
     def _offering(self) -> list[WorkerInfo]:
-        return [w for w in self._connection.workers if w.offers.issuperset(self.needs)]
+        self._look()
+        return self._offer

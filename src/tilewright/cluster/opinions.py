@@ -13,7 +13,8 @@ class Job:
     """A request that waits, is under way or is heard from further hosts.
 
     `losses` counts workers that ended with it, `breaks` those that could not do their work; `among`
-    are the hosts that it was sent to, None for any.
+    are the hosts or workers that it was sent to, None for any,
+    and `sent_s` when, by the monotonic clock.
     """
 
     pending: Pending
@@ -22,6 +23,7 @@ class Job:
     breaks: int = 0
     took_s: float = 0.0
     among: tuple[str, ...] | None = None
+    sent_s: float = 0.0
     heard: list[tuple[str, Outcome]] = field(default_factory=list)
 
     @property

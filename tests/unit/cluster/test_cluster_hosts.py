@@ -52,7 +52,7 @@ class Machines:
 
     is_lost = False
 
-    def __init__(self, behaviours: Mapping[str, Behaviour], takes_s: float = 0.1) -> None:
+    def __init__(self, behaviours: Mapping[str, Behaviour], takes_s: float = 1.0) -> None:
         self.behaviours = dict(behaviours)
         self.takes_s = takes_s
         self.asked: list[tuple[str, str]] = []
@@ -194,7 +194,7 @@ def test_a_candidate_with_which_every_worker_dies() -> None:
     def mortal(request: EvaluationRequest, described: bool) -> Outcome | Lost:
         return Lost("", died=True) if request.candidate.source == "2" else right(request, described)
 
-    for takes_s in (0.1, 0.001):  # alone in its messages, or with others at first
+    for takes_s in (1.0, 0.001):  # alone in its messages, or with others at first
         outcomes = evaluated(Machines({"a": mortal}, takes_s), [1, 3, 2, *range(4, 60)])
         failed = outcomes.pop(2)
         assert isinstance(failed, Failed)
@@ -245,3 +245,63 @@ def test_nobody_is_there(
     monkeypatch.setattr(module, "NO_WORKER_S", 0.0)
     with pytest.raises(ClusterError, match=sentence):
         evaluated(Machines(machines), **options)
+
+
+class Held(Machines):
+    """Machines of which one gets its first message and says nothing."""
+
+    def __init__(self, hosts: int, workers: int = 1) -> None:
+        super().__init__({f"h{n}": right for n in range(hosts)})
+        self.named: list[Sequence[str] | None] = []
+        self.needed: list[Mapping[str, float]] = []
+        self.given_up: list[str] = []
+        self._held: list[Answered | Lost] = []
+        self._all = tuple(
+            WorkerInfo(f"tcp://{host}:{n}", host, 1, frozenset({"cpu"}))
+            for host in self.behaviours
+            for n in range(workers)
+        )
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        return self._all
+
+    def send(
+        self,
+        messages: Sequence[bytes],
+        needs: Mapping[str, float],
+        among: Iterable[str] | None = None,
+    ) -> list[str]:
+        self.named.append(None if among is None else list(among))
+        self.needed.append(needs)
+        keys = super().send(messages, needs)
+        if not self._held:
+            self._held = [self._arrived.popleft()]
+        return keys
+
+    def give_up(self, keys: Iterable[str]) -> None:
+        self.given_up += keys
+
+
+def test_the_last_requests_of_a_batch_are_sent_a_second_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MESSAGE_S", 0.0)
+    machines = Held(8)
+    machines.takes_s = 0.001
+    assert evaluated(machines, range(1, 61), repeats=False) == [
+        measured(float(n)) for n in range(1, 61)
+    ]
+    assert [source for _, source in machines.asked].count("1") == 2
+    assert "k0" in machines.given_up
+
+
+def test_of_many_workers_the_scheduler_chooses_among_a_few() -> None:
+    machines = Held(10, workers=7)
+    machines._held = [Lost("", died=False)]  # nothing is held back
+    outcomes = evaluated(machines, range(1, 201), repeats=False)
+    assert outcomes == [measured(float(n)) for n in range(1, 201)]
+    addresses = {worker.address for worker in machines.workers}
+    assert all(named and len(named) <= 64 and set(named) <= addresses for named in machines.named)
+    assert len({tuple(named or ()) for named in machines.named}) > 1
+    assert not any(machines.needed)  # what they offer was seen here
