@@ -290,7 +290,7 @@ class SearchProcess:
         self._local = self._cpu = 0.0
         self._waits = False
         self.cpu_s = 0.0
-        self.trials = 0
+        self.heard = 0  # messages of one evaluation each
         self._clock.at(0.0, self._start)
 
     def _start(self) -> None:
@@ -366,6 +366,7 @@ class SearchProcess:
     def _hear(self, answered: Answered) -> None:
         if self._messages.pop(answered.key, None) is None:
             return  # given up
+        self.heard += 1
         self._arrived.append(answered)
         if self._waits:
             self._waits = False
@@ -389,7 +390,6 @@ class SearchProcess:
         self._cpu = now
 
     def _append(self, trial: Trial) -> None:
-        self.trials += 1
         self._charge(STORE_S)
         self._cluster.database.serve(DATABASE_S, lambda: None)
 
@@ -444,6 +444,7 @@ def timed_scheduler(count: int) -> tuple[Decide, float]:
     which there are."""
     from distributed import Scheduler
     from distributed.core import Status
+    from distributed.protocol import dumps
     from distributed.scheduler import WorkerState
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -467,7 +468,9 @@ def timed_scheduler(count: int) -> tuple[Decide, float]:
             found[few] = _timed(lambda: state.decide_worker_non_rootish(task))
         task.worker_restrictions, task.resource_restrictions = set(), dict.fromkeys(NEEDS, 1)
         found[0] = _timed(lambda: state.decide_worker_non_rootish(task))
-        return found, _timed(lambda: state.identity(n_workers=-1))
+        return found, _timed(
+            lambda: dumps([worker.identity() for worker in state.workers.values()])
+        )
 
     known, identity_s = asyncio.run(measure())
     few = max(known)
@@ -495,14 +498,14 @@ def simulate(workers: int, given: argparse.Namespace) -> None:
         searches.append(SearchProcess(cluster, seed, settings))
     clock.run(given.warm)
     before = cluster.scheduler.busy_s, cluster.database.busy_s, [s.cpu_s for s in searches]
-    first = sum(s.trials for s in searches)
+    first = sum(s.heard for s in searches)
     clock.run(given.warm + given.span)
     ends = given.warm + given.span
     busy = sum(max(0.0, min(e, ends) - max(b, given.warm)) for b, e in cluster.busy)
     under_way = sum(  # at the end
         ends - max(w.since, given.warm) for w in cluster.workers if w.current is not None
     )
-    rate = (sum(s.trials for s in searches) - first) / given.span
+    rate = (sum(s.heard for s in searches) - first) / given.span
     own = max(s.cpu_s - b for s, b in zip(searches, before[2], strict=True))
     shares = {
         "workers": (busy + under_way) / (workers * given.span),

@@ -48,8 +48,8 @@ LAST = 0.1
 """Share of a batch whose rest is sent a second time: a slow worker must not hold up the others."""
 MANY = 8
 """Workers from which on that is done: the one that answers later has to start a process anew."""
-LATE = 2.0
-"""How many mean evaluations ago that was sent the first time."""
+LATE = 1.0
+"""How many times as long as others, waiting included, that has been under way."""
 MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
 """Requests that a worker has at a time at most."""
 NO_WORKER_S = 30.0
@@ -99,6 +99,7 @@ class DaskExecutor:
         self._finished = 0  # requests of this batch
         self._names = hosts.names  # of the workers that requests under way may be at
         self._mean_s: float | None = None  # of an evaluation, the last ones before others
+        self._turn_s = 0.0  # of a message from here and back, in the same way
 
     def evaluate(
         self,
@@ -194,11 +195,11 @@ class DaskExecutor:
 
         Whoever answers first is heard. Not where measurements stay on one host: they take turns.
         """
-        if self._hosts.stays or self._hosts.threads < MANY or self._mean_s is None:
+        if self._hosts.stays or self._hosts.threads < MANY:
             return
         if self._sent.requests > LAST * self._finished:
             return
-        late = monotonic() - LATE * self._mean_s - MESSAGE_S
+        late = monotonic() - LATE * self._turn_s - MESSAGE_S
         for key, jobs in self._sent.messages():
             if self._sent.copy_of(key) is None and jobs[0].sent_s < late:
                 among = self._hosts.among(jobs[0].heard_on)
@@ -265,6 +266,8 @@ class DaskExecutor:
             self._hosts.leave_out(host, f"sends what is no answer ({error})")
         match answer:
             case Evaluated(outcomes):
+                turn_s = monotonic() - jobs[0].sent_s
+                self._turn_s = 0.9 * (self._turn_s or turn_s) + 0.1 * turn_s
                 for job, (outcome, took_s) in zip(jobs, outcomes, strict=True):
                     before_s = took_s if self._mean_s is None else self._mean_s
                     self._mean_s = 0.9 * before_s + 0.1 * took_s
