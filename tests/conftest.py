@@ -24,7 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick",
         action="store_true",
-        help="the first case of each test, without those that start another program",
+        help="the first case of each test, with a quarter of its random examples, without those "
+        "that start another program",
+    )
+    parser.addoption(
+        "--thorough", action="store_true", help="ten times as many random examples of each test"
     )
     parser.addoption(
         "--raised-programs", type=int, default=5, help="random programs that are raised and run"
@@ -38,8 +42,11 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Under --quick, the first case of each test runs, until it starts another program."""
+    if config.getoption("--thorough"):
+        _draw_examples(items, 10.0)
     if not config.getoption("--quick"):
         return
+    _draw_examples(items, 0.25)
     subprocess.Popen.__init__ = _skip  # type: ignore[method-assign]
     os.fork = _skip
     first: dict[str, pytest.Item] = {}
@@ -49,6 +56,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = set(first.values())
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
+
+
+def _draw_examples(items: list[pytest.Item], share: float) -> None:
+    """Scale the number of random examples, which each test chooses by what one of its own costs.
+
+    A profile of hypothesis says nothing to a test with a number of its own.
+    """
+    tests = {getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item, "obj")}
+    for test in tests:
+        chosen = getattr(test, "_hypothesis_internal_use_settings", None)
+        if chosen is not None:
+            count = max(1, round(share * chosen.max_examples))
+            test._hypothesis_internal_use_settings = settings(chosen, max_examples=count)
 
 
 def _skip(*_: object, **__: object) -> NoReturn:
