@@ -68,6 +68,19 @@ KERNELS |= {
     "gelu_while": KERNELS["gelu_tanh"],
     "mlp_rows": KERNELS["mlp_exp"],
     "histogram_memset": KERNELS["histogram"],
+    "stencil_border": (
+        "[grid in 512 512] [next out 512 512]",
+        5 * 510 * 510,
+        "inner = 0.2 * (grid[1:-1, 1:-1] + grid[:-2, 1:-1] + grid[2:, 1:-1] + grid[1:-1, :-2]"
+        " + grid[1:-1, 2:])\n"
+        "    rows = np.concatenate([grid[1:-1, :1], inner, grid[1:-1, -1:]], axis=1)\n"
+        "    return np.concatenate([grid[:1], rows, grid[-1:]])",
+    ),
+    "mlp_flat": (
+        "[x in 96 256] [w in 192 256] [bias in 192] [y out 96 192]",
+        96 * 192 * 256,
+        f"z = x @ w.T + bias\n    return {_TANH}",
+    ),
     "prefix_recurrent": KERNELS["prefix_sum"],
 }
 """Arguments, useful operations and reference of each."""

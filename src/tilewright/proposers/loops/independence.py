@@ -40,8 +40,8 @@ def require_independent(
     that the loop changes. Each iteration has its own copies of the arrays that are `private`;
     variables of `changing` may differ between two iterations, too. The loop is one of the kernel's.
     """
-    accesses = list(_accesses(loop.body, kernel))
-    written = {access.array for access, is_write in accesses if is_write}
+    accesses = list(_accesses(loop.body, kernel, _Ranges(loop.body)))
+    written = {access.array for access, is_write, _ in accesses if is_write}
     inside = (changed_by(loop) | {*changing}) - {loop.variable}
     written -= {*private}
     for statement in statements(loop.body):
@@ -51,31 +51,41 @@ def require_independent(
     if over:
         raise NotApplicableError(f"vectors may reach over the ends of rows of {min(over)}")
     for array in written:
-        here = [access for access, _ in accesses if access.array == array]
+        here = [(access, ranges) for access, _, ranges in accesses if access.array == array]
         if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
             raise NotApplicableError(f"iterations may touch the same elements of {array}")
 
 
-def _rank(accesses: list[Access]) -> int:
-    return min(len(access.subscripts) for access in accesses)
+def _rank(accesses: Sequence[tuple[Access, _Ranges]]) -> int:
+    return min(len(access.subscripts) for access, _ in accesses)
 
 
 def _separates(
-    loop: For, accesses: list[Access], dimension: int, inside: set[str], kernel: Kernel
+    loop: For,
+    accesses: Sequence[tuple[Access, _Ranges]],
+    dimension: int,
+    inside: set[str],
+    kernel: Kernel,
 ) -> bool:
-    places = [linear(access.subscripts[dimension]) for access in accesses]
-    terms, offsets = places[0][0], [offset for _, offset in places]
-    if any(other != terms for other, _ in places):
-        return False
-    ranges, covered = _ranges(loop.body), 0
-    for term, factor in terms.items():
-        if isinstance(term, Var) and term.name in ranges:
-            covered += abs(factor) * ranges[term.name]
-        elif term != Var(loop.variable) and _names_of(term) & {*inside, loop.variable}:
+    same: dict[Expr, int] | None = None
+    lows, highs = [], []
+    for access, ranges in accesses:
+        terms, low = linear(access.subscripts[dimension])
+        high = low + _extent(access, dimension, kernel) - 1
+        for term, factor in [*terms.items()]:
+            if isinstance(term, Var) and term.name in ranges:
+                del terms[term]
+                least, greatest = sorted(factor * end for end in ranges[term.name])
+                low, high = low + least, high + greatest
+            elif term != Var(loop.variable) and _names_of(term) & {*inside, loop.variable}:
+                return False
+        if same is not None and terms != same:
             return False
-    apart = abs(terms.get(Var(loop.variable), 0)) * loop.step
-    widest = max(_extent(access, dimension, kernel) for access in accesses)
-    return apart >= max(offsets) - min(offsets) + covered + widest
+        same = terms
+        lows.append(low)
+        highs.append(high)
+    apart = abs((same or {}).get(Var(loop.variable), 0)) * loop.step
+    return apart > max(highs) - min(lows)
 
 
 def _names_of(expr: Expr) -> set[str]:
@@ -114,22 +124,28 @@ def _scaled(sum_of_terms: tuple[dict[Expr, int], int], by: int) -> tuple[dict[Ex
     return {term: factor * by for term, factor in terms.items() if by}, offset * by
 
 
-def _ranges(body: tuple[Statement, ...]) -> dict[str, int]:
-    """How far apart the least and the greatest value of the variable of each loop are.
+class _Ranges(dict[str, tuple[int, int]]):
+    """Least and greatest value of the variable of each loop that is entered on the way down.
 
-    Loops may share the name of their variable; one that anything assigns is left out.
+    A variable that anything else in the body assigns is left out.
     """
-    values: dict[str, tuple[int, int]] = {}
-    for loop in (s for s in statements(body) if isinstance(s, For)):
-        least, greatest = loop.first, loop.first + max(0, loop.trips - 1) * loop.step
-        before = values.get(loop.variable, (least, greatest))
-        values[loop.variable] = min(before[0], least), max(before[1], greatest)
-    for statement in statements(body):
-        if isinstance(statement, Assign) and isinstance(statement.target, Var):
-            values.pop(statement.target.name, None)
-        elif isinstance(statement, Declare):
-            values.pop(statement.name, None)
-    return {name: greatest - least for name, (least, greatest) in values.items()}
+
+    def __init__(self, body: tuple[Statement, ...]) -> None:
+        super().__init__()
+        self._others = {
+            s.target.name
+            for s in statements(body)
+            if isinstance(s, Assign) and isinstance(s.target, Var)
+        } | {s.name for s in statements(body) if isinstance(s, Declare)}
+
+    def within(self, loop: For) -> _Ranges:
+        """The ranges in the body of a loop."""
+        found = _Ranges(())
+        found._others = self._others
+        found.update(self)
+        if loop.variable not in self._others:
+            found[loop.variable] = loop.first, loop.first + max(0, loop.trips - 1) * loop.step
+        return found
 
 
 def _reaching_over(loop: For, kernel: Kernel) -> Iterator[str]:
@@ -207,23 +223,28 @@ def element_bytes(array: str, kernel: Kernel) -> int:
     return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
 
 
-def _accesses(body: tuple[Statement, ...], kernel: Kernel) -> Iterator[tuple[Access, bool]]:
-    for statement in statements(body):
+def _accesses(
+    body: tuple[Statement, ...], kernel: Kernel, ranges: _Ranges
+) -> Iterator[tuple[Access, bool, _Ranges]]:
+    """What statements read and write: each access, whether it is a write, and the ranges there."""
+    for statement in body:
         values: list[Expr] = []
-        if isinstance(statement, Command):
-            yield from _touched(statement, kernel)
+        if isinstance(statement, For):
+            yield from _accesses(statement.body, kernel, ranges.within(statement))
+        elif isinstance(statement, Command):
+            yield from ((at, is_write, ranges) for at, is_write in _touched(statement, kernel))
             values = [*statement.arguments]  # for what their subscripts read
         elif isinstance(statement, Declare) and statement.value is not None:
             values = [statement.value]
         elif isinstance(statement, Assign):
             values = [statement.value]
             if not isinstance(statement.target, Var):
-                yield statement.target, True
+                yield statement.target, True, ranges
                 values += statement.target.subscripts
         for value in values:
             for expr in walk(value):
                 if isinstance(expr, (Element, Load)):
-                    yield expr, False
+                    yield expr, False, ranges
 
 
 def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:

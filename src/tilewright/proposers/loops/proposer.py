@@ -30,7 +30,8 @@ from tilewright.proposers.loops.whole import MOST_LOOPS, MOST_UNROLLED, Whole, l
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,
-    "exchange": 1, "keep": 1, "block": 1, "interleave": 1, "stage": 1, "pack": 1, "share": 2,
+    "exchange": 1, "keep": 1, "split": 1, "block": 1, "interleave": 1, "stage": 1, "pack": 1,
+    "share": 2,
 }  # fmt: skip
 """Techniques that may complete a plan after its first step, if the target's menu has them, and how
 often they are drawn."""

@@ -15,6 +15,7 @@ from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
 from tilewright.proposers.loops.rewrites.share import share
+from tilewright.proposers.loops.rewrites.split import split
 from tilewright.proposers.loops.rewrites.stage import stage
 from tilewright.proposers.loops.rewrites.unroll import unroll
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
@@ -28,12 +29,13 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "exchange": lambda kernel, loop, _: exchange(kernel, loop),
     "block": block,
     "keep": lambda kernel, loop, _: keep(kernel, loop),
+    "split": lambda kernel, loop, _: split(kernel, loop),
     "interleave": lambda kernel, loop, _: interleave(kernel, loop),
     "stage": stage,
     "pack": lambda kernel, loop, _: pack(kernel, loop),
     "share": share,
 }
-_WITHOUT_FACTOR = ("reciprocal", "exchange", "keep", "interleave", "pack")
+_WITHOUT_FACTOR = ("reciprocal", "exchange", "keep", "split", "interleave", "pack")
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
     "accumulators": (2, 4, 8),
@@ -51,6 +53,7 @@ _SENTENCES = {
     "exchange": "exchange the loop over {variable} and the one inside",
     "block": "run the loop inside the one over {variable} in blocks of {factor} iterations",
     "keep": "keep an element in a variable while the loop over {variable} runs",
+    "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input in the order in which the loop over {variable} reads it, once",
     "share": "share the iterations of the loop over {variable} among {factor} threads",
     "interleave": "load just before use in the loop over {variable}",

@@ -30,6 +30,7 @@ MOST_UNROLLED = 400
 _MOST_PACKED = 5
 """Inputs that one sequence packs, at most."""
 _MOST_KEPT = 8
+_MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
 
 Steps = list[tuple[Step, Kernel]]
@@ -51,10 +52,10 @@ class Whole:
         """Each sequence with the kernel after it, the shortest first; none does nothing."""
         vectors, tiles = self.everything, self.tiled
         ways: tuple[tuple[Callable[[Kernel, Steps], Kernel], ...], ...] = (
-            (vectors,),
-            (self.kept, vectors, tiles),
-            (self.packed, self.kept, vectors, tiles),
-            (self.packed, vectors),
+            (self.split, vectors),
+            (self.split, self.kept, vectors, tiles),
+            (self.split, self.packed, self.kept, vectors, tiles),
+            (self.split, self.packed, vectors),
         )
         seen: set[Kernel] = set()
         for way in ways:
@@ -65,6 +66,16 @@ class Whole:
             if steps and after not in seen:
                 seen.add(after)
                 yield steps, after
+
+    def split(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops in parts where their conditions change: the largest part has none then."""
+        while "split" in self._offered and len(loops(kernel)) <= _MOST_SPLIT:
+            found = next(steps_of(kernel, "split", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
 
     def everything(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Every loop vectorised that can be, innermost first, and reciprocals."""

@@ -21,7 +21,8 @@ After (2 copies)::
       y[i + 1] = sum_1;
     }
 
-What an iteration writes before it reads it, and nothing else uses, each copy has for itself.
+What an iteration writes before it reads it, and nothing else uses, each copy has for itself; what
+it reduces beside the loops inside, all copies reduce in their order.
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ from tilewright.proposers.loops.analysis import (
 from tilewright.proposers.loops.independence import require_independent
 from tilewright.proposers.loops.ir import (
     Command,
+    Declare,
     Element,
     Expr,
     For,
     Kernel,
     Load,
+    Parameter,
     Statement,
     Var,
     around,
@@ -56,6 +59,7 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.rewrites.registers import of_copy, require_private, shared
 from tilewright.proposers.loops.rewrites.share import private
 from tilewright.proposers.loops.rewrites.unroll import copied
+from tilewright.proposers.loops.sharing import assigned_in, require_rewritten, uses_of
 
 _MOST_ELEMENTS = 1 << 13
 """Of arrays that copies have for themselves: they are to stay in the first-level cache."""
@@ -68,26 +72,47 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
         raise NotApplicableError("the loop has too few iterations, or no loop inside")
     commands = any(isinstance(s, Command) for s in statements(loop.body))
     own = [] if commands else private(kernel, around(kernel, number))
-    names = {variable.name for variable in own}
-    if sum(math.prod(v.sizes) for v in own) * copies > _MOST_ELEMENTS:
+    static = [] if commands else _private_static(kernel, loop)
+    names = {v.name for v in own} | {v.name for v in static}
+    sizes = [*(v.sizes for v in own), *(v.sizes for v in static)]
+    if sum(map(math.prod, sizes)) * copies > _MOST_ELEMENTS:
         raise NotApplicableError("the arrays of all copies would be too large")
-    if reductions(loop, visible_types(kernel, number), names):
-        raise NotApplicableError("the loop carries a reduction")
+    inside = assigned_in(tuple(s for s in loop.body if isinstance(s, For)))
+    if any(r.name in inside for r in reductions(loop, visible_types(kernel, number), names)):
+        raise NotApplicableError("a loop inside carries a reduction on")
     require_independent(loop, kernel, names)
     require_private(kernel, loop)
     taken = names_in(kernel)
     bodies = [list(loop.body)]
     new: list[Statement] = []
+    scratch = [*kernel.scratch]
     for copy in range(1, copies):
         renamed = {name: fresh(name, taken) for name in sorted(names)}
         new += [replace(v, name=renamed[v.name], value=None) for v in own]
+        scratch += [replace(v, name=renamed[v.name]) for v in static]
         body = [with_names(s, renamed) for s in copied(loop, copy, {}, taken)]
         bodies.append(of_copy(body, copy))
     main = loop.first + loop.trips // copies * copies * loop.step
     new.append(replace(loop, last=main, step=copies * loop.step, body=_jammed(bodies)))
     if loop.trips % copies:
         new.append(replace(loop, first=main, threads=1))
-    return shared(with_loop(kernel, number, tuple(new)))
+    return shared(replace(with_loop(kernel, number, tuple(new)), scratch=tuple(scratch)))
+
+
+def _private_static(kernel: Kernel, loop: For) -> list[Parameter]:
+    """Static arrays that nothing else uses, and of which each iteration writes what it reads."""
+    found = []
+    for array in kernel.scratch:
+        like = Declare("float", array.name, array.sizes)
+        uses = uses_of(array.name, loop.body)
+        if not uses or uses_of(array.name, kernel.body) > uses:
+            continue
+        try:
+            require_rewritten(loop, like, kernel.lanes)
+        except NotApplicableError:
+            continue
+        found.append(array)
+    return found
 
 
 def with_names(statement: Statement, names: Mapping[str, str]) -> Statement:

@@ -32,6 +32,7 @@ from typing import TypeVar
 
 from tilewright.proposers.loops.analysis import NotApplicableError, coefficient, fresh, names_in
 from tilewright.proposers.loops.c_types import BYTES
+from tilewright.proposers.loops.independence import linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -40,6 +41,7 @@ from tilewright.proposers.loops.ir import (
     Expr,
     For,
     Kernel,
+    Number,
     Parameter,
     Statement,
     Var,
@@ -72,6 +74,10 @@ def pack(kernel: Kernel, number: int) -> Kernel:
             if dimension is not None:
                 given = inputs[expr.array]
                 return _copied(kernel, number, given, dimension, given.type)
+    for given in kernel.parameters:
+        flat = _flat(loop, given, kernel, number) if given.constant and not given.sizes else None
+        if flat is not None:
+            return flat
     narrow = [p for name, p in inputs.items() if p.type in _WIDER and name in _factors(loop)]
     if narrow:
         for given in narrow:
@@ -104,6 +110,45 @@ def _dimension(element: Element, variable: str) -> int | None:
     grows = [coefficient(s, variable) for s in element.subscripts]
     found = [d for d, by in enumerate(grows) if by]
     return found[0] if len(found) == 1 and grows[found[0]] == 1 and not grows[-1] else None
+
+
+def _flat(loop: For, given: Parameter, kernel: Kernel, number: int) -> Kernel | None:
+    """The kernel with a copy of a flattened input, `X[row * 64 + column]`, by columns.
+
+    None unless the loop runs over rows, and all that is read in it are such elements.
+    """
+    uses = {e for e in expressions(loop.body) if isinstance(e, Element) and e.array == given.name}
+    if len(uses) != 1:
+        return None
+    use = uses.pop()
+    terms, offset = linear(use.subscripts[0])
+    row = Var(loop.variable)
+    width = terms.pop(row, 0)
+    column = next(iter(terms), row)
+    nearby = (*around(kernel, number), *statements(loop.body))
+    runs = [o for o in nearby if isinstance(o, For) and Var(o.variable) == column]
+    columns = max((o.first + (o.trips - 1) * o.step + 1 for o in runs), default=0)
+    if offset or terms != {column: 1} or width < max(2, columns) or not columns:
+        return None
+    if min(o.first for o in (loop, *runs)) < 0:
+        return None
+    rows = loop.first + (loop.trips - 1) * loop.step + 1
+
+    def by_rows(expr: Expr) -> Expr:
+        return Element(given.name, (row, column)) if expr == use else expr
+
+    def flattened(expr: Expr) -> Expr:
+        if not isinstance(expr, Element) or expr.array != given.name:
+            return expr
+        at, inside = expr.subscripts
+        flat = Binary("+", Binary("*", at, Number(str(width))), inside)
+        return Element(given.name, (flat,))
+
+    body = tuple(changed_in(s, by_rows) for s in loop.body)
+    nested = with_loop(kernel, number, (replace(loop, body=body),))
+    sized = replace(given, sizes=(rows, columns))
+    made = _copied(nested, number, sized, 0, given.type)
+    return replace(made, body=(changed_in(made.body[0], flattened), *made.body[1:]))
 
 
 def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind: str) -> Kernel:

@@ -204,6 +204,11 @@ class Converter:
         )
 
     def _select(self, expr: Select) -> Expr:
+        function = _larger_or_smaller(expr)
+        if function is not None:
+            sides = tuple(map(self._value, (expr.value, expr.other)))
+            if any(map(self._is_vector, sides)) and not any(map(self._is_mask, sides)):
+                return Call(function, tuple(map(self._splat, sides)))
         condition = self._value(expr.condition)
         value, other = self._value(expr.value), self._value(expr.other)
         if not any(map(self._is_vector, (condition, value, other))):
@@ -251,6 +256,16 @@ def _power(call: Call) -> int:
     exponent = call.arguments[1]
     text = exponent.text.rstrip("fF") if isinstance(exponent, Number) else ""
     return _POWERS.get(text.removesuffix("0").removesuffix("."), 0)
+
+
+def _larger_or_smaller(expr: Select) -> str | None:
+    """The function on vectors that is the same as `a > b ? a : b` or `a < b ? a : b`."""
+    test, sides = expr.condition, (expr.value, expr.other)
+    if not isinstance(test, Binary) or test.operator not in ("<", ">"):
+        return None
+    if sides not in ((test.left, test.right), (test.right, test.left)):
+        return None
+    return "v_max" if (test.operator == ">") == (sides[0] == test.left) else "v_min"
 
 
 def unconditional(body: tuple[Statement, ...]) -> Iterator[Expr]:

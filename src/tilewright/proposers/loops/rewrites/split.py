@@ -1,0 +1,187 @@
+"""A loop in parts, in each of which what its conditions compare its variable with is decided.
+
+Before::
+
+    for (int i = 0; i < 64; i++) Y[i] = i == 0 || i == 63 ? X[i] : X[i - 1] + X[i + 1];
+
+After::
+
+    for (int i = 0; i < 1; i++) Y[i] = X[i];
+    for (int i = 1; i < 63; i++) Y[i] = X[i - 1] + X[i + 1];
+    for (int i = 63; i < 64; i++) Y[i] = X[i];
+
+Whole numbers that are computed from the variable, as by `int left = i > 0 ? i - 1 : 0;`, then stand
+for themselves.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import NotApplicableError, fresh, names_in
+from tilewright.proposers.loops.independence import linear
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Command,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Number,
+    Select,
+    Statement,
+    Var,
+    changed_in,
+    expressions,
+    loops,
+    statements,
+    with_loop,
+)
+
+_MOST_PARTS = 4
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_Ranges = dict[str, tuple[int, int]]
+
+
+def split(kernel: Kernel, number: int) -> Kernel:
+    """The kernel with loop `number` in parts. Raises `NotApplicableError`."""
+    loop = loops(kernel)[number]
+    if loop.threads > 1 or any(isinstance(s, Command) for s in statements(loop.body)):
+        raise NotApplicableError("the loop is shared among threads, or issues commands")
+    last = loop.first + loop.trips * loop.step
+    points = sorted({p for e in expressions(loop.body) for p in _points(e, loop)})
+    if not points:
+        raise NotApplicableError("no condition compares the variable of the loop with a number")
+    if len(points) >= _MOST_PARTS:
+        raise NotApplicableError(f"the loop has more than {_MOST_PARTS} parts")
+    taken = names_in(kernel)
+    parts: list[Statement] = []
+    for first, end in zip([loop.first, *points], [*points, last], strict=True):
+        ranges = {loop.variable: (first, end - loop.step)}
+        body = _decided(loop.body, ranges)
+        if parts:
+            body = _renamed(body, taken)
+        if body:
+            parts.append(replace(loop, first=first, last=end, body=body))
+    return with_loop(kernel, number, tuple(parts))
+
+
+def _points(expr: Expr, loop: For) -> Iterator[int]:
+    """First values of the variable from which on a comparison has another outcome."""
+    if not isinstance(expr, Binary) or expr.operator not in _COMPARED:
+        return
+    terms, offset = linear(Binary("-", expr.left, expr.right))
+    if set(terms) != {Var(loop.variable)} or abs(terms[Var(loop.variable)]) != 1:
+        return
+    last = loop.first + (loop.trips - 1) * loop.step
+    at = -offset * terms[Var(loop.variable)]  # where both sides are equal
+    for point in (at, at + 1):
+        begin = loop.first + -(-(point - loop.first) // loop.step) * loop.step
+        if loop.first < begin <= last:
+            before, after = begin - loop.step, begin
+            compare = _COMPARED[expr.operator]
+            sign = terms[Var(loop.variable)]
+            if compare(sign * before + offset, 0) != compare(sign * after + offset, 0):
+                yield begin
+
+
+def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, ...]:
+    """The statements where variables are in ranges: conditions that are decided are left out."""
+    assigned = {s.target for s in statements(body) if isinstance(s, Assign)}
+    known: dict[Expr, Expr] = {}
+    found: list[Statement] = []
+    for statement in body:
+        new = changed_in(statement, lambda e: _folded(known.get(e, e), ranges))
+        if isinstance(new, Assign) and new.target == new.value:
+            continue  # the condition under which it is assigned does not hold
+        value = _inlined(new, ranges)
+        if isinstance(new, Declare) and value is not None and Var(new.name) not in assigned:
+            known[Var(new.name)] = value
+            continue
+        found.append(new)
+    return tuple(found)
+
+
+def _inlined(statement: Statement, ranges: _Ranges) -> Expr | None:
+    """What a declaration of a whole number gives it, if that can stand for it."""
+    if not isinstance(statement, Declare) or statement.type != "int" or statement.value is None:
+        return None
+    return statement.value if _is_followed(statement.value, ranges) else None
+
+
+def _is_followed(value: Expr, ranges: _Ranges) -> bool:
+    """Whether a value is a whole number made of the loop's variable and numbers."""
+    terms, _ = linear(value)
+    return all(isinstance(t, Var) and t.name in ranges for t in terms)
+
+
+def _folded(expr: Expr, ranges: _Ranges) -> Expr:
+    """An expression whose parts are folded already."""
+    if isinstance(expr, Select) and isinstance(expr.condition, Number):
+        return expr.other if expr.condition.text == "0" else expr.value
+    if not isinstance(expr, Binary):
+        return expr
+    left, right = expr.left, expr.right
+    if expr.operator in ("&&", "||"):
+        ends = "0" if expr.operator == "&&" else "1"
+        for side, other in ((left, right), (right, left)):
+            if isinstance(side, Number) and side.text == ends:
+                return side
+            if isinstance(side, Number) and side.text in ("0", "1") and _is_truth(other):
+                return other
+        return expr
+    if expr.operator not in _COMPARED:
+        return expr
+    if not _is_followed(left, ranges) or not _is_followed(right, ranges):
+        return expr
+    terms, least = linear(Binary("-", left, right))
+    most = least
+    for term, factor in terms.items():
+        assert isinstance(term, Var)
+        ends_of = sorted(factor * end for end in ranges[term.name])
+        least, most = least + ends_of[0], most + ends_of[1]
+    return _truth(expr.operator, least, most) or expr
+
+
+def _is_truth(expr: Expr) -> bool:
+    """Whether an expression is 0 or 1."""
+    if isinstance(expr, Number):
+        return expr.text in ("0", "1")
+    return isinstance(expr, Binary) and expr.operator in (*_COMPARED, "&&", "||")
+
+
+def _truth(sign: str, least: int, most: int) -> Number | None:
+    """Whether `value sign 0` holds for all values of a range, or for none; None where for some."""
+    outcomes = {_COMPARED[sign](value, 0) for value in (least, most)}
+    if sign in ("==", "!=") and least <= 0 <= most and least != most:
+        return None
+    return Number("1" if outcomes == {True} else "0") if len(outcomes) == 1 else None
+
+
+def _renamed(body: tuple[Statement, ...], taken: set[str]) -> tuple[Statement, ...]:
+    """Statements with names of their own for what they declare."""
+    names = {s.name: fresh(s.name, taken) for s in statements(body) if isinstance(s, Declare)}
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Var):
+            return Var(names.get(expr.name, expr.name))
+        if isinstance(expr, (Element, Load)):
+            return replace(expr, array=names.get(expr.array, expr.array))
+        return expr
+
+    def declared(statement: Statement) -> Statement:
+        if isinstance(statement, Declare):
+            return replace(statement, name=names[statement.name])
+        if isinstance(statement, For):
+            return replace(statement, body=tuple(map(declared, statement.body)))
+        return statement
+
+    return tuple(declared(changed_in(s, change)) for s in body)

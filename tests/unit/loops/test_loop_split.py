@@ -1,0 +1,170 @@
+"""Loops in parts where their conditions change, flattened inputs packed, and jams that reduce."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loop_interpreter import Interpreter
+
+from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.ir import Kernel
+from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.pack import pack
+from tilewright.proposers.loops.rewrites.split import split
+from tilewright.proposers.loops.rewrites.vectorise import vectorise
+from tilewright.proposers.loops.whole import Whole
+
+HEAD = "void kernel(const float X[9], const float *P, float Y[9], float Z[9])"
+
+
+def kernel_of(body: str) -> Kernel:
+    return parse(f"{HEAD} {{ {body} }}")
+
+
+def body_of(kernel: Kernel) -> str:
+    assert parse(emit(kernel)) == kernel
+    text = emit(kernel)
+    return " ".join(text[text.index(") {") + 3 : text.rindex("}")].split())
+
+
+def results(kernel: Kernel) -> list[np.ndarray]:
+    rng = np.random.default_rng(5)
+    arrays = {p.name: rng.standard_normal(p.sizes or (99,)) for p in kernel.parameters}
+    found = Interpreter(kernel, arrays).run()
+    return [found["Y"], found["Z"]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for (int i = 0; i < 9; i++) Y[i] = i == 0 || i == 8 ? X[i] : X[i - 1] + X[i + 1];",
+         "for (int i = 0; i < 1; i++) { Y[i] = X[i]; } "
+         "for (int i = 1; i < 8; i++) { Y[i] = X[i - 1] + X[i + 1]; } "
+         "for (int i = 8; i < 9; i++) { Y[i] = X[i]; }"),
+        ("for (int i = 0; i < 9; i++) { int left = i > 0 ? i - 1 : 0; Y[i] = X[left]; }",
+         "for (int i = 0; i < 1; i++) { Y[i] = X[0]; } "
+         "for (int i = 1; i < 9; i++) { Y[i] = X[i - 1]; }"),
+        ("for (int i = 1; i < 9; i += 3) if (i >= 5) Y[i] = X[i];",
+         "for (int i = 7; i < 10; i += 3) { Y[i] = X[i]; }"),
+        ("for (int i = 0; i < 9; i++) for (int j = 0; j < 3; j++) "
+         "{ float a = X[j]; Y[i] = 4 < i && j != 1 ? a : 0.0f; }",
+         "for (int i = 0; i < 5; i++) { for (int j = 0; j < 3; j++) "
+         "{ float a = X[j]; Y[i] = 0.0f; } } for (int i = 5; i < 9; i++) "
+         "{ for (int j = 0; j < 3; j++) { float a_1 = X[j]; Y[i] = j != 1 ? a_1 : 0.0f; } }"),
+    ],
+)  # fmt: skip
+def test_each_part_has_no_condition_on_its_variable(before: str, after: str) -> None:
+    start = kernel_of(before)
+    kernel = split(start, 0)
+    assert body_of(kernel) == after
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 9; i++) Y[i] = X[i] > 0.0f ? 1.0f : X[i];",  # data decides
+        "for (int i = 0; i < 9; i++) Y[i] = i < 20 ? 1.0f : X[i];",  # always
+        "for (int i = 0; i < 9; i++) Y[i] = i % 2 == 0 ? 1.0f : X[i];",
+        "for (int i = 0; i < 9; i++) Y[i] = i == 1 || i == 3 || i == 5 ? 1.0f : X[i];",  # too many
+    ],
+)
+def test_where_no_part_is_without_conditions_nothing_is_split(body: str) -> None:
+    with pytest.raises(NotApplicableError):
+        split(kernel_of(body), 0)
+
+
+def test_borders_are_split_off_before_a_loop_is_vectorised() -> None:
+    start = kernel_of(
+        "for (int i = 0; i < 9; i++) Y[i] = i == 0 || i == 8 ? X[i] : X[i - 1] + X[i + 1];"
+    )
+    ways = Whole(4, 16, frozenset({"split", "vectorise"})).sequences(start)
+    assert [[str(step) for step, _ in steps] for steps, _ in ways] == [
+        ["split 0 0", "vectorise 1 4"]
+    ]
+
+
+DOTS = (
+    "for (int i = 0; i < 3; i++) { float m = -9.0f; for (int j = 0; j < 5; j++) { float s = 0.0f; "
+    "for (int k = 0; k < 3; k++) s += X[i * 3 + k] * P[j * 4 + k]; Y[j] = s; m = fmaxf(m, s); } "
+    "Z[i] = m; }"
+)
+
+
+def test_flattened_inputs_are_packed_by_columns() -> None:
+    start = kernel_of(DOTS)
+    kernel = pack(start, 1)
+    assert "P_1[at_2][at_1] = P[at_1 * 4 + at_2];" in body_of(kernel)
+    assert "static _Alignas(64) float P_1[3][5];" in emit(kernel)
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("j * 4 + k", "j * 4 + k + 1"),
+        ("j * 4 + k", "j * 2 + k"),  # rows overlap
+        ("j * 4 + k", "j + k"),
+        ("j * 4 + k]", "j * 4 + k] * P[k]"),  # it is read otherwise, too
+        ("j * 4 + k", "j * 4 + 2 * k"),
+    ],
+)
+def test_what_is_no_matrix_is_not_packed(old: str, new: str) -> None:
+    with pytest.raises(NotApplicableError):
+        pack(kernel_of(DOTS.replace(old, new)), 1)
+
+
+def test_copies_of_a_jammed_loop_reduce_in_their_order() -> None:
+    start = kernel_of(DOTS)
+    kernel = jam(start, 1, 2)
+    assert "m = fmaxf(m, s); m = fmaxf(m, s_1);" in body_of(kernel)
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_reduction_in_a_loop_inside_is_not_jammed() -> None:
+    body = "float m = 0.0f; for (int i = 0; i < 4; i++) for (int j = 0; j < 4; j++) m += X[i + j];"
+    with pytest.raises(NotApplicableError, match="carries a reduction"):
+        jam(kernel_of(f"{body} Y[0] = m;"), 0, 2)
+
+
+def test_copies_of_a_jammed_loop_have_static_arrays_of_their_own() -> None:
+    source = (
+        (
+            f"{HEAD} {{ static float s[3]; for (int i = 0; i < 9; i++) {{ "
+            "for (int j = 0; j < 3; j++) s[j] = X[i] * P[j]; "
+            "for (int j = 0; j < 3; j++) Y[i] = s[j]; } }"
+        )
+        .replace("{{", "{")
+        .replace("}}", "}")
+    )
+    start = parse(source)
+    kernel = jam(start, 0, 3)
+    assert len(kernel.scratch) == 3
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(NotApplicableError, match="same elements of s"):
+        jam(parse(source.replace("Y[i] = s[j]; }", "Y[i] = s[j]; } Z[0] = s[0];")), 0, 3)
+
+
+def test_rows_of_a_flattened_array_are_told_apart() -> None:
+    """Loops inside may share a name: each access is as wide as the loops around it make it."""
+    body = (
+        "for (int i = 0; i < 2; i++) { for (int d = 0; d < 9; d++) Z[d] = X[d]; "
+        "for (int d = 0; d < 4; d++) P2[i * 4 + d] = X[d]; }"
+    )
+    kernel = parse(f"{HEAD} {{ {body} }}".replace("P2", "Y").replace("Z[d] = X[d]", "Z[i] = X[d]"))
+    assert "Y[(i + 1) * 4 + d]" in emit(jam(kernel, 0, 2))
+    with pytest.raises(NotApplicableError, match="same elements of Y"):
+        jam(parse(emit(kernel).replace("d < 4", "d < 5")), 0, 2)
+
+
+def test_the_larger_of_two_is_a_maximum_on_vectors() -> None:
+    body = "float m = X[0]; for (int i = 0; i < 9; i++) if (X[i] > m) m = X[i]; Y[0] = m;"
+    assert "m_1 = v_max(" in emit(vectorise(kernel_of(body), 0, 4))
+    least = body.replace("X[i] > m", "X[i] < m")
+    assert "m_1 = v_min(" in emit(vectorise(kernel_of(least), 0, 4))
