@@ -453,7 +453,7 @@ def test_what_lanes_cannot_compute_is_not_vectorised(body: str, why: str) -> Non
 def test_an_element_that_is_read_in_any_case_may_be_chosen() -> None:
     source = (
         "void kernel(const float *X, float *Y) { for (int i = 0; i < 9; i++) "
-        "Y[i] = X[i] > 0.0f ? X[i] : 0.0f; }"
+        "Y[i] = X[i] > 0.0f ? X[i] * 2.0f : 0.0f; }"
     )
     assert "v_select(v_less(" in emit(vectorise(parse(source), 0, LANES))
 
