@@ -107,7 +107,8 @@ def follow(
 def deviations(got: Array, expected: Followed) -> Array:
     """How far each element is off, in its own deviation; infinite where it is not a number."""
     with np.errstate(all="ignore"):
-        off: Array = np.abs(got.astype(expected.exact.dtype) - expected.exact) / expected.deviation
+        error = np.abs(got.astype(expected.exact.dtype) - expected.exact)
+        off: Array = np.asarray(error / expected.deviation)  # of one number too
     off[np.isnan(off)] = np.inf
     return off
 

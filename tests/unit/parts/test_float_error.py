@@ -215,3 +215,9 @@ def test_outliers_lie_anywhere() -> None:
         assert np.abs(np.median(drawn)) < 0.1
     assert not np.array_equal(places[0], places[1])
     assert {tuple(p) for p in places[0]} & {tuple(p) for p in places[2]} == set()
+
+
+def test_a_result_may_be_one_number() -> None:
+    followed = follow(lambda o: {"loss": np.sum(o["x"])}, {"x": data(3, 64)})["loss"]
+    assert np.shape(deviations(np.float32(followed.exact), followed)) == ()
+    assert deviations(np.array(np.nan, np.float32), followed) == np.inf
