@@ -8,6 +8,7 @@ patterns. It is checked like every other kernel before anything is believed of i
 
 from __future__ import annotations
 
+import gc
 import keyword
 import re
 from bisect import bisect_right
@@ -43,7 +44,13 @@ def translated(source: str, call: Call, machine: Machine, limits: Limits | None 
     run.recorder = recorder = Recorder()
     trace.outputs = walked(program, call, run)
     builder = _Builder(trace, recorder)
-    body = builder.body()
+    collects = gc.isenabled()
+    gc.disable()  # as in the walk: many records, no cycles
+    try:
+        body = builder.body()
+    finally:
+        if collects:
+            gc.enable()
     if sum(1 for _ in _printed(body, {}, "")) > MOST_LINES:
         raise UntranslatableError("loops whose iterations differ in too many ways")
     return _text(body, trace, call, builder.spill.names)
