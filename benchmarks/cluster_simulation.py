@@ -8,7 +8,8 @@ dask.distributed finds a worker for a message: its own code is timed at the star
 workers. Simulated are the workers, with evaluation times of a recorded run (`cluster_times.json`)
 scaled to a mean of `--seconds-each`; two in a hundred are five times slower, and each ends once an
 hour, is away for ten seconds, and what it had goes to others. The rest of the costs below are
-constants, measured with `benchmarks/cluster.py`. One scheduler, one database.
+constants: those of a message at the scheduler were measured with `benchmarks/cluster.py` on a busy
+machine, those of the network and of the database are assumed. One scheduler, one database.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from threading import Condition
 from typing import Any
 
@@ -76,7 +76,8 @@ class AgentSession:
         self._given = assignment
         self._given_up = given_up
         self._hidden = machine.hidden
-        self._wanted: SimpleQueue[list[Candidate]] = SimpleQueue()
+        # No SimpleQueue: in CPython its `get` with a short time-out can wait for ever.
+        self._wanted: Queue[list[Candidate]] = Queue()
         self._changed = Condition()
         self._asked: dict[str, Candidate] = {}
         self._outcomes: dict[str, Trial] = {}

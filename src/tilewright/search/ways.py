@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
 from typing import TypeAlias
@@ -116,13 +116,14 @@ class ManyThreads:
         self._threads = ThreadPoolExecutor(1)  # replaced with every iteration, like all of these
         self._authors = ThreadPoolExecutor(1)
         self._workers: list[Future[None]] = []
-        self._arrivals: SimpleQueue[tuple[Expansion, Message | BaseException]] = SimpleQueue()
+        # No SimpleQueue: in CPython its `get` with a short time-out can wait for ever.
+        self._arrivals: Queue[tuple[Expansion, Message | BaseException]] = Queue()
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
         """Begin with all of these parents."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="propose")
         self._authors = ThreadPoolExecutor(THREADS, thread_name_prefix="author")
-        self._workers, self._arrivals = [], SimpleQueue()
+        self._workers, self._arrivals = [], Queue()
         streams = [_Unfolded() for _ in expansions]
         for expansion, stream in zip(expansions, streams, strict=True):
             self._threads.submit(self._plan, expansion, history, stream)
@@ -190,8 +191,8 @@ class _Unfolded:
     """The `Stream` of messages that are there, or still being made, in the order of their start."""
 
     def __init__(self) -> None:
-        self._begun: SimpleQueue[Future[list[Message]] | Message | BaseException | None]
-        self._begun = SimpleQueue()
+        self._begun: Queue[Future[list[Message]] | Message | BaseException | None]
+        self._begun = Queue()  # as above, because of the time-out
         self._making: Future[list[Message]] | None = None
         self._made: deque[Message] = deque()
 
