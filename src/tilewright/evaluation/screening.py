@@ -2,7 +2,7 @@
 
 A latency below what the hardware can reach is not a result. One that is far ahead of everything
 seen so far is held back until the candidate has been rebuilt from source in a process of its own
-and checked on inputs that no other check has used; of two times of a clock that differ, the second
+and checked on inputs that no other check has used; of two times of a clock that differ, the longer
 counts. If the search ends before that, the confirmation of its winner, which does the same, takes
 its place.
 """
@@ -255,8 +255,8 @@ def allowed_difference(first: Measured, again: Measured) -> float:
 def decided(measured: Measured, again: Outcome) -> Outcome:
     """What counts after two evaluations of a kernel.
 
-    A clock that other processes disturb may show too little once: the kernel is then worth what the
-    second evaluation measured. Latencies that nothing disturbs have to agree.
+    A clock that other processes disturb may show too little once: where the second time is longer,
+    it counts. Latencies that nothing disturbs have to agree.
     """
     refuted = refutation(measured, again)
     if refuted is not None and isinstance(again, Measured) and again.quantity == "measured":

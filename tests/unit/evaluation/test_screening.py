@@ -295,9 +295,10 @@ def test_what_refutes(again: Outcome, holds: bool) -> None:
         assert "100 cycles" in found.log
 
 
-def test_of_two_times_of_a_clock_that_differ_the_second_counts() -> None:
+def test_of_two_times_of_a_clock_that_differ_the_longer_counts() -> None:
     slower = noisy(130, 0.02)
     assert decided(noisy(100, 0.02), slower) == slower
+    assert decided(slower, noisy(100, 0.02)) == slower, "luck at the second try is not believed"
     assert decided(noisy(100, 0.02), noisy(101, 0.02)) == noisy(100, 0.02)
     simulated = decided(measured(100), measured(130))
     assert isinstance(simulated, Failed)
