@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 Page = Callable[[Site, "Request"], Response]
 
 
-def create_app(project: ServedProject, access: Access, *, read_only: bool) -> ASGIApp:
+def create_app(
+    project: ServedProject, access: Access, changes: Changes, *, read_only: bool
+) -> ASGIApp:
     """The application, which answers only who has `access`; it closes the project at its end."""
-    changes = Changes(project.overview)
     site = Site(project, access, read_only)
 
     @asynccontextmanager

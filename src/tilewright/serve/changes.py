@@ -33,6 +33,8 @@ class Changes:
     def __init__(self, overview: SqlOverview) -> None:
         self._overview = overview
         self.number = 0
+        self.ended = False
+        """Whether the server ends, so that streams have to."""
         self._waiting = 0
         self._news = asyncio.Condition()
         self._watching: asyncio.Task[None] | None = None
@@ -46,11 +48,17 @@ class Changes:
             async with self._news:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(
-                        self._news.wait_for(lambda: self.number > number), ALIVE_S
+                        self._news.wait_for(lambda: self.ended or self.number > number), ALIVE_S
                     )
             return self.number
         finally:
             self._waiting -= 1
+
+    async def end(self) -> None:
+        """Wake all who wait: the server ends."""
+        self.ended = True
+        async with self._news:
+            self._news.notify_all()
 
     async def _watch(self) -> None:
         token: object = None
@@ -73,7 +81,7 @@ async def runs_stream(changes: Changes, request: Request) -> StreamingResponse:
 
     async def stream() -> AsyncIterator[str]:
         number = changes.number
-        while True:
+        while not changes.ended:
             found = await changes.after(number)
             yield _event("changed", {}) if found != number else ": nothing new\n\n"
             number = found
@@ -91,7 +99,7 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
 
     async def stream() -> AsyncIterator[str]:
         number, told = -1, ""
-        while True:
+        while not changes.ended:
             found = await changes.after(number)
             if found != number:
                 number = found

@@ -9,12 +9,13 @@ import uvicorn
 
 from tilewright.core.errors import InputError
 from tilewright.serve.app import create_app
+from tilewright.serve.changes import Changes
 from tilewright.serve.guard import Access
 from tilewright.serve.project import ServedProject
 from tilewright.storage.project import open_overview
 
 GRACE_S = 1
-"""Pages that are open keep a connection, which is not waited for."""
+"""For requests that are being answered; those of open pages end at once."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -37,10 +38,24 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
+class _Server(uvicorn.Server):
+    """Ends the streams of open pages before it waits for connections to close."""
+
+    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+        super().__init__(config)
+        self._changes = changes
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._changes.end()
+        await super().shutdown(sockets)
+
+
 def create_server(folder: Path, port: int, token: str | None, *, read_only: bool) -> uvicorn.Server:
     """What serves a project's runs on sockets that it is given; `StorageError` if it has none."""
     overview = open_overview(folder, reads_only=read_only)
-    app = create_app(ServedProject(folder, overview), Access(token, port), read_only=read_only)
+    changes = Changes(overview)
+    project, access = ServedProject(folder, overview), Access(token, port)
+    app = create_app(project, access, changes, read_only=read_only)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -48,4 +63,4 @@ def create_server(folder: Path, port: int, token: str | None, *, read_only: bool
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    return uvicorn.Server(config)
+    return _Server(config, changes)

@@ -15,6 +15,7 @@ from tilewright.testing.runs import history, run_record
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
 from tilewright.serve.app import create_app
+from tilewright.serve.changes import Changes
 from tilewright.serve.guard import Access
 from tilewright.serve.project import ServedProject
 
@@ -38,16 +39,23 @@ class Client:
     def __init__(self, folder: Path, *, read_only: bool = False, token: str | None = TOKEN) -> None:
         self.project = ServedProject(folder, open_overview(folder))
         self.access = Access(token, 8123)
-        self.app = create_app(self.project, self.access, read_only=read_only)
+        self.changes = Changes(self.project.overview)
+        self.app = create_app(self.project, self.access, self.changes, read_only=read_only)
         self.cookie = f"{self.access.cookie}={token}"
 
     def ask(
         self, path: str, method: str = "GET", body: bytes = b"", **headers: str | None
     ) -> Answer:
         """`headers` by name, `_` for `-`; None leaves one out that would be there."""
+        return asyncio.run(self.answer(path, method, body, **headers))
+
+    async def answer(
+        self, path: str, method: str = "GET", body: bytes = b"", **headers: str | None
+    ) -> Answer:
+        """The whole answer, as `ask` gives it."""
         given: dict[str, str | None] = {"host": "127.0.0.1:8123", "cookie": self.cookie}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return asyncio.run(self._asked(path, method, body, given))
+        return await self._asked(path, method, body, given)
 
     async def _asked(
         self, path: str, method: str, body: bytes, headers: Mapping[str, str | None]
@@ -68,9 +76,12 @@ class Client:
             "client": ("127.0.0.1", 50000),
         }
         sent: list[dict] = []
+        given = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> dict:
-            return {"type": "http.request", "body": body, "more_body": False}
+            if not given:  # the connection stays open, and nothing more comes
+                await asyncio.Event().wait()
+            return given.pop()
 
         async def send(message: dict) -> None:
             sent.append(message)
