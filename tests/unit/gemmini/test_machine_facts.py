@@ -25,6 +25,7 @@ def test_every_parameter_is_told_with_its_source() -> None:
         "11",
         "fitted to RTL simulation",
         "from the DMA's request to the answer's first beat",
+        first=True,
     )
     assert found["cpu.float_divide"].source == "an estimate"
     assert found["array.element_type"].value == "int8"
