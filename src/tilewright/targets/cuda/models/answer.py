@@ -11,42 +11,15 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.core.records import Failed
 from tilewright.parts.languages import PYTHON
 from tilewright.parts.source_rules import MAX_SOURCE_BYTES
+from tilewright.targets.cuda.models.surface import MODEL, is_loader, require_plain
+from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 
-MODEL = "ModelNew"
 _DEEPEST, _MOST_NODES = 100, 200_000
-_LARGEST = 1 << 62
-_LOADERS = ("load_inline",)
-
-
-class NotReadError(Exception):
-    """What is not understood, and where; the answer may be right."""
-
-    def __init__(self, reason: str, line: int | None) -> None:
-        super().__init__(reason)
-        self.line = line
-
-    @property
-    def failed(self) -> Failed:
-        """As an outcome of the check."""
-        log = f"not checked: {self}; only PyTorch on a GPU can tell whether it is right."
-        return Failed("check", "not_checked", PYTHON.located(log, self.line), self.line)
-
-
-class WrongError(Exception):
-    """What makes the text no answer at all, and where."""
-
-    def __init__(self, reason: str, line: int | None = None) -> None:
-        super().__init__(reason)
-        self.line = line
-
-    @property
-    def failed(self) -> Failed:
-        """As an outcome of the build."""
-        log = PYTHON.located(f"{self}.", self.line)
-        return Failed("build", "compile_error", log, self.line)
+_LARGEST, _HUGE = 1 << 62, 1 << 64
+_MOST_TEXT = 16 * MAX_SOURCE_BYTES
+"""Characters of all texts of a file together, those that are put together included."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +56,7 @@ class _Module:
     constants: dict[str, object] = field(default_factory=dict)
     literals: dict[str, Text] = field(default_factory=dict)
     extensions: dict[str, Extension] = field(default_factory=dict)
+    read: int = 0
 
 
 def read_answer(source: str) -> Answer:
@@ -100,37 +74,30 @@ def read_answer(source: str) -> Answer:
     forward, initialise = functions.get("forward"), functions.get("__init__")
     if forward is None:
         raise WrongError(f"{MODEL} defines no method forward", found.lineno)
+    require_plain(tree)
     if initialise is not None:
-        for part in ast.walk(initialise):
-            if isinstance(part, ast.Assign):
+        for part in initialise.body:
+            if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Attribute):
                 _assigned(module, part)
     return Answer(module.constants, module.extensions, initialise, forward)
 
 
 def _outermost(module: _Module, node: ast.stmt) -> None:
-    """A statement that could give a name of the answer another meaning is not understood."""
-    bound = set[str]()
+    """A statement that could do more than give a name a value is not understood."""
     match node:
-        case ast.Import() | ast.ImportFrom():
-            bound = {alias.asname for alias in node.names if alias.asname}
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
-                bound -= set(_LOADERS)
-        case ast.Assign(targets=[target]) if name_of(target) or _is_switch(target):
-            bound = {name_of(target) or ""}
-            _assigned(module, node)
-        case ast.FunctionDef() | ast.ClassDef():
-            bound = {node.name}
-        case ast.Expr(value=ast.Constant()) | ast.Pass():
+        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.ClassDef() | ast.Pass():
             pass
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
-            pass  # what a file does when it is started as a program
+        case ast.Assign(targets=[target]) if name_of(target):
+            _assigned(module, node)
+        case ast.Assign(targets=[target], value=ast.Constant()) if _is_switch(target):
+            pass
+        case ast.Expr(value=ast.Constant()) | ast.If(test=ast.Compare()):
+            pass  # documentation, and what a file does when it is started as a program
         case _:
             raise NotReadError(
                 "on the outermost level, only imports, definitions and names that are given a "
                 "value are understood", node.lineno,
             )  # fmt: skip
-    if bound & {MODEL, *_LOADERS}:
-        raise NotReadError(f"{MODEL} or load_inline is given another meaning", node.lineno)
 
 
 def _is_switch(target: ast.expr) -> bool:
@@ -167,12 +134,15 @@ def _parsed(source: str) -> ast.Module:
     except SyntaxError as error:
         raise WrongError(f"the file is no Python: {error.msg}", error.lineno) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise WrongError(f"the file cannot be parsed: {error}") from None
+        raise WrongError(f"the file cannot be parsed ({type(error).__name__})") from None
     waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
     count = 0
     while waiting:
         node, depth = waiting.pop()
         count += 1
+        value = getattr(node, "value", None)
+        if isinstance(value, int) and abs(value) > _HUGE:
+            raise WrongError("a number has more than 64 bits", getattr(node, "lineno", None))
         if depth > _DEEPEST or count > _MOST_NODES:
             raise WrongError(f"the file is nested deeper than {_DEEPEST} or has more than "
                              f"{_MOST_NODES:,} parts")  # fmt: skip
@@ -185,7 +155,7 @@ def _assigned(module: _Module, node: ast.Assign) -> None:
     name = name_of(node.targets[0]) if len(node.targets) == 1 else None
     if name is None:
         return
-    if isinstance(node.value, ast.Call) and _last(node.value.func) in _LOADERS:
+    if isinstance(node.value, ast.Call) and is_loader(node.value.func):
         module.extensions[name] = _extension(module, node.value)
         return
     known = name in module.constants or name in module.extensions
@@ -196,6 +166,10 @@ def _assigned(module: _Module, node: ast.Assign) -> None:
     except NotReadError:
         module.constants.pop(name, None)
         return
+    text = module.constants[name]
+    module.read += len(text) if isinstance(text, str) else 0
+    if module.read > _MOST_TEXT:
+        raise NotReadError("its texts are too long", node.lineno)
     literal = node.value
     if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and not known:
         module.literals[name] = Text(literal.value, literal.lineno)
@@ -224,11 +198,9 @@ def _texts(module: _Module, node: ast.expr) -> list[Text]:
         return [text for element in node.elts for text in _texts(module, element)]
     if isinstance(node, ast.Name) and node.id in module.literals:
         return [module.literals[node.id]]
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [Text(node.value, node.lineno)]
     found = constant(node, module.constants)
     if isinstance(found, str):
-        return [Text(found, None)]
+        return [Text(found, node.lineno if isinstance(node, ast.Constant) else None)]
     raise NotReadError("the source of an extension is no constant text", node.lineno)
 
 
@@ -246,13 +218,13 @@ def name_of(node: ast.expr) -> str | None:
     return None
 
 
-def _last(node: ast.expr) -> str | None:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
-
-
 def constant(node: ast.expr, known: Mapping[str, object]) -> object:
     """The value of an expression of numbers and texts. Raises `NotReadError`."""
     match node:
+        case ast.Constant(value=int() as whole) if abs(whole) >= _LARGEST:
+            pass
+        case ast.Constant(value=str() as text) if any("\ud800" <= c <= "\udfff" for c in text):
+            pass  # half a character, which no file can hold
         case ast.Constant(value=None | bool() | int() | float() | str()):
             return node.value
         case ast.Name() | ast.Attribute():
@@ -262,7 +234,9 @@ def constant(node: ast.expr, known: Mapping[str, object]) -> object:
         case ast.Tuple() | ast.List():
             return tuple(constant(element, known) for element in node.elts)
         case ast.Dict() if all(node.keys):
-            return {constant(k, known): None for k in node.keys if k is not None}
+            keys = [constant(key, known) for key in node.keys if key is not None]
+            if all(isinstance(key, (int, str)) for key in keys):
+                return dict.fromkeys(keys)
         case ast.UnaryOp(op=ast.USub()):
             value = constant(node.operand, known)
             if isinstance(value, (int, float)):

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.core.records import Argument
-from tilewright.targets.cuda.models.answer import Answer, NotReadError, constant, name_of, shown
+from tilewright.targets.cuda.models.answer import Answer, constant, name_of, shown
 from tilewright.targets.cuda.models.form import Form, Unread
+from tilewright.targets.cuda.models.unread import NotReadError
 
 NAMESPACE = "tw_answer"
 TYPES = {
@@ -138,7 +139,10 @@ class Translation:
         if name in self.answer.extensions and isinstance(node, ast.Call):
             return Part(name)
         try:
-            return self.value(node)
+            found = self.value(node)
+            if isinstance(found, Tensor) and found.code.startswith("at::"):
+                raise NotReadError(f"{name} keeps an array from call to call", node.lineno)
+            return found
         except NotReadError as error:
             own = name.removeprefix("self.")
             held = any(n == own or n.startswith(f"{own}.") for n in self.form.state)
@@ -259,6 +263,8 @@ class Translation:
         return Tensor(f"{NAMESPACE}::{function}({given})")
 
     def _method(self, of: Tensor, method: str, node: ast.Call) -> object:
+        if node.keywords:
+            raise NotReadError(f"keywords of {method} are not understood", node.lineno)
         given = [self.value(argument) for argument in node.args]
         if method in _SAME and not given:
             return of
@@ -285,6 +291,10 @@ class Translation:
                 word.arg == "dtype" and said != "torch.float32" and not said.endswith(".dtype")
             ):
                 raise NotReadError(f"{word.arg} of torch.{maker} is not understood", node.lineno)
+        devices = [ast.unparse(word.value) for word in node.keywords if word.arg == "device"]
+        on_device = all(d.endswith(".device") or d in ("'cuda'", "'cuda:0'") for d in devices)
+        if not on_device or not (devices or maker.endswith("_like")):
+            raise NotReadError(f"torch.{maker} makes an array outside the GPU", node.lineno)
         if maker.endswith("_like"):
             if len(given) == 1 and isinstance(given[0], Tensor):
                 return Tensor(f"at::{maker}({given[0].code})", given[0].shape)

@@ -64,6 +64,8 @@ class Problem:
         torch.manual_seed(seed + 1)
         with _recorded() as drawn:
             inputs = list(self._module.get_inputs())
+        if any(isinstance(v, torch.Tensor) and not v.is_contiguous() for v in inputs):
+            raise UnusableError("get_inputs returns a tensor whose rows are not dense")
         free = {i for i, value in enumerate(inputs) if any(value is one for one in drawn)}
         return initial, model, inputs, free
 

@@ -15,11 +15,11 @@ from tilewright.parts.problem import DrawsInputs
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
 from tilewright.targets.cuda.emulation import Run
 from tilewright.targets.cuda.kernelbench import accepted_at, uniform
-from tilewright.targets.cuda.models.answer import NotReadError
 from tilewright.targets.cuda.models.answers import hostile_answers
 from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.torch_problem import AS_GIVEN, TorchProblem
 from tilewright.targets.cuda.models.translation import located, translate
+from tilewright.targets.cuda.models.unread import NotReadError
 from tilewright.targets.cuda.task import CudaTask
 
 _PYTORCHS = re.compile(r"\b(?:torch|at|c10|tw_torch|py)::|\bTensor\b|\bstd::|AT_DISPATCH|TORCH_")

@@ -17,13 +17,12 @@ from tilewright.targets.cuda.launcher import parameters
 from tilewright.targets.cuda.models.answer import (
     Answer,
     Extension,
-    NotReadError,
     Text,
-    WrongError,
     read_answer,
 )
 from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.forward import NAMESPACE, TYPES, Tensor, Translation
+from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 from tilewright.targets.cuda.source import has_assembler, refused
 
 HEADER = "tilewright_tensors.h"
@@ -139,7 +138,8 @@ def _launcher(translation: Translation, form: Form, returned: list[Tensor]) -> s
     """The function that makes tensors of arrays, does what `forward` does, and leaves outputs."""
     arrays = [Argument(f"tw_p_{a.name}", a.shape, a.dtype, a.role) for a in form.arguments]
     lines = ["  tw_torch::begin();"]
-    lines += [f"  tw_torch::writes(tw_p_{a.name}, {_bytes(a)});" for a in form.outputs]
+    if len(form.outputs) == 1:  # of several, which array becomes which output is not known yet
+        lines += [f"  tw_torch::writes(tw_p_{a.name}, {_bytes(a)});" for a in form.outputs]
     for a in form.arguments:
         if a not in form.outputs:
             shape = ", ".join(f"{size}LL" for size in a.shape)

@@ -1,0 +1,210 @@
+"""What the Python of an answer may say, so that what is read is what Python would do.
+
+An answer is read and never run. Whatever could give one of its names another meaning, or do
+something while the file is imported or the model is made, is refused as not understood.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterable
+
+from tilewright.targets.cuda.models.unread import NotReadError
+
+MODEL, LOADER = "ModelNew", "load_inline"
+_SOURCES = {
+    "torch": "torch", "nn": "torch.nn", LOADER: f"torch.utils.cpp_extension.{LOADER}",
+    "cpp_extension": "torch.utils.cpp_extension",
+}  # fmt: skip
+"""Names that are read as what they always are, and what they must be imported from."""
+_MODULES = frozenset(
+    {"torch", "numpy", "math", "os", "sys", "time", "typing", "functools", "__future__"}
+)
+_MAKER = re.compile(
+    r"(?:torch\.)?nn\.[A-Z]\w*|torch\.(?:device|empty|zeros|ones|full|tensor|rand|randn|arange)"
+    r"|int|float|str|len|super|super\(.*\)\.__init__"
+)
+"""What may be called for a value: modules, arrays, and numbers of other values."""
+_OF_MODULES = frozenset({
+    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children",
+    "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward",
+    "half", "ipu", "load_state_dict", "modules", "mtia", "parameters", "requires_grad_",
+    "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad",
+})  # fmt: skip
+_OF_MODULES_BEGINS = ("_", "get_", "set_", "named_", "register_")
+"""What `nn.Module` itself means by a name of `self`."""
+_EFFECTS = (
+    ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda, ast.ListComp, ast.SetComp,
+    ast.DictComp, ast.GeneratorExp, ast.Starred,
+)  # fmt: skip
+_HARMLESS = ("-O0", "-O1", "-O2", "-O3", "-lineinfo", "-std=", "-arch=", "-gencode", "arch=compute")
+_WORDS = frozenset({
+    "name", "cpp_sources", "cuda_sources", "functions", "verbose", "with_cuda", "extra_cflags",
+    "extra_cuda_cflags", "extra_ldflags", "extra_include_paths", "build_directory",
+})  # fmt: skip
+
+
+def require_plain(tree: ast.Module) -> None:
+    """Raises `NotReadError` where an answer's file could do other than what is read."""
+    bound = set[str]()
+    for node in tree.body:
+        names = list(_bound(node))
+        for name in names:
+            own = isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef))
+            if (
+                name in bound
+                or name in dir(builtins)
+                or name.startswith("__")
+                or (name in (MODEL, *_SOURCES) and not own)
+            ):
+                raise NotReadError(f"{name} is given more than one meaning", node.lineno)
+            bound.add(name)
+        _require_statement(node)
+    for model in tree.body:
+        if isinstance(model, ast.ClassDef) and model.name == MODEL:
+            for part in model.body:
+                if isinstance(part, ast.FunctionDef):
+                    _require_method(part, bound)
+
+
+def _bound(node: ast.stmt) -> Iterable[str]:
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                whole = alias.name if alias.asname else name
+                _require_import(alias.name, name, whole, node)
+                yield from () if whole == name == "torch" else (name,)
+        case ast.ImportFrom():
+            for alias in node.names:
+                name = alias.asname or alias.name
+                whole = f"{node.module}.{alias.name}"
+                if node.level or alias.name == "*":
+                    raise NotReadError("only names of known modules are imported", node.lineno)
+                _require_import(node.module or "", name, whole, node)
+                yield name
+        case ast.FunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            yield name
+
+
+def _require_import(module: str, name: str, whole: str, node: ast.stmt) -> None:
+    if module.partition(".")[0] not in _MODULES:
+        raise NotReadError(f"the module {module} is not known here", node.lineno)
+    if name == MODEL or _SOURCES.get(name, whole) != whole:
+        raise NotReadError(f"{name} is given another meaning", node.lineno)
+
+
+def _require_statement(node: ast.stmt) -> None:
+    match node:
+        case ast.Assign(value=value):
+            require_plain_value(value)
+        case ast.FunctionDef():
+            _require_definition(node)
+        case ast.ClassDef():
+            if node.decorator_list or node.keywords or not _is_module(node):
+                raise NotReadError(f"{node.name} is not a plain subclass of nn.Module", node.lineno)
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef):
+                    _require_definition(part)
+                elif not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)):
+                    raise NotReadError(f"{node.name} holds more than methods", part.lineno)
+        case ast.If():
+            right = node.test.comparators if isinstance(node.test, ast.Compare) else []
+            started = ast.unparse(node.test) == "__name__ == '__main__'" and right
+            if not started or node.orelse:
+                raise NotReadError("a condition on the outermost level", node.lineno)
+
+
+def _is_module(node: ast.ClassDef) -> bool:
+    return [ast.unparse(base) for base in node.bases] in (["nn.Module"], ["torch.nn.Module"])
+
+
+def _require_definition(function: ast.FunctionDef) -> None:
+    """What Python computes where a function is defined does nothing else."""
+    given = function.args
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    written = [*given.defaults, *(d for d in given.kw_defaults if d is not None)]
+    written += [a.annotation for a in arguments if a.annotation is not None]
+    written += [function.returns] if function.returns is not None else []
+    for node in written:
+        if any(isinstance(part, (ast.Call, *_EFFECTS)) for part in ast.walk(node)):
+            raise NotReadError("a default or an annotation is computed", node.lineno)
+    if function.decorator_list:
+        raise NotReadError(f"{function.name} has a decorator", function.lineno)
+
+
+def _require_method(function: ast.FunctionDef, bound: set[str]) -> None:
+    if function.name not in ("__init__", "forward"):
+        raise NotReadError(f"{MODEL} has the further method {function.name}", function.lineno)
+    if not function.args.args or function.args.args[0].arg != "self":
+        raise NotReadError(f"{function.name} does not begin with self", function.lineno)
+    names = {a.arg for a in function.args.args} | {
+        n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    hidden = sorted(names & (bound | {*_SOURCES, "super"}))
+    if hidden:
+        raise NotReadError(f"{hidden[0]} means something else in {function.name}", function.lineno)
+    for node in ast.walk(function):
+        if isinstance(node, (*_EFFECTS, ast.FunctionDef, ast.ClassDef, ast.Global, ast.Import)):
+            if node is not function:
+                raise NotReadError("an expression with effects", getattr(node, "lineno", None))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if node.attr.startswith(_OF_MODULES_BEGINS) or node.attr in _OF_MODULES:
+                raise NotReadError(f"{node.attr} means something to nn.Module", node.lineno)
+        elif isinstance(node, ast.Assert) and not _is_pure(node.test):
+            raise NotReadError("an assertion that does something", node.lineno)
+        elif isinstance(node, ast.Assign) and function.name == "__init__":
+            require_plain_value(node.value)
+
+
+def _is_pure(node: ast.expr) -> bool:
+    """Whether an expression only asks: of calls, those that tensors answer about themselves."""
+    asks = ("size", "dim", "numel", "is_contiguous", "stride", "element_size")
+    for part in ast.walk(node):
+        if isinstance(part, _EFFECTS):
+            return False
+        if isinstance(part, ast.Call) and not (
+            isinstance(part.func, ast.Attribute) and part.func.attr in asks
+        ):
+            return False
+    return True
+
+
+def require_plain_value(node: ast.expr) -> None:
+    """What a name stands for is a value, or one call that makes a module or an extension."""
+    for part in ast.walk(node):
+        if isinstance(part, _EFFECTS):
+            raise NotReadError("a value that is computed with effects", node.lineno)
+        if isinstance(part, ast.Call):
+            called = ast.unparse(part.func)
+            if is_loader(part.func):
+                _require_flags(part)
+            elif not _MAKER.fullmatch(called):
+                raise NotReadError(f"a value of {called[:60]}, which is not known", node.lineno)
+
+
+def is_loader(function: ast.expr) -> bool:
+    """Whether this is PyTorch's `load_inline`."""
+    return ast.unparse(function) in (
+        LOADER, f"cpp_extension.{LOADER}", f"torch.utils.cpp_extension.{LOADER}",
+    )  # fmt: skip
+
+
+def _require_flags(call: ast.Call) -> None:
+    """Options of the compiler are not used here; they must be such as change no result."""
+    for word in call.keywords:
+        if word.arg not in _WORDS:
+            raise NotReadError(f"{word.arg or '**'} of {LOADER} is not understood", call.lineno)
+        if word.arg in ("extra_cflags", "extra_cuda_cflags"):
+            listed = word.value.elts if isinstance(word.value, (ast.List, ast.Tuple)) else [None]
+            for flag in listed:
+                text = flag.value if isinstance(flag, ast.Constant) else None
+                if not isinstance(text, str) or not (text == "" or text.startswith(_HARMLESS)):
+                    what = "an option" if text is None else repr(text)
+                    raise NotReadError(f"{what} of the compiler may change results", call.lineno)
+    if len(call.args) > 4:
+        raise NotReadError(f"so many arguments of {LOADER} are not understood", call.lineno)

@@ -1,0 +1,34 @@
+"""Why an answer is not checked, or is no answer."""
+
+from __future__ import annotations
+
+from tilewright.core.records import Failed
+from tilewright.parts.languages import PYTHON
+
+
+class NotReadError(Exception):
+    """What is not understood, and where; the answer may be right."""
+
+    def __init__(self, reason: str, line: int | None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+    @property
+    def failed(self) -> Failed:
+        """As an outcome of the check."""
+        log = f"not checked: {self}; only PyTorch on a GPU can tell whether it is right."
+        return Failed("check", "not_checked", PYTHON.located(log, self.line), self.line)
+
+
+class WrongError(Exception):
+    """What makes the text no answer at all, and where."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+    @property
+    def failed(self) -> Failed:
+        """As an outcome of the build."""
+        log = PYTHON.located(f"{self}.", self.line)
+        return Failed("build", "compile_error", log, self.line)
