@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
@@ -70,3 +72,23 @@ def test_a_launch_that_is_not_understood_is_told_with_its_line(source: str) -> N
 def test_shared_memory_that_is_called_static_is_the_same() -> None:
     for words in ("static __shared__ float a[2];", "__shared__ static float a[2];"):
         assert for_the_cpu(words) == "__shared__ float a[2];"
+
+
+LONG = {
+    "a name": "a" * 200_000 + "\nf<<<1, 2>>>(A);",
+    "spaces": "extern __shared__ x" + " " * 200_000,
+    "templates": "template<" * 20_000 + " __global__ void f(",
+    "bounds": "template<int> __global__ " + "__launch_bounds__(" * 11_000,
+    "launches": "f<<<1, 2>>>(A);\n" * 12_000,
+    "comments": "/*/" * 66_000,
+    "texts": '\\"' * 100_000,
+    "arguments": "f<" * 50_000 + "g>" * 49_000 + "<<<1, 2>>>(A);",
+    "shared": "extern __shared__ " * 11_000,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", LONG)
+def test_long_texts_are_read_once(name: str) -> None:
+    with suppress(NotReadError):
+        for_the_cpu(LONG[name])

@@ -10,6 +10,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Candidate, Failed, Measured, Verdict
 from tilewright.targets.cuda.models import create_target
 from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.task import _of_the_header
 from tilewright.targets.cuda.models.translation import translate
 
 X = Argument("x", (4, 6), "float32", "input")
@@ -63,7 +64,7 @@ def test_lines_are_those_of_the_answer() -> None:
     assert text.splitlines()[wanted] == "__global__ void k() {}"
     refused = translated("__global__ void k() {}", "#pragma once")
     assert isinstance(refused, Failed)
-    assert (refused.kind, refused.line) == ("compile_error", wanted + 1)
+    assert (refused.kind, refused.line) == ("not_checked", wanted + 1)
     assert f"kernel.py:{wanted + 1}: " in refused.log
 
 
@@ -111,6 +112,104 @@ def test_what_is_no_answer_does_not_build(old: str, new: str, says: str) -> None
     assert isinstance(failed, Failed)
     assert (failed.stage, failed.kind) == ("build", "compile_error")
     assert says in failed.log
+
+
+KERNEL = "__global__ void k() {}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("#pragma once", "#pragma once"),
+        ("#ifdef DEBUG\n#endif", "DEBUG"),
+        ("#include <chrono>", "it includes chrono"),
+        ("#include <cub/cub.cuh>", "it includes cub/cub.cuh"),
+        ('/* */ # /* */ include "/etc/passwd"', "it includes /etc/passwd"),
+        ("#include <cuda_runtime.h> // \\\\\n", "backslash"),
+        ("const char *file = __FILE__;", "__FILE__"),
+        ('const char *text = R"(a)";', "raw string"),
+        ("const int n = 1'000;", "a quote"),
+        ('const int n = sizeof("\\\\n");', "is not allowed"),
+        ('void f() { TORCH_CHECK(sizeof("\\\\n") == 3, "(says)"); }', "is not allowed"),
+        ('#define F(TORCH_CHECK) TORCH_CHECK(1, "(a)")', "is not allowed"),
+        (
+            'int printf(const char *s, int *to);\nvoid f(int *a) { printf("(a)", a); }',
+            "is not allowed",
+        ),
+        ('void f() {\n  asm volatile("// x"\n#include "/etc/passwd"\n  );\n}', "/etc/passwd"),
+        ('void f() {\n  asm volatile("// x"\n#pragma message "x"\n  );\n}', "# is not allowed"),
+        ('void f() {\n  asm volatile(R"( " )");\n}', "raw string"),
+    ],
+)
+def test_text_that_could_be_read_differently_is_not_checked(text: str, says: str) -> None:
+    failed = translated(KERNEL, f"{KERNEL}\n{text}")
+    assert isinstance(failed, Failed)
+    assert failed.kind == "not_checked", failed.log
+    assert says in failed.log
+    assert failed.line is not None
+    assert failed.line >= 8
+
+
+def test_what_a_comment_holds_is_no_text() -> None:
+    text = translated(KERNEL, f'/*\n#include "/etc/passwd"\n#include <cfloat>\n*/ {KERNEL}')
+    assert isinstance(text, str)
+    assert "passwd" not in text
+    assert "cfloat" not in text
+    hidden = (
+        "#include <torch/extension.h> /*\n#define one 1\n#include <vector> */\n#ifndef one\n#endif"
+    )
+    text = translated("#include <torch/extension.h>", hidden)
+    assert isinstance(text, Failed)
+    assert "not one" in text.log
+
+
+def test_strings_stay_and_messages_go() -> None:
+    text = translated(
+        KERNEL,
+        '#define CHECK(x) TORCH_CHECK(x.is_cuda(), #x " must be (a)")\n'
+        f'extern "C" {KERNEL}\n__device__ const char one[] = "one";\n'
+        'void f(int n) { TORCH_CHECK(n, "(n)", n); printf("%d", n); }',
+    )
+    assert isinstance(text, str), text.log
+    assert 'extern "C" __global__' in text
+    assert '"one"' in text
+    assert "must be" not in text
+    assert "(n)" not in text
+
+
+def test_lines_that_are_joined_keep_their_numbers() -> None:
+    text = translated(KERNEL, f"#define TWO \\\\\n  2 /* \n */ + 0\n{KERNEL}")
+    assert isinstance(text, str), text.log
+    assert "#define TWO   2   + 0\n\n\n__global__" in text
+
+
+def test_a_macro_of_one_text_must_not_reach_another() -> None:
+    failed = translated('cpp_sources=""', 'cpp_sources="#define scale other\\n"')
+    assert isinstance(failed, Failed)
+    assert failed.kind == "not_checked"
+    assert "scale is a macro" in failed.log
+
+
+@pytest.mark.parametrize(
+    ("complaint", "line", "kind"),
+    [
+        ('identifier "M_PI" is undefined', "int a = M_PI;", "not_checked"),
+        ('expected a ";"', "void f() C10_NOEXCEPT {", "not_checked"),
+        ('expected a ";"', "int a = 1", "compile_error"),
+    ],
+)
+def test_complaints_about_names_of_others_say_nothing(complaint: str, line: str, kind: str) -> None:
+    failed = Failed("build", "compile_error", f"kernel.py(1): error: {complaint}", 1)
+    found = _of_the_header(failed, line, 1)
+    assert found.kind == kind
+    assert complaint.partition('"')[0] in found.log
+
+
+@pytest.mark.parametrize(
+    "part", ["/*", '\\\\"', "asm(", "TORCH_CHECK(", "#include ", "#define a ", "'"]
+)
+def test_long_texts_are_read_once(part: str) -> None:
+    translated(KERNEL, part * (200_000 // len(part)))
 
 
 def test_the_last_value_of_a_name_counts() -> None:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import re
 
-_SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.DOTALL)
-_DYNAMIC = re.compile(
-    r"\bextern\s+__shared__\s+(?P<type>(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?[\w:\s]+?)"
-    r"\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
+_SKIPPED = re.compile(
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])'", re.DOTALL
 )
+_DYNAMIC = re.compile(r"\bextern\s+__shared__(?P<declared>\s[^;\[\]]{1,300})\[\s{0,99}\]\s{0,99};")
+"""Repetitions are bounded here and below: the time that a text takes grows as it does."""
+_DECLARED = re.compile(r"(.*\W)(\w+)", re.DOTALL)
 _STATIC = re.compile(r"\bstatic[ \t]+__shared__|\b__shared__[ \t]+static\b")
 """Shared memory of a function is static, said or not; the macro for the CPU says so itself."""
-_ALIGNMENT = re.compile(r"(?:__align__|alignas)\s*\([^)]*\)\s*")
-_TEMPLATE = re.compile(
-    r"\btemplate\s*<[^{;]*?\b__global__\b(?:[^{;(]|__launch_bounds__\s*\([^)]*\))*?"
-    r"\b(?!__launch_bounds__)(\w+)\s*\("
-)
-_NAME = re.compile(r"[\w:]+$")
+_ALIGNMENT = re.compile(r"\s*(?:__align__|alignas)\s{0,99}\([^)]*\)\s*")
+_TYPE = re.compile(r"[\w:\s]+")
+_TEMPLATE = re.compile(r"\btemplate\s{0,99}<")
+_KERNEL = re.compile(r"\b__global__\b")
+_BOUNDS = re.compile(r"\b__launch_bounds__\s{0,99}\([^)]{0,300}\)")
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -40,25 +40,54 @@ def for_the_cpu(source: str) -> str:
 
 
 def _pointer(found: re.Match[str]) -> str:
-    kind = _ALIGNMENT.sub("", found["type"]).strip()
+    declared = found["declared"]
+    aligned = _ALIGNMENT.match(declared)
+    parts = _DECLARED.fullmatch((declared[aligned.end() :] if aligned else declared).strip())
+    if parts is None or not _TYPE.fullmatch(parts[1]):
+        return found.group()
+    kind = " ".join(parts[1].split())
     lines = "\n" * found.group().count("\n")
-    return f"static {kind} *const {found['name']} = ({kind} *)tw_dynamic_shared();{lines}"
+    return f"static {kind} *const {parts[2]} = ({kind} *)tw_dynamic_shared();{lines}"
+
+
+def _templates(blank: str) -> set[str]:
+    """Names of kernels that are templates, in a text without comments and strings."""
+    names = set[str]()
+    for head in re.split("[{;]", blank):
+        template = _TEMPLATE.search(head)
+        kernel = _KERNEL.search(head, template.end()) if template else None
+        if kernel is None:
+            continue
+        before, opened, _ = _BOUNDS.sub(" ", head[kernel.end() :]).partition("(")
+        name = _name(before, len(before.rstrip()), 0) if opened else ""
+        if name:
+            names.add(name.rpartition(":")[2])
+    return names
+
+
+def _name(text: str, end: int, done: int) -> str:
+    """The name that ends there, its namespaces included; empty where there is none."""
+    start = end
+    while start > done and (text[start - 1] in "_:" or text[start - 1].isalnum()):
+        start -= 1
+    return text[start:end]
 
 
 def _without_launches(source: str) -> str:
     blank = _SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
-    templates = set(_TEMPLATE.findall(blank))
-    parts, done = list[str](), 0
+    templates = _templates(blank)
+    parts, done, line, counted = list[str](), 0, 1, 0
     while (at := blank.find("<<<", done)) >= 0:
-        line = source.count("\n", 0, at) + 1
-        start = _callee(blank, at, line)
+        line += source.count("\n", counted, at)
+        counted = at
+        start = _callee(blank, at, done, line)
         closing = _matching_chevrons(blank, at, line)
         opened = _after_spaces(blank, closing + 3)
         if opened >= len(blank) or blank[opened] != "(":
             raise NotReadError(line)
         end = _matching(blank, opened, line)
         callee = source[start:at].strip()
-        name = re.sub(r"<.*", "", callee, flags=re.DOTALL)
+        name = callee.partition("<")[0]
         settings, given = source[at + 3 : closing], source[opened + 1 : end]
         # Of a template whose arguments the call tells, there is no address without the call.
         address = "nullptr" if callee in templates else f"&{callee}"
@@ -71,21 +100,21 @@ def _without_launches(source: str) -> str:
     return "".join([*parts, source[done:]])
 
 
-def _callee(text: str, at: int, line: int) -> int:
-    """Where the name before `<<<` begins, its template's arguments included."""
-    end = len(text[:at].rstrip())
-    if end and text[end - 1] == ">":
+def _callee(text: str, at: int, done: int, line: int) -> int:
+    """Where the name before `<<<` begins, its template's arguments included; after `done`."""
+    end = _before_spaces(text, at, done)
+    if end > done and text[end - 1] == ">":
         depth = 0
-        while end:
+        while end > done:
             end -= 1
             depth += (text[end] == ">") - (text[end] == "<")
             if depth == 0:
                 break
-        end = len(text[:end].rstrip())
-    name = _NAME.search(text[:end])
-    if name is None:
+        end = _before_spaces(text, end, done)
+    name = _name(text, end, done)
+    if not name:
         raise NotReadError(line)
-    return name.start()
+    return end - len(name)
 
 
 def _matching_chevrons(text: str, at: int, line: int) -> int:
@@ -109,6 +138,12 @@ def _matching(text: str, opened: int, line: int) -> int:
         if depth == 0:
             return place
     raise NotReadError(line)
+
+
+def _before_spaces(text: str, at: int, done: int) -> int:
+    while at > done and text[at - 1].isspace():
+        at -= 1
+    return at
 
 
 def _after_spaces(text: str, at: int) -> int:

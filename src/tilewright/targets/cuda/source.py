@@ -28,8 +28,11 @@ _OWN_NAMES = re.compile(
 )
 """Names of CUDA begin with two underscores; those of the C library's macros stay refused."""
 _SKIPPED = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.DOTALL
 )
+"""Comments, strings and characters; what is not closed ends with its line, so that every character
+is read once."""
+_HASH = re.compile(r"#|%:|\?\?=|\b(?:u8|u|U|L)?R\"")
 _ASSEMBLER = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)", re.MULTILINE)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
@@ -55,7 +58,18 @@ def without_text(source: str) -> str:
 
 def refused(source: str) -> Failed | None:
     """What the rules say against a source, or None; inline PTX is not a reason."""
+    for number, line in enumerate(source.split("\n"), 1):
+        bare = line.rstrip(" \t\f\v\r")
+        if bare.endswith("\\") and (bare != line or "//" in line):
+            reason = ("a backslash that a space follows, or that ends a comment of //, is not "
+                      "allowed: compilers read it differently.")  # fmt: skip
+            return Failed("build", "compile_error", CUDA.located(reason, number), number)
     code = without_text(source)
+    for start, end in _assembler(code):
+        hidden = _HASH.search(source, start, end)
+        if hidden is not None:
+            return _line_of(source, hidden.start(), f"{hidden[0]} is not allowed within the "
+                            "parentheses of asm")  # fmt: skip
     own = set(_DEFINED.findall(code))
     for condition in _CONDITION.finditer(code):
         foreign = [n for n in _NAME.findall(condition[1]) if n not in own and n != "defined"]
@@ -93,15 +107,25 @@ def only_a_gpu(source: str) -> tuple[str, int] | None:
 
 def _without_assembler(source: str) -> str:
     """The source with the statements of inline PTX blank: only the GPU's assembler reads them."""
-    code = without_text(source)
-    for found in reversed(list(_ASSEMBLER.finditer(code))):
-        depth, end = 1, found.end()
-        while end < len(code) and depth:
-            depth += (code[end] == "(") - (code[end] == ")")
-            end += 1
-        blank = re.sub(r"[^\n]", " ", source[found.start() : end])
-        source = source[: found.start()] + blank + source[end:]
-    return source
+    parts, done = list[str](), 0
+    for start, end in _assembler(without_text(source)):
+        parts += [source[done:start], re.sub(r"[^\n]", " ", source[start:end])]
+        done = end
+    return "".join([*parts, source[done:]])
+
+
+def _assembler(code: str) -> list[tuple[int, int]]:
+    """Where statements of inline PTX begin and end, one within another left out."""
+    spans, done = list[tuple[int, int]](), 0
+    for found in _ASSEMBLER.finditer(code):
+        if found.start() < done:
+            continue
+        depth, done = 1, found.end()
+        while done < len(code) and depth:
+            depth += (code[done] == "(") - (code[done] == ")")
+            done += 1
+        spans.append((found.start(), done))
+    return spans
 
 
 def _line_of(code: str, at: int, reason: str) -> Failed:

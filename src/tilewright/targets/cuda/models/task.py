@@ -20,10 +20,17 @@ from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.torch_problem import AS_GIVEN, TorchProblem
 from tilewright.targets.cuda.models.translation import located, translate
 from tilewright.targets.cuda.models.unread import NotReadError
+from tilewright.targets.cuda.source import NO_KERNEL
 from tilewright.targets.cuda.task import CudaTask
 
-_PYTORCHS = re.compile(r"\b(?:torch|at|c10|tw_torch|py)::|\bTensor\b|\bstd::|AT_DISPATCH|TORCH_")
-"""What complaints name that are about what stands for PyTorch's headers, or the C++ library."""
+_PYTORCHS = re.compile(
+    r"\b(?:torch|at|c10|tw_\w+|py|cub|thrust|std)::|\bTensor\b|\bTwArray\b|AT_DISPATCH|TORCH_|C10_|"
+    r"is undefined|not been declared|has no (?:member|actual member)|not a (?:template|class|type)|"
+    r"could not be resolved|must be a namespace|cannot open|already been (?:defined|declared)|"
+    r"redefinition|ambiguous|more than one|cannot overload|no storage class|no instance of|linkage"
+)
+"""What complaints say about names that PyTorch's headers could declare, or that other texts do."""
+_MACROS = re.compile(r"\b[A-Z][A-Z0-9]*_\w+")
 
 
 class ModelTask(CudaTask):
@@ -148,7 +155,7 @@ class ModelBuilder:
         self._answers[source] = candidate.source
         built = self._builder.build(replace(candidate, source=source))
         if isinstance(built, Failed):
-            return _of_the_header(located(built))
+            return _of_the_header(located(built), source, built.line)
         return replace(built, candidate_id=candidate.id)
 
 
@@ -202,11 +209,21 @@ class ModelRunner:
         return located(found) if isinstance(found, Failed) else found
 
 
-def _of_the_header(failed: Failed) -> Failed:
-    """A complaint about host code that a stand-in for PyTorch cannot compile says nothing."""
-    complaint = next((line for line in failed.log.splitlines() if "error" in line), failed.log)
-    if failed.kind != "compile_error" or not _PYTORCHS.search(complaint):
+def _of_the_header(failed: Failed, source: str, at: int | None) -> Failed:
+    """A complaint that may come of what stands for PyTorch's headers says nothing of an answer.
+
+    `at` is its line in `source`. A macro that the text does not define may be one of PyTorch's.
+    """
+    if failed.kind != "compile_error" or failed.log == NO_KERNEL.log:
+        return failed
+    complaint = next((line for line in failed.log.splitlines() if "error: " in line), failed.log)
+    lines = source.splitlines()
+    there = lines[at - 1] if at and at <= len(lines) else ""
+    foreign = [
+        n for n in _MACROS.findall(there) if not re.search(rf"#[ \t]*define[ \t]+{n}\b", source)
+    ]
+    if not foreign and not _PYTORCHS.search(complaint):
         return failed
     said = complaint.rpartition("error: ")[2].strip()[:200]
-    reason = f"its host code does not compile against what stands for PyTorch's headers ({said})"
+    reason = f"it does not compile against what stands for PyTorch's headers ({said})"
     return NotReadError(reason, failed.line).failed

@@ -9,7 +9,7 @@ Lines keep their numbers where the answer's texts are literals of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tilewright.core.records import Argument, Failed
 from tilewright.parts.languages import PYTHON
@@ -23,7 +23,7 @@ from tilewright.targets.cuda.models.answer import (
 from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.forward import NAMESPACE, TYPES, Tensor, Translation
 from tilewright.targets.cuda.models.unread import NotReadError, WrongError
-from tilewright.targets.cuda.source import has_assembler, refused
+from tilewright.targets.cuda.source import HEADERS, refused, without_text
 
 HEADER = "tilewright_tensors.h"
 """What stands for PyTorch's headers, by the name under which compilers find it."""
@@ -35,7 +35,20 @@ _LIBRARY = frozenset({
     "pybind11/pybind11.h",
 })  # fmt: skip
 """Headers that answers ask for out of habit; what needs them does not compile."""
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_INCLUDED = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:<([^>"]*)>|"([^>"]*)")[ \t]*')
+_DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*include.*", re.MULTILINE)
+_TOKENS = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<open>["'])(?:\\[^\n]|(?!(?P=open))[^\\\n])*(?P<end>(?P=open))?""",
+    re.DOTALL,
+)
+_PRINTS = re.compile(r"(?<=[;{}])\s{0,999}printf\s{0,99}\([^;]{0,999}\)\s{0,99}(?=;)")
+_MESSAGE = re.compile(
+    r"\b(TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM|AT_ASSERT)\s{0,99}\(|"
+    r"\b(printf)\s{0,99}\("
+)
+"""What takes texts that say something and do nothing; the first operand of a condition is none."""
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)(.*(?:\\\n.*)*)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _RESERVED = re.compile(r"\btw_\w+")
 
 
@@ -72,6 +85,7 @@ def _given(argument: Argument) -> Tensor:
 def _joined(extensions: Iterable[Extension]) -> str | Failed:
     """All texts in one, each on its own lines, within a namespace; headers come before it."""
     texts = [text for e in extensions for text in e.texts]
+    _apart(texts)
     headers, parts = list[str](), list[Text]()
     for text in dict.fromkeys(texts):
         found = _checked(text)
@@ -89,33 +103,136 @@ def _joined(extensions: Iterable[Extension]) -> str | Failed:
 
 
 def _checked(text: Text) -> tuple[str, list[str]] | Failed:
-    """A text without headers and what its strings say, and the headers of CUDA that it needs."""
+    """A text as a compiler reads it, without headers and messages, and the headers it needs.
+
+    What is checked is what is compiled, and both are what PyTorch would compile: a text that could
+    be read differently is not checked.
+    """
+    shift = text.line - 1 if text.line else None
     headers = list[str]()
 
-    def blank(found: re.Match[str]) -> str:
-        name = found[1]
-        if _PYTORCH.fullmatch(name) or name in _LIBRARY:
-            return " " * len(found.group())
-        headers.append(name)
-        return f"#include <{name}>"
+    def not_read(reason: str, line: int) -> NotReadError:
+        return NotReadError(reason, None if shift is None else line + shift)
 
-    source = _INCLUDE.sub(blank, text.text)
-    if not has_assembler(source):
-        source = _STRING.sub(_silent, source)
+    def blank(found: re.Match[str]) -> str:
+        said = _INCLUDED.fullmatch(found.group())
+        name = (said[1] or said[2] or "") if said else found.group().strip()
+        if said is not None and name in HEADERS:
+            headers.append(name)
+        elif said is None or not (_PYTORCH.fullmatch(name) or name in _LIBRARY):
+            raise not_read(
+                f"it includes {name[:80]}, which is neither PyTorch's nor one of the headers that "
+                "kernels may include", source.count("\n", 0, found.start()) + 1,
+            )  # fmt: skip
+        return " " * len(found.group())
+
+    source = _without_comments(text.text, not_read)
+    source = _without_messages(_DIRECTIVE.sub(blank, source))
     problem = refused(source)
-    reserved = _RESERVED.search(source)
-    if problem is None and reserved is not None:
-        log = f"names that begin with tw_ are tilewright's own: rename {reserved[0]}."
-        problem = Failed("build", "compile_error", log, source.count("\n", 0, reserved.start()) + 1)
     if problem is not None:
-        return located(problem, (text.line or 1) - 1 if text.line else None)
-    return _INCLUDE.sub(lambda found: " " * len(found.group()), source), headers
+        reason = re.sub(r"\A\S+:\d+: ", "", problem.log).rstrip(".")
+        raise not_read(reason, problem.line or 1)
+    reserved = _RESERVED.search(source)
+    if reserved is not None:
+        log = f"names that begin with tw_ are tilewright's own: rename {reserved[0]}."
+        line = source.count("\n", 0, reserved.start()) + 1
+        return located(Failed("build", "compile_error", log, line), shift)
+    return source, headers
+
+
+def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -> str:
+    """Lines that a backslash continues are one, and comments a space; lines keep their numbers."""
+    lines, waiting = list[str](), list[str]()
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        bare = line.rstrip(" \t\f\v\r")
+        if bare.endswith("\\") and (bare != line or "//" in line):
+            raise not_read("a backslash that a space follows, or that ends a comment of //, is "
+                           "read differently by compilers", number)  # fmt: skip
+        waiting.append(line.removesuffix("\\"))
+        if bare.endswith("\\"):
+            continue
+        lines += ["".join(waiting), *[""] * (len(waiting) - 1)]
+        waiting.clear()
+    joined = "\n".join([*lines, *waiting])
+    parts, done, owed, at = list[str](), 0, 0, 1
+    for token in _TOKENS.finditer(joined):
+        found, before = token.group(), joined[done : token.start()]
+        at += before.count("\n")
+        if owed and "\n" in before:  # a comment of many lines ends in the line that it began in
+            before = before.replace("\n", "\n" * (owed + 1), 1)
+            owed = 0
+        done = token.end()
+        ahead = joined[max(0, token.start() - 1) : token.start()]
+        if token["open"] and (not token["end"] or (found[0] == "'" and _WORD.match(ahead))):
+            raise not_read("a quote is not closed, or follows a letter or digit", at)
+        if found[0] == '"' and ahead == "R":
+            raise not_read("it holds a raw string", at)
+        owed += 0 if token["open"] else found.count("\n")
+        at += found.count("\n")
+        parts += [before, found if token["open"] else " "]
+    rest = joined[done:]
+    if owed:
+        rest = rest.replace("\n", "\n" * (owed + 1), 1)
+    return "".join([*parts, rest])
+
+
+def _without_messages(source: str) -> str:
+    """The source, what a failed condition and `printf` would print left out: no kernel reads it.
+
+    Other strings stay as they are.
+    """
+    code = without_text(source)
+    own = set[str]()
+    for name, rest in _DEFINED.findall(code):
+        own |= {name, *_WORD.findall(rest.partition(")")[0] if rest[:1] == "(" else "")}
+    prints = len(_PRINTS.findall(code)) == len(re.findall(r"\bprintf\b", code))
+    parts, done = list[str](), 0
+    for found in _MESSAGE.finditer(code):
+        if found.start() < done or (found[1] or "printf") in own or not (found[1] or prints):
+            continue
+        depth, first, end = 1, 0, found.end()
+        while end < len(code) and depth:
+            depth += (code[end] in "([{") - (code[end] in ")]}")
+            if not first and depth == 1 and code[end] == ",":
+                first = end
+            end += 1
+        begin = code.rfind("\n", 0, found.start()) + 1
+        held = code[begin:end].split("\n")
+        if len(held) > 1 and any(line.lstrip().startswith(("#", "%:")) for line in held):
+            continue
+        start = found.end() if not found[1] else first or end
+        message = source[start:end]
+        if found[1]:
+            message = _TOKENS.sub(_silent, message).replace("#", " ")
+        else:
+            message = _TOKENS.sub(_silent, message, count=1) if message[:1] == '"' else message
+        parts += [source[done:start], message]
+        done = end
+    return "".join([*parts, source[done:]])
 
 
 def _silent(found: re.Match[str]) -> str:
-    """A string without its text, which no kernel reads; comments and characters stay."""
+    """A string without its text; characters stay."""
     text = found.group()
     return '"' + " " * (len(text) - 2) + '"' if text[0] == '"' else text
+
+
+def _apart(texts: Iterable[Text]) -> None:
+    """PyTorch compiles texts one by one: where they are one, macros must not reach another text.
+
+    Raises `NotReadError`.
+    """
+    different = list({text.text: text for text in texts}.values())
+    macros = [dict(_DEFINED.findall(text.text)) for text in different]
+    words = [set(_WORD.findall(text.text)) for text in different]
+    for i, own in enumerate(macros):
+        for j, other in enumerate(macros):
+            shared = [n for n in own if n in words[j] and other.get(n) != own[n]] if i != j else []
+            if shared:
+                raise NotReadError(
+                    f"{shared[0]} is a macro in one of its texts and something else in another",
+                    None,
+                )
 
 
 def located(failed: Failed, shift: int | None = 0) -> Failed:
