@@ -122,6 +122,8 @@ KERNEL = "__global__ void k() {}"
     [
         ("#pragma once", "#pragma once"),
         ("#ifdef DEBUG\n#endif", "DEBUG"),
+        ("%:ifdef DEBUG\n%:endif", "DEBUG"),
+        ("#if 1 || \\\\\n  defined(DEBUG)\n#endif", "DEBUG"),
         ("#include <chrono>", "it includes chrono"),
         ("#include <cub/cub.cuh>", "it includes cub/cub.cuh"),
         ('/* */ # /* */ include "/etc/passwd"', "it includes /etc/passwd"),
@@ -184,7 +186,7 @@ def test_lines_that_are_joined_keep_their_numbers() -> None:
 
 
 def test_a_macro_of_one_text_must_not_reach_another() -> None:
-    failed = translated('cpp_sources=""', 'cpp_sources="#define scale other\\n"')
+    failed = translated('cpp_sources=""', 'cpp_sources="/**/ %:define scale other\\n"')
     assert isinstance(failed, Failed)
     assert failed.kind == "not_checked"
     assert "scale is a macro" in failed.log

@@ -34,7 +34,9 @@ _SKIPPED = re.compile(
 is read once."""
 _HASH = re.compile(r"#|%:|\?\?=|\b(?:u8|u|U|L)?R\"")
 _ASSEMBLER = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)", re.MULTILINE)
+_CONDITION = re.compile(
+    r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(?:if|ifdef|ifndef|elif)\b(.*)", re.MULTILINE
+)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _PREDEFINED = re.compile(r"\b(?:__[A-Z]\w*__|__cplusplus|__COUNTER__)\b")
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
@@ -70,8 +72,9 @@ def refused(source: str) -> Failed | None:
         if hidden is not None:
             return _line_of(source, hidden.start(), f"{hidden[0]} is not allowed within the "
                             "parentheses of asm")  # fmt: skip
-    own = set(_DEFINED.findall(code))
-    for condition in _CONDITION.finditer(code):
+    joined = code.replace("\\\n", "  ")
+    own = set(_DEFINED.findall(joined))
+    for condition in _CONDITION.finditer(joined):
         foreign = [n for n in _NAME.findall(condition[1]) if n not in own and n != "defined"]
         if foreign:
             return _line_of(code, condition.start(), f"#if may only ask for names that the kernel "

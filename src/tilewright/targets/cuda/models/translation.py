@@ -47,7 +47,9 @@ _MESSAGE = re.compile(
     r"\b(printf)\s{0,99}\("
 )
 """What takes texts that say something and do nothing; the first operand of a condition is none."""
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)(.*(?:\\\n.*)*)", re.MULTILINE)
+_DEFINED = re.compile(
+    r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(?:define|undef)[ \t\f\v]+(\w+)(.*)", re.MULTILINE
+)
 _WORD = re.compile(r"\w+")
 _RESERVED = re.compile(r"\btw_\w+")
 
@@ -85,7 +87,6 @@ def _given(argument: Argument) -> Tensor:
 def _joined(extensions: Iterable[Extension]) -> str | Failed:
     """All texts in one, each on its own lines, within a namespace; headers come before it."""
     texts = [text for e in extensions for text in e.texts]
-    _apart(texts)
     headers, parts = list[str](), list[Text]()
     for text in dict.fromkeys(texts):
         found = _checked(text)
@@ -93,6 +94,7 @@ def _joined(extensions: Iterable[Extension]) -> str | Failed:
             return found
         headers += [h for h in found[1] if h not in headers]
         parts.append(Text(found[0], text.line))
+    _apart(parts)
     parts.sort(key=lambda part: part.line or 0)
     head = "".join(f"#include <{name}>\n" for name in headers)
     whole = f'#include "{HEADER}"\n{head}namespace {NAMESPACE} {{'
