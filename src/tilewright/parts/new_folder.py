@@ -112,7 +112,8 @@ def from_function(
         text = read_text(file, MAX_TEXT_BYTES)
     except OSError as error:
         raise WorkloadError(f"{file} cannot be read: {error.strerror}.") from error
-    arguments, of_torch, inputs, size = _arguments_of(file, function)
+    example = _called(file, function)
+    arguments, of_torch = example.arguments, example.of_torch
     outputs = [a for a in arguments if a.is_written]
     guess = sum(math.prod(a.shape) for a in outputs)
     ruled = ("float32",) if not of_torch else ()  # rounding is followed through numpy's operations
@@ -122,8 +123,8 @@ def from_function(
         target,
         guess,
         64,
-        () if exact else _tolerance(outputs, size),
-        {} if exact else inputs,
+        () if exact else _tolerance(outputs, example.size),
+        {} if exact else example.inputs,
         operations_note="one for each element of the output: write down how many there really are",
     )
     words = {
@@ -153,14 +154,22 @@ def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
     return float(f"{absolute * size:.1g}"), relative
 
 
-def _arguments_of(
-    file: Path, function: str
-) -> tuple[tuple[Argument, ...], bool, Mapping[str, str], float]:
-    """Inputs as the example has them, outputs as the function returns them; whether of torch.
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """What one call of a function shows.
 
-    Third, TOML for the `inputs` of each argument whose example values show what they look like;
-    last, the root mean square of the outputs of the example, 1 where it is 0 or not finite.
+    `inputs` is TOML for the `inputs` of each argument whose values show what they look like. `size`
+    is the root mean square of the largest output, 1 where that is 0 or not finite.
     """
+
+    arguments: tuple[Argument, ...]
+    of_torch: bool
+    inputs: Mapping[str, str]
+    size: float
+
+
+def _called(file: Path, function: str) -> _Example:
+    """Call a function with its example inputs."""
     module = import_file(file)
     called, examples = getattr(module, function, None), getattr(module, EXAMPLES, None)
     if not callable(called):
@@ -182,22 +191,25 @@ def _arguments_of(
         written = [f"{name}_" for name in written]
     named = (*given.items(), *zip(written, outputs, strict=True))
     roles = ["input"] * len(given) + ["output"] * len(outputs)
+    arrays = {name: _array(value) for name, value in named}
     arguments = tuple(
-        _argument(file, name, _array(value), role)
-        for (name, value), role in zip(named, roles, strict=True)
+        _argument(file, name, array, role)
+        for (name, array), role in zip(arrays.items(), roles, strict=True)
     )
-    likenesses = {name: _likeness(_array(value)) for name, value in given.items()}
-    inputs = {name: text for name, text in likenesses.items() if text}
-    squares = [np.mean(np.square(_array(value), dtype=np.float64)) for value in outputs]
-    size = math.sqrt(max(squares))
-    known = 0 < size < math.inf
-    of_torch = any(_is_tensor(value) for _, value in named)
-    return arguments, of_torch, inputs, size if known else 1.0
+    likenesses = {name: _likeness(arrays[name]) for name in given}
+    squares = [np.square(arrays[n], dtype=np.float64).mean() for n in written if arrays[n].size]
+    size = math.sqrt(max(squares, default=0.0))
+    return _Example(
+        arguments,
+        any(_is_tensor(value) for _, value in named),
+        {name: text for name, text in likenesses.items() if text},
+        size if 0 < size < math.inf else 1.0,
+    )
 
 
 def _likeness(values: NDArray[Any]) -> str:
     """TOML for random values like these; empty for whole numbers and for values all alike."""
-    if not is_float(values.dtype.name):
+    if not is_float(values.dtype.name) or not values.size:
         return ""
     numbers = values.astype(np.float64)
     least, most = numbers.min(), numbers.max()

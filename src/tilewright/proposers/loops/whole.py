@@ -115,14 +115,16 @@ class Whole:
 
     def kept(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Sums in variables while their loops run; loops exchanged where that makes it possible."""
+        exchangeable = "exchange" in self._offered
         for _ in range(_MOST_KEPT if "keep" in self._offered else 0):
             found = next(steps_of(kernel, "keep", self._lanes), None)
             if found is not None:
                 steps.append((found[0], kernel))
                 kernel = found[1]
                 continue
-            for step, after in steps_of(kernel, "exchange", self._lanes):
-                if "exchange" in self._offered and any(steps_of(after, "keep", self._lanes)):
+            exchanges = steps_of(kernel, "exchange", self._lanes) if exchangeable else ()
+            for step, after in exchanges:
+                if any(steps_of(after, "keep", self._lanes)):
                     steps.append((step, kernel))
                     kernel = after
                     break

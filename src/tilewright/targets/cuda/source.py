@@ -90,11 +90,6 @@ def refused(source: str) -> Failed | None:
     )
 
 
-def has_assembler(source: str) -> bool:
-    """Whether a source holds inline PTX, whose strings are read."""
-    return _ASSEMBLER.search(without_text(source)) is not None
-
-
 def only_a_gpu(source: str) -> tuple[str, int] | None:
     """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
     code = without_text(source)

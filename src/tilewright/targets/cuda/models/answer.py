@@ -66,11 +66,11 @@ def read_answer(source: str) -> Answer:
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == MODEL:
             found = node
-        else:
-            _outermost(module, node)
+        elif isinstance(node, ast.Assign):
+            _assigned(module, node)
     if found is None:
         raise WrongError(f"the file defines no class {MODEL} on its outermost level")
-    functions = _methods(found)
+    functions = {node.name: node for node in found.body if isinstance(node, ast.FunctionDef)}
     forward, initialise = functions.get("forward"), functions.get("__init__")
     if forward is None:
         raise WrongError(f"{MODEL} defines no method forward", found.lineno)
@@ -80,48 +80,6 @@ def read_answer(source: str) -> Answer:
             if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Attribute):
                 _assigned(module, part)
     return Answer(module.constants, module.extensions, initialise, forward)
-
-
-def _outermost(module: _Module, node: ast.stmt) -> None:
-    """A statement that could do more than give a name a value is not understood."""
-    match node:
-        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.ClassDef() | ast.Pass():
-            pass
-        case ast.Assign(targets=[target]) if name_of(target):
-            _assigned(module, node)
-        case ast.Assign(targets=[target], value=ast.Constant()) if _is_switch(target):
-            pass
-        case ast.Expr(value=ast.Constant()) | ast.If(test=ast.Compare()):
-            pass  # documentation, and what a file does when it is started as a program
-        case _:
-            raise NotReadError(
-                "on the outermost level, only imports, definitions and names that are given a "
-                "value are understood", node.lineno,
-            )  # fmt: skip
-
-
-def _is_switch(target: ast.expr) -> bool:
-    """Whether it is a setting of PyTorch's own, which no kernel of an extension sees."""
-    return ast.unparse(target).startswith("torch.backends.")
-
-
-def _methods(model: ast.ClassDef) -> dict[str, ast.FunctionDef]:
-    bases = [ast.unparse(base) for base in model.bases]
-    if model.decorator_list or model.keywords or bases not in (["nn.Module"], ["torch.nn.Module"]):
-        raise NotReadError(f"{MODEL} is no plain subclass of nn.Module", model.lineno)
-    functions = dict[str, ast.FunctionDef]()
-    for node in model.body:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue
-        own = isinstance(node, ast.FunctionDef) and (
-            node.name in ("__init__", "forward") or not node.name.startswith("_")
-        )
-        if not own or not isinstance(node, ast.FunctionDef) or node.decorator_list:
-            raise NotReadError(
-                f"in {MODEL}, only __init__, forward and plain methods are understood", node.lineno
-            )
-        functions[node.name] = node
-    return functions
 
 
 def _parsed(source: str) -> ast.Module:

@@ -48,75 +48,92 @@ _WORDS = frozenset({
 
 def require_plain(tree: ast.Module) -> None:
     """Raises `NotReadError` where an answer's file could do other than what is read."""
-    bound = set[str]()
+    meanings = dict[str, str]()
     for node in tree.body:
-        names = list(_bound(node))
-        for name in names:
-            own = isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef))
+        for name, meaning in _bound(node):
             if (
-                name in bound
+                meanings.setdefault(name, meaning) != meaning
                 or name in dir(builtins)
                 or name.startswith("__")
-                or (name in (MODEL, *_SOURCES) and not own)
+                or _SOURCES.get(name, meaning) != meaning
+                or (name == MODEL and not isinstance(node, ast.ClassDef))
             ):
-                raise NotReadError(f"{name} is given more than one meaning", node.lineno)
-            bound.add(name)
+                raise NotReadError(f"{name} is given another meaning", node.lineno)
         _require_statement(node)
     for model in tree.body:
         if isinstance(model, ast.ClassDef) and model.name == MODEL:
             for part in model.body:
                 if isinstance(part, ast.FunctionDef):
-                    _require_method(part, bound)
+                    _require_method(part, {*meanings})
 
 
-def _bound(node: ast.stmt) -> Iterable[str]:
+def _bound(node: ast.stmt) -> Iterable[tuple[str, str]]:
+    """The names that a statement gives a meaning: what is imported, or the place of the text."""
     match node:
         case ast.Import():
             for alias in node.names:
                 name = alias.asname or alias.name.partition(".")[0]
-                whole = alias.name if alias.asname else name
-                _require_import(alias.name, name, whole, node)
-                yield from () if whole == name == "torch" else (name,)
+                _require_known(alias.name, node)
+                yield name, alias.name if alias.asname else name
         case ast.ImportFrom():
             for alias in node.names:
-                name = alias.asname or alias.name
-                whole = f"{node.module}.{alias.name}"
                 if node.level or alias.name == "*":
                     raise NotReadError("only names of known modules are imported", node.lineno)
-                _require_import(node.module or "", name, whole, node)
-                yield name
+                _require_known(node.module or "", node)
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
         case ast.FunctionDef() | ast.ClassDef():
-            yield node.name
+            yield node.name, f"{node.lineno}:{node.col_offset}"
         case ast.Assign(targets=[ast.Name(id=name)]):
-            yield name
+            yield name, f"{node.lineno}:{node.col_offset}"
 
 
-def _require_import(module: str, name: str, whole: str, node: ast.stmt) -> None:
+def _require_known(module: str, node: ast.stmt) -> None:
     if module.partition(".")[0] not in _MODULES:
         raise NotReadError(f"the module {module} is not known here", node.lineno)
-    if name == MODEL or _SOURCES.get(name, whole) != whole:
-        raise NotReadError(f"{name} is given another meaning", node.lineno)
 
 
 def _require_statement(node: ast.stmt) -> None:
     match node:
-        case ast.Assign(value=value):
-            require_plain_value(value)
+        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
+            pass
+        case ast.Assign(targets=[ast.Name()]):
+            require_plain_value(node.value)
+        case ast.Assign(targets=[target], value=ast.Constant()) if _is_switch(target):
+            pass
         case ast.FunctionDef():
             _require_definition(node)
         case ast.ClassDef():
-            if node.decorator_list or node.keywords or not _is_module(node):
-                raise NotReadError(f"{node.name} is not a plain subclass of nn.Module", node.lineno)
-            for part in node.body:
-                if isinstance(part, ast.FunctionDef):
-                    _require_definition(part)
-                elif not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)):
-                    raise NotReadError(f"{node.name} holds more than methods", part.lineno)
-        case ast.If():
-            right = node.test.comparators if isinstance(node.test, ast.Compare) else []
-            started = ast.unparse(node.test) == "__name__ == '__main__'" and right
-            if not started or node.orelse:
-                raise NotReadError("a condition on the outermost level", node.lineno)
+            _require_class(node)
+        case ast.If(test=ast.Compare(), orelse=[]) if _is_start(node.test):
+            pass
+        case _:
+            raise NotReadError(
+                "on the outermost level, only imports, definitions and names that are given a "
+                "value are understood", node.lineno,
+            )  # fmt: skip
+
+
+def _is_start(test: ast.expr) -> bool:
+    """Whether it asks if the file is started as a program, which it is not here."""
+    return ast.unparse(test) == "__name__ == '__main__'"
+
+
+def _is_switch(target: ast.expr) -> bool:
+    """Whether it is a setting of PyTorch's own, which no kernel of an extension sees."""
+    return ast.unparse(target).startswith("torch.backends.")
+
+
+def _require_class(node: ast.ClassDef) -> None:
+    if node.decorator_list or node.keywords or not _is_module(node):
+        raise NotReadError(f"{node.name} is not a plain subclass of nn.Module", node.lineno)
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef):
+            _require_definition(part)
+        elif not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)):
+            raise NotReadError(
+                f"in {node.name}, only __init__, forward and plain methods are understood",
+                part.lineno,
+            )
 
 
 def _is_module(node: ast.ClassDef) -> bool:
@@ -148,11 +165,10 @@ def _require_method(function: ast.FunctionDef, bound: set[str]) -> None:
     hidden = sorted(names & (bound | {*_SOURCES, "super"}))
     if hidden:
         raise NotReadError(f"{hidden[0]} means something else in {function.name}", function.lineno)
-    for node in ast.walk(function):
+    for node in (node for statement in function.body for node in ast.walk(statement)):
         if isinstance(node, (*_EFFECTS, ast.FunctionDef, ast.ClassDef, ast.Global, ast.Import)):
-            if node is not function:
-                raise NotReadError("an expression with effects", getattr(node, "lineno", None))
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            raise NotReadError("an expression with effects", getattr(node, "lineno", None))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if node.attr.startswith(_OF_MODULES_BEGINS) or node.attr in _OF_MODULES:
                 raise NotReadError(f"{node.attr} means something to nn.Module", node.lineno)
         elif isinstance(node, ast.Assert) and not _is_pure(node.test):

@@ -27,7 +27,6 @@ from tilewright.targets.cuda.source import HEADERS, refused, without_text
 
 HEADER = "tilewright_tensors.h"
 """What stands for PyTorch's headers, by the name under which compilers find it."""
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\b[ \t]*[<"]([^>"\n]*)[>"][^\n]*', re.MULTILINE)
 _PYTORCH = re.compile(r"(?:torch|ATen|c10)/[\w/]+\.h")
 _LIBRARY = frozenset({
     "vector", "algorithm", "iostream", "cstdio", "stdio.h", "cstdlib", "stdlib.h", "string",
