@@ -9,7 +9,7 @@ written in the template: a search on a workload never learns from that workload'
     uv run --extra tune python benchmarks/pretraining.py DIR                  # about half an hour
     uv run --extra tune python benchmarks/pretraining.py DIR --seed 1 --pretrained
     uv run --extra tune python benchmarks/pretraining.py DIR --comparison tune-cpu --write \
-        src/tilewright/tuner/training_sets/cpu.csv
+        src/tilewright/tuner/training_sets/cpu.csv.gz
 """
 
 from __future__ import annotations

@@ -168,8 +168,14 @@ def require_preflight(
 
 def start_error(task: str, failed: Failed) -> TilewrightError:
     """What the user is told when the starting kernel of a task cannot be used."""
-    what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
+    if failed.kind == "not_checked":  # nothing says that it is wrong
+        return WorkloadError(
+            f"the starting kernel of {task} cannot be checked here, and a search needs one that "
+            f"can: {lines[0].rstrip('.')}; check a kernel of your own with `tilewright evaluate "
+            f"FILE --workload {task}`."
+        )
+    what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
         if Path(task).is_absolute():
             return WorkloadError(f"{what}: {lines[-1]}; correct the reference, or the kernel.")

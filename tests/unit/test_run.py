@@ -341,6 +341,12 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
             "fails its measure with crash: KeyError: 'x'.",
         ),
         (
+            Failed("check", "not_checked", "k.py:7: not checked: only PyTorch can tell.\n"),
+            "cannot be checked here, and a search needs one that can: k.py:7: not checked: only "
+            "PyTorch can tell; check a kernel of your own with `tilewright evaluate FILE "
+            "--workload toy:digits`.",
+        ),
+        (
             Failed("measure", "timeout", ""),
             "fails its measure with timeout: no log; correct the kernel.",
         ),

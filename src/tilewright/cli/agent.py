@@ -18,7 +18,7 @@ Examples:
   tilewright agent init codex examples/gemmini --budget "16 evaluations"
 """
 
-app = typer.Typer(help="Connect agents of your own to the tools.", no_args_is_help=True)
+app = typer.Typer(help="Connect agents of your own to the tools.")
 
 
 @app.command("init", epilog=EPILOG)
@@ -38,10 +38,11 @@ def init(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Write the file by which a client of the Model Context Protocol starts `tilewright mcp`.
+    """Write the file that tells an agent how to start tilewright.
 
-    The file is in the project folder; start the client there. Other entries of the file are kept.
-    What was written is printed.
+    An agent that is a client of the Model Context Protocol reads the file and starts
+    `tilewright mcp`. The file is written to the project folder; start the agent there. Other
+    entries of the file are kept. What was written is printed.
     """
     from tilewright.agents.clients import Server, client_named, write
     from tilewright.agents.folder import TILEWRIGHT

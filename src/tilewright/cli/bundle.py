@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, Project, RunName, UnusedProject, as_started
+from tilewright.cli.options import Json, NoColor, Project, RunName, UnusedProject, command_text
 from tilewright.cli.output import check_outputs, write_bytes, write_json
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def bundle(
     check_outputs(output=output, json=json)
     data = create(project, run)
     write_bytes(output, data)
-    hint = as_started("check it with `tilewright verify`")
-    typer.echo(f"wrote {output} ({len(data):,} bytes): {hint}", err=True)
+    typer.echo(f"wrote {output} ({len(data):,} bytes)", err=True)
+    typer.echo(f"verify it     {command_text('verify', str(output))}", err=True)
     write_json(json, {"file": str(output), "bytes": len(data)})
 
 

@@ -66,7 +66,8 @@ def check(
         typer.echo(f"ok  kernel    agrees with the reference in {count} comparisons; {said}")
     check_reference(opened, settings)
     typer.echo("ok  reference deterministic, and wrong kernels are told from right ones")
-    typer.echo(f"go on with    {command_text('optimize', folder, '--budget', '60 s')}")
+    if measured is not None:
+        typer.echo(f"go on with    {command_text('optimize', folder, '--budget', '60 s')}")
     write_json(
         json,
         {

@@ -8,25 +8,17 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import (
-    Json,
-    NoColor,
-    UnusedProject,
-    show_help_without_command,
-)
+from tilewright.cli.options import Json, NoColor, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
 
 app = typer.Typer(help="Evaluate on many machines (docs/cluster.md).")
 
 Scheduler = Annotated[
     str,
-    typer.Argument(metavar="HOST:PORT", help="The scheduler's address, as `dask scheduler` prints"),
+    typer.Argument(
+        metavar="HOST:PORT", help="The scheduler's address, as `dask scheduler` prints it."
+    ),
 ]
-
-
-@app.callback(invoke_without_command=True)
-def _cluster(context: typer.Context) -> None:
-    show_help_without_command(context)
 
 
 @app.command("worker")
@@ -42,10 +34,11 @@ def worker(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Evaluate candidates on this machine for the searches of a cluster, until Ctrl-C.
+    """Evaluate candidates on this machine for a cluster.
 
-    The scheduler is told which targets can run here, and under which versions. Workers that end are
-    started again, also when the scheduler was away. --json says at the start what is offered.
+    It tells the scheduler which targets can run here, and under which versions, and works until
+    Ctrl-C. Workers that end are started again, also after the scheduler was away. --json says at
+    the start what this machine offers.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address
@@ -71,7 +64,10 @@ def status(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Show a cluster's workers, what they offer, and which versions differ from those here."""
+    """Show a cluster's workers and what they offer.
+
+    It also says which versions differ from those of this machine.
+    """
     from rich.table import Table
 
     from tilewright.cli.console import results, say

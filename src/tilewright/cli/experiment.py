@@ -56,11 +56,12 @@ def experiment(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Compare settings of the search: workloads x arms x seeds, with equal budgets.
+    """Compare settings of the search under equal budgets.
 
-    Every run is kept in the folder: if the command is interrupted or killed, the same command goes
-    on, and arms, workloads or seeds can be added to the file. With --replay, models are answered
-    from a recording, and a prompt that differs from the recorded one is an error.
+    It runs every combination of the file's workloads, arms (named groups of settings) and seeds.
+    Every run is kept in the folder: if the command is interrupted or killed, the same command
+    continues it, and arms, workloads or seeds can be added to the file. With --replay, models are
+    answered from a recording, and a prompt that differs from the recorded one is an error.
     """
     from rich.table import Table
 

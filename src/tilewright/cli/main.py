@@ -61,6 +61,10 @@ def _pasteable(epilog: str) -> str:
     return epilog.replace("  tilewright ", f"  {command_text()} ")
 
 
+_PLAIN = {
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
+    "Input should be a valid number, unable to parse string as a number": "not a number",
+}
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """What the system says of names that nothing can be called, or that lead in a circle."""
@@ -107,6 +111,8 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(store.app, name="store")
 for part in (app, runs.app, agent.app, cluster.app, store.app):
     use_plain_help(part)
+for group in (runs.app, agent.app, cluster.app, store.app):
+    group.callback(invoke_without_command=True)(show_help_without_command)
 for registered in app.registered_commands:
     registered.epilog = _pasteable(registered.epilog or "")
 
@@ -141,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain(str(error))
         code = error.exit_code
     except TyperException as error:
-        _complain(f"{error.format_message().rstrip('.')}. See {command_text()} --help.")
+        _complain(f"{_as_sentence(error)} See {_help_of(error)}.")
         code = error.exit_code
     except typer.Abort:
         code = 130
@@ -164,6 +170,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain(f"unexpected {type(error).__name__}; please report it with the details in {log}")
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _as_sentence(error: TyperException) -> str:
+    """The complaint in our words where those of the library are its own."""
+    message = error.format_message()
+    for theirs, ours in _PLAIN.items():
+        message = message.replace(theirs, ours)
+    return message if message.endswith(("?", ".")) else f"{message}."
+
+
+def _help_of(error: TyperException) -> str:
+    """The command that explains what was asked for: that of the command which refused it."""
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else command_text()} --help"
 
 
 def _require_text(arguments: Sequence[str]) -> None:

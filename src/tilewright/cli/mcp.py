@@ -55,10 +55,11 @@ def mcp(
     project: Project = Path(),
     no_color: NoColor = False,
 ) -> None:
-    """Serve the tools of `tilewright tool` to an agent, over standard input and output or HTTP.
+    """Serve the tools of `tilewright tool` to an agent.
 
-    Kernels that the agent evaluates are trials of a run in the project folder. Budget, references
-    and private inputs stay in this process and those that it starts.
+    It speaks the Model Context Protocol over standard input and output, or over HTTP. Kernels that
+    the agent evaluates become trials of a run in the project folder. Budget, references and private
+    inputs stay in this process and those that it starts.
     """
     import asyncio
     import os

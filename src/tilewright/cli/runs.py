@@ -10,13 +10,7 @@ import typer
 
 from tilewright.cli import runs_compare, runs_export, runs_labels
 from tilewright.cli import search_options as options
-from tilewright.cli.options import (
-    Json,
-    NoColor,
-    Project,
-    RunName,
-    show_help_without_command,
-)
+from tilewright.cli.options import Json, NoColor, Project, RunName
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.searching import Outputs, finish, search
 from tilewright.core.config import Settings
@@ -29,11 +23,6 @@ app = typer.Typer(
     help="List, show, resume, compare, export, label and delete runs.",
     rich_markup_mode=None,
 )
-
-
-@app.callback(invoke_without_command=True)
-def _runs(context: typer.Context) -> None:
-    show_help_without_command(context)
 
 
 @app.command("list")

@@ -18,7 +18,7 @@ Examples:
   tilewright store copy .tilewright/tilewright.db ../copy
 """
 
-app = typer.Typer(help="Move a project's database.", no_args_is_help=True)
+app = typer.Typer(help="Move a project's database.")
 
 
 @app.command("copy", epilog=EPILOG)
@@ -40,11 +40,11 @@ def copy(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Copy all runs and everything stored with them into an empty database.
+    """Copy a project into an empty database.
 
-    The copy is made completely or not at all. Source and destination may be SQLite or PostgreSQL.
-    The copied data are compared with the source before they are committed. The source is not
-    changed.
+    All runs are copied, with everything stored with them, completely or not at all. Source and
+    destination may be SQLite or PostgreSQL. The copied data are compared with the source before
+    they are committed. The source is not changed.
     """
     from tilewright.cli.console import say
     from tilewright.storage.copying import copy_database, database_of

@@ -15,10 +15,11 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
-    """Evaluate candidates for a search on another machine, over standard input and output.
+    """Evaluate candidates for a search on another machine.
 
-    `tilewright optimize TASK --host HOST` starts it by ssh. Each line of the input is a request in
-    JSON, each line of the output a reply. It ends with the input.
+    You need not call it: `tilewright optimize TASK --host HOST` starts it on HOST by ssh. It reads
+    requests from standard input and writes replies to standard output, one JSON object in each
+    line, until the input ends.
     """
     import sys
 

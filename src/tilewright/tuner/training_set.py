@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
+import io
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,7 +43,7 @@ class TrainingSet:
 @cache
 def shipped_training_set(names: tuple[str, ...]) -> TrainingSet | None:
     """What comes with the package for the features of these names; None where nothing does."""
-    for file in sorted(_FOLDER.glob("*.csv")):
+    for file in sorted(_FOLDER.glob("*.csv.gz")):
         known = read_training_set(file)
         if known.names == names:
             return known
@@ -50,21 +53,21 @@ def shipped_training_set(names: tuple[str, ...]) -> TrainingSet | None:
 def shipped_digest() -> str:
     """Changes with anything that comes with the package."""
     found = hashlib.sha256()
-    for file in sorted(_FOLDER.glob("*.csv")):
+    for file in sorted(_FOLDER.glob("*.csv.gz")):
         found.update(file.read_bytes())
     return found.hexdigest()[:16]
 
 
 def read_training_set(file: Path) -> TrainingSet:
-    """The candidates of a CSV file: `workload`, the features, `throughput`.
+    """The candidates of a compressed CSV file: `workload`, the features, `throughput`.
 
     `ConfigurationError` names the file and what is wrong with it.
     """
     try:
-        with file.open(encoding="utf-8", newline="") as opened:
+        with gzip.open(file, "rt", encoding="utf-8", newline="") as opened:
             head, *lines = csv.reader(opened)
         numbers = np.array([[float(cell) for cell in line[1:]] for line in lines])
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError) as error:
         raise ConfigurationError(f"training set {file} cannot be read: {error}.") from error
     expected = len(head) - 1
     if head[:1] != ["workload"] or head[-1] != "throughput" or numbers.shape[1:] != (expected,):
@@ -81,8 +84,12 @@ def read_training_set(file: Path) -> TrainingSet:
 
 
 def write_training_set(file: Path, known: TrainingSet) -> None:
-    """Write candidates as CSV."""
-    with file.open("w", encoding="utf-8", newline="") as opened:
+    """Write candidates as CSV, compressed: equal candidates give equal bytes."""
+    with (
+        file.open("wb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="") as opened,
+    ):
         writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(["workload", *known.names, "throughput"])
         for name, row, throughput in zip(

@@ -54,6 +54,32 @@ def test_advice_is_given_in_the_words_of_the_command_that_was_typed(
     assert "Usage: ./tw" in cli("best", "--help").out
 
 
+def test_what_is_refused_points_to_the_help_of_its_command(cli: Cli) -> None:
+    for words, said in (
+        (("best",), "Missing argument 'RUN'. See tilewright best --help."),
+        (("runs", "show"), "Missing argument 'RUN'. See tilewright runs show --help."),
+        (("optimise",), "Did you mean 'optimize'? See tilewright --help."),
+        (("demo", "--seed", "x"), "'--seed': not a whole number. See tilewright demo --help."),
+    ):
+        refused = cli(*words)
+        assert refused.code == 2
+        assert refused.err.strip().endswith(said)
+
+
+@pytest.mark.parametrize("group", ["runs", "agent", "cluster", "store"])
+def test_a_group_of_commands_called_by_itself_explains_itself(cli: Cli, group: str) -> None:
+    explained = cli(group)
+    assert explained.code == 0
+    assert explained.out == cli(group, "--help").out
+
+
+def test_the_list_of_commands_cuts_no_sentence_off(cli: Cli) -> None:
+    for group in ((), ("runs",), ("agent",), ("cluster",), ("store",)):
+        commands = cli(*group, "--help").out.partition("Commands:")[2].partition("\n\n")[0]
+        assert commands
+        assert "..." not in commands
+
+
 def test_targets_that_only_lack_what_is_not_needed_are_ready(cli: Cli) -> None:
     lines = cli("targets").out.splitlines()
     assert next(line for line in lines if line.startswith("trainium ")).split()[1] == "yes"

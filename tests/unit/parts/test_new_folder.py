@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -169,20 +170,25 @@ def example_inputs():
 """
 
 
+def install_fake_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next `import torch` finds the stand-in; after the test nothing is left of it."""
+    (folder / "torch.py").write_text(FAKE_TORCH)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # noted, so that it is undone
+    del sys.modules["torch"]
+
+
 def test_inputs_of_a_function_with_a_tolerance_are_like_its_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values of other sizes may be too much for the float32 arithmetic of a right kernel."""
-    (tmp_path / "torch.py").write_text(FAKE_TORCH)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    install_fake_torch(tmp_path, monkeypatch)
     file = tmp_path / "f.py"
     file.write_text(
         "import torch\n\ndef scaled(x, y):\n    return x * y\n\n"
         "def example_inputs():\n    return torch.arange(-3, 5), torch.ones(8)\n"
     )
     files = from_function("mine", "host-c", file, "scaled", C, "")
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
     _write(tmp_path, files)
     x, y, _ = read_workload_file(tmp_path / "workload.toml").argument
     assert x.inputs is not None
@@ -205,16 +211,13 @@ def test_a_torch_function_is_called_with_tensors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By a stand-in for torch, which is no dependency."""
-    (tmp_path / "torch.py").write_text(FAKE_TORCH)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    install_fake_torch(tmp_path, monkeypatch)
     file = tmp_path / "f.py"
     file.write_text(TORCH_FUNCTION.replace("CAST", cast))
     target = load_target("host-c")
     assert isinstance(target, Templated)
     language, skeleton = target.brief().language, target.template().skeleton
     files = from_function("mine", "host-c", file, "scaled", language, skeleton)
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
     written = tmp_path / "folder"
     written.mkdir()
     _write(written, files)
@@ -230,4 +233,3 @@ def test_a_torch_function_is_called_with_tensors(
     result = module["reference"](three, three)  # type: ignore[operator]
     assert result.dtype == three.dtype
     assert (result.astype(np.float32) == 9).all()
-    monkeypatch.delitem(sys.modules, "torch", raising=False)

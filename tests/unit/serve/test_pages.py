@@ -11,6 +11,7 @@ import pytest
 
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.core.run_notes import Label
+from tilewright.storage import overview
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, measured, run_record
 
@@ -73,6 +74,14 @@ def test_tables_and_sources_come_as_files(client: Client) -> None:
     kernel = client.ask(f"{RUN}/trials/0/source")
     assert kernel.text.startswith("void kernel(void)")
     assert kernel.headers["content-type"].startswith("text/plain")
+
+
+def test_a_table_of_more_trials_than_one_query_may_name(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = client.ask(f"{RUN}/trials.csv").text
+    monkeypatch.setattr(overview, "_AT_ONCE", 3)
+    assert client.ask(f"{RUN}/trials.csv").text == at_once
 
 
 def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> None:

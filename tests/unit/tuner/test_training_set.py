@@ -1,5 +1,6 @@
 """Training sets: what is written is read, what is broken is told, what is shipped is as it says."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,8 @@ def some() -> TrainingSet:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write_training_set(tmp_path / "set.csv", some())
-    again = read_training_set(tmp_path / "set.csv")
+    write_training_set(tmp_path / "set.csv.gz", some())
+    again = read_training_set(tmp_path / "set.csv.gz")
     assert (again.names, again.workloads) == (some().names, some().workloads)
     assert np.array_equal(again.rows, some().rows)
     assert np.array_equal(again.throughput, some().throughput)
@@ -49,10 +50,25 @@ def test_a_workload_can_be_left_out() -> None:
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "broken.csv"
-    file.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"training set .*broken\.csv"):
+    file = tmp_path / "broken.csv.gz"
+    file.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(ConfigurationError, match=r"training set .*broken\.csv\.gz"):
         read_training_set(file)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 30, -4, -9])
+def test_a_file_that_was_cut_off_is_named(tmp_path: Path, kept: int) -> None:
+    file = tmp_path / "cut.csv.gz"
+    write_training_set(file, some())
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(ConfigurationError, match=r"training set .*cut\.csv\.gz"):
+        read_training_set(file)
+
+
+def test_equal_candidates_are_written_as_equal_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_training_set(tmp_path / name, some())
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
