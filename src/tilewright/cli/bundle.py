@@ -17,7 +17,7 @@ EPILOG = """
 \b
 Example:
   tilewright bundle latest -o win.twb
-  tilewright verify win.twb        (there, or anywhere else)
+  tilewright verify win.twb        (on this machine or any other)
 """
 
 
@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
 
 def bundle(
     run: RunName,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The bundle.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")
+    ],
     project: Project = Path(),
     json: Json = None,
     no_color: NoColor = False,
@@ -51,14 +53,21 @@ def bundle(
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that `tilewright bundle` wrote.")
+    ],
     trust_reference: Annotated[
         bool,
-        typer.Option("--trust-reference", help="Run the reference.py that the bundle brings."),
+        typer.Option(
+            "--trust-reference",
+            help="Run the reference.py in the bundle: it is somebody else's code.",
+        ),
     ] = False,
     print_reference: Annotated[
         bool,
-        typer.Option("--print-reference", help="Print it and the task's other files, and stop."),
+        typer.Option(
+            "--print-reference", help="Print reference.py and the task's other files, and stop."
+        ),
     ] = False,
     project: UnusedProject = Path(),
     json: Json = None,

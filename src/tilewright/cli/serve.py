@@ -29,25 +29,35 @@ def register(app: typer.Typer) -> None:
 def serve(
     port: Annotated[
         int,
-        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes any that is free."),
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="The port to listen on; 0 takes any free one.",
+        ),
     ] = 8123,
     host: Annotated[
         str,
         typer.Option(
-            "--host", metavar="ADDRESS", help="Whom to answer: only this machine unless given."
+            "--host",
+            metavar="ADDRESS",
+            help="The address to listen on; by default only this machine can connect.",
         ),
     ] = LOCAL,
     token: Annotated[
         bool,
         typer.Option(
             "--token/--no-token",
-            help="Answer only who opened the printed address. Without, any user of this machine "
-            "can see the runs.",
+            help="Answer only browsers that opened the printed address, which holds a secret. With "
+            "--no-token, any user of this machine can see the runs.",
         ),
     ] = True,
     read_only: Annotated[
         bool,
-        typer.Option("--read-only", help="Show only: no run is stopped, resumed or labelled."),
+        typer.Option(
+            "--read-only", help="Only show runs: none can be stopped, resumed or labelled."
+        ),
     ] = False,
     project: Project = Path(),
     json: Json = None,
@@ -56,7 +66,7 @@ def serve(
     """Show the runs of a project in a browser, while they run.
 
     Needs no network: everything that the page shows comes from this process. It ends with Ctrl-C;
-    runs go on. With --json, the address is written as soon as it answers, for its user only.
+    runs go on. --json writes the address once the page can be opened, to a file that only you can read.
     """
     from tilewright.cli.console import say
     from tilewright.cli.output import check_outputs, write_json
@@ -84,7 +94,7 @@ def serve(
         write_json(json, {"address": address, "port": bound}, private=True)
         say(f"open         {address}")
         if host == LOCAL:
-            say(f"from afar    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
+            say(f"elsewhere    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
         say("Ctrl-C ends this page; runs go on")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[socket])

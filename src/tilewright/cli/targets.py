@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def list_targets(
     full: Annotated[
-        bool, typer.Option("--full", help="Also compilers, simulators and configurations.")
+        bool, typer.Option("--full", help="Also print compilers, simulators and configurations.")
     ] = False,
     project: UnusedProject = Path(),
     json: Json = None,

@@ -128,7 +128,7 @@ def tune(
         typer.Option(metavar="N", min=1, help="CPU threads of the kernel; by default 1."),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Ignore what this project measured before.")
+        bool, typer.Option("--fresh", help="Ignore what this project has measured before.")
     ] = False,
     output: Annotated[
         Path | None,

@@ -55,14 +55,21 @@ def tune_compare(
         ),
     ] = "100,1000",
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many seeds, from 0 on.")] = 5,
-    target: Annotated[str, typer.Option("--target", metavar="TARGET", help="As for tune.")] = "cpu",
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", metavar="TARGET", help="What the kernels run on, as in `tilewright tune`."
+        ),
+    ] = "cpu",
     threads: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="CPU threads of the kernels; by default 1."),
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="DIR", help="Keeps raw data, table and plots."),
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Folder for raw data, the table and plots."
+        ),
     ] = Path("tune-compare"),
     project: UnusedProject = Path(),
     json: Json = None,

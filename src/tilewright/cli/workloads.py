@@ -20,7 +20,9 @@ def list_workloads(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", metavar="NAME|FILE", help="Only this target's, or those of a target file."
+            "--target",
+            metavar="NAME|FILE",
+            help="List only the workloads of this target, or of the target that a .toml file describes.",
         ),
     ] = None,
     project: UnusedProject = Path(),

@@ -18,6 +18,6 @@ def near_bound(history: History, share: float) -> str | None:
     if bound is None or latency > bound * (1 + share):
         return None
     return (
-        f"the best kernel is {latency / bound - 1:.2%} above the bound of {bound:,.0f} "
+        f"the best kernel is {100 * (latency / bound - 1):.2f} % above the bound of {bound:,.0f} "
         f"{best.outcome.unit}, within the {100 * share:.3g} % of --stop-within (0 goes on)"
     )

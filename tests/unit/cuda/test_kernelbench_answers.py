@@ -82,7 +82,7 @@ def test_lines_are_those_of_the_answer() -> None:
             "cuda_sources=source",
             "cuda_sources=open('x').read()",
             10,
-            "open('x').read() is no number or text",
+            "open('x').read() is not a number or a text",
         ),
         ("(nn.Module)", "(Model)", 13, "plain subclass"),
         ("def forward(self, x, factor)", "def forward(self, *x)", 20, "plain arguments"),

@@ -203,7 +203,9 @@ def constant(node: ast.expr, known: Mapping[str, object]) -> object:
             return _computed(node, constant(node.left, known), constant(node.right, known))
         case ast.JoinedStr():
             return _joined(node, known)
-    raise NotReadError(f"{shown(node)} is no number or text that the file gives", node.lineno)
+    raise NotReadError(
+        f"{shown(node)} is not a number or a text that is written in the file", node.lineno
+    )
 
 
 def _computed(node: ast.BinOp, left: object, right: object) -> object:
@@ -228,7 +230,9 @@ def _computed(node: ast.BinOp, left: object, right: object) -> object:
         return found
     if isinstance(found, (int, float)) and abs(found) < _LARGEST:
         return found
-    raise NotReadError(f"{shown(node)} is no number or text that the file gives", node.lineno)
+    raise NotReadError(
+        f"{shown(node)} is not a number or a text that is written in the file", node.lineno
+    )
 
 
 def _joined(node: ast.JoinedStr, known: Mapping[str, object]) -> str:
