@@ -66,7 +66,8 @@ def serve(
     """Show the runs of a project in a browser, while they run.
 
     Needs no network: everything that the page shows comes from this process. It ends with Ctrl-C;
-    runs go on. --json writes the address once the page can be opened, to a file that only you can read.
+    runs go on. --json writes the address once the page can be opened, to a file that only
+    you can read.
     """
     from tilewright.cli.console import say
     from tilewright.cli.output import check_outputs, write_json
