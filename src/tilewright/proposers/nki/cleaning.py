@@ -44,3 +44,14 @@ def _cleaned(body: Body, kept: set[str]) -> Body:
                     found.append(waiting.pop(region.tensor))
         found.append(statement)
     return tuple(found)
+
+
+def without_tensor(body: Body, name: str) -> Body:
+    """The body without the creation of a tensor."""
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=without_tensor(statement.body, name)))
+        elif not (isinstance(statement, Alloc) and statement.tensor.name == name):
+            found.append(statement)
+    return tuple(found)

@@ -21,6 +21,7 @@ from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.precision import narrow
+from tilewright.proposers.nki.rewrites.reuse import reuse
 from tilewright.proposers.nki.rewrites.spread import spread
 from tilewright.proposers.nki.rewrites.strips import strip
 from tilewright.proposers.nki.rewrites.unfold import unfold
@@ -67,6 +68,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "stay": lambda k, loop: _at_loop(k, stay, loop),
     "take-over": lambda k, number: _at_op(k, take_over, number),
     "defer": lambda k, number: _at_op(k, defer, number),
+    "reuse": lambda k, number: _at_op(k, reuse, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
     "spread": lambda k, number: _at_op(k, spread, number),
@@ -90,6 +92,7 @@ _SENTENCES = {
     "stay": "keep what the loop over {0} stores for itself and the loops behind it in its tiles",
     "take-over": "go on with the tile that instruction {0} copies instead of the copy",
     "defer": "scale the result of the product instead of its operand by instruction {0}",
+    "reuse": "take the result of instruction {0} from the earlier one that computes the same",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
     "along": "reduce what instruction {0} reduces piece by piece, where it is computed",
     "spread": "copy the row that instruction {0} loads to all partitions by products with ones",

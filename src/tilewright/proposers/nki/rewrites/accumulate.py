@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError, touches
+from tilewright.proposers.nki.cleaning import without_tensor
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -61,7 +62,7 @@ def accumulate(kernel: Kernel, path: Path) -> Kernel:
     loop = home[around]
     assert isinstance(loop, Loop)
     inside = spliced(loop.body, path[depth:], ())
-    inside = _without(inside, parts.name)
+    inside = without_tensor(inside, parts.name)
     copy = Op("tensor_copy", (("dst", total), ("src", product)))
     made: list[Statement] = []
     for number, statement in enumerate(home):
@@ -77,14 +78,3 @@ def accumulate(kernel: Kernel, path: Path) -> Kernel:
         assert isinstance(outer, Loop)
         body = spliced(kernel.body, use.home[:-1], (replace(outer, body=body),))
     return replace(kernel, body=body)
-
-
-def _without(body: Body, name: str) -> Body:
-    """The body without the creation of a tile."""
-    found: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, Loop):
-            found.append(replace(statement, body=_without(statement.body, name)))
-        elif not (isinstance(statement, Alloc) and statement.tensor.name == name):
-            found.append(statement)
-    return tuple(found)

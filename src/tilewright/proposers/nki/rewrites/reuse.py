@@ -1,0 +1,209 @@
+"""Computes once what two instructions compute: the later one reads the tile of the earlier one.
+
+Before:                                   After:
+
+    for i in range(8):                        kept = tile(128, 8 * 512)
+        a = load(x[..., i])                   for i in range(8):
+        use(a)                                    kept[i] = load(x[..., i])
+    for j in range(8):                            use(kept[i])
+        b = load(x[..., j])                   for j in range(8):
+        use(b)                                    use(kept[j])
+
+Loads of an argument count as computing, so that what two loops load is loaded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
+from tilewright.proposers.nki.cleaning import without_tensor
+from tilewright.proposers.nki.expansion import expanded, widened_tiles
+from tilewright.proposers.nki.ir import (
+    CHANGES,
+    WRITTEN,
+    Alloc,
+    Kernel,
+    Loop,
+    Op,
+    Path,
+    Region,
+    Setting,
+    at,
+    spliced,
+    substituted,
+    walk,
+)
+from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.rewrites.copies import skip_copy
+from tilewright.proposers.nki.rewrites.jam import PSUM_BYTES, SBUF_BYTES
+from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op, uses
+
+
+def reuse(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel without the instruction at `path`, whose result an earlier one has computed."""
+    for pair in _earlier(kernel, path):
+        try:
+            return _taken(kernel, pair)
+        except NotApplicableError:
+            continue
+    raise NotApplicableError("no earlier instruction computes the same")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two instructions that compute the same; `depth` loops are around both.
+
+    `loops` are the further ones around the first, `again` those around the second, from the outside
+    to the inside, of as many iterations.
+    """
+
+    first: Path
+    second: Path
+    depth: int
+    loops: tuple[Loop, ...]
+    again: tuple[Loop, ...]
+
+
+def _earlier(kernel: Kernel, path: Path) -> Iterator[_Pair]:
+    """Earlier instructions whose results are those of the one at `path` in the same iteration."""
+    later = op_at(kernel, path)
+    if later.name in CHANGES and later.name != "nc_matmul":
+        return
+    if later.get("reduce_cmd") is not None or later.get("reduce_res") is not None:
+        return
+    world = World.of(kernel)
+    for place, op in walk(kernel.body):
+        if place >= path:
+            return
+        if not isinstance(op, Op) or op.name != later.name or len(place) != len(path):
+            continue
+        depth = next(n for n, (a, b) in enumerate(zip(place, path, strict=True)) if a != b)
+        pair = _Pair(place, path, depth, _loops(kernel, place, depth), _loops(kernel, path, depth))
+        if _computes_same(kernel, pair, world):
+            yield pair
+
+
+def _loops(kernel: Kernel, path: Path, depth: int) -> tuple[Loop, ...]:
+    """The loops around a place that are inside so many others."""
+    around = (at(kernel.body, path[:n]) for n in range(depth + 1, len(path)))
+    return tuple(loop for loop in around if isinstance(loop, Loop))
+
+
+def _computes_same(kernel: Kernel, pair: _Pair, world: World) -> bool:
+    first, second = op_at(kernel, pair.first), op_at(kernel, pair.second)
+    if [loop.trips for loop in pair.loops] != [loop.trips for loop in pair.again]:
+        return False
+    if _sources(first) != _sources(substituted(second, _names(pair.again, pair.loops))):
+        return False
+    sources = [region for key, region in first.regions if key not in WRITTEN]
+    return all(_lasts(kernel, region, pair, world) for region in sources)
+
+
+def _sources(op: Op) -> tuple[tuple[str, Region | Setting], ...]:
+    return tuple((key, value) for key, value in op.arguments if key not in ("dst", "engine"))
+
+
+def _names(old: tuple[Loop, ...], new: tuple[Loop, ...]) -> dict[str, Linear]:
+    return {a.variable: variable(b.variable) for a, b in zip(old, new, strict=True)}
+
+
+def _lasts(kernel: Kernel, region: Region, pair: _Pair, world: World) -> bool:
+    """Whether what the first instruction reads is still there when the second one reads it."""
+    tensor = world.tensors[region.tensor]
+    if tensor.on_chip and len(uses(kernel, tensor.name).home) > pair.depth + 1:
+        return False
+    end = (*pair.second[: pair.depth], pair.second[pair.depth] + 1)
+    own = {loop.variable for loop in pair.loops}
+    both = _around(kernel, pair.first) - own
+    for place, op in walk(kernel.body):
+        if not isinstance(op, Op) or all(r.tensor != region.tensor for r in op.writes):
+            continue
+        if not tensor.on_chip:
+            return False
+        if place[: pair.depth] != pair.first[: pair.depth]:
+            continue
+        if pair.first <= place < end:
+            return False
+        if place[: pair.depth + 1] != pair.first[: pair.depth + 1]:
+            continue
+        inside = _around(kernel, place) - both
+        for name in inside & own:
+            free = frozenset((inside | own) - {name})
+            for written in op.writes:
+                if written.tensor == region.tensor and may_meet(
+                    written, region, world, name, free, later=True
+                ):
+                    return False
+    return True
+
+
+def _around(kernel: Kernel, path: Path) -> set[str]:
+    return {loop.variable for loop in _loops(kernel, path, 0)}
+
+
+def _taken(kernel: Kernel, pair: _Pair) -> Kernel:
+    """The second instruction's readers read what the first one computed, which is kept."""
+    numbers = [place for place, s in walk(kernel.body) if isinstance(s, Op)]
+    first, second = numbers.index(pair.first), numbers.index(pair.second)
+    kept = op_at(kernel, pair.first).region("dst").tensor
+    copied = op_at(kernel, pair.second).region("dst").tensor
+    kernel = _with_own_tile(kernel, second, copied)
+    kernel = _with_own_tile(kernel, first, kept)
+    kernel = _widened(kernel, _place(kernel, first), pair, kept)
+    source = op_at(kernel, _place(kernel, first)).region("dst")
+    region = replace(source, offset=source.offset.replaced(_names(pair.loops, pair.again)))
+    path = _place(kernel, second)
+    target = op_at(kernel, path).region("dst")
+    tensors = kernel.tensors()
+    if target.shape != region.shape or tensors[kept].dtype != tensors[copied].dtype:
+        raise NotApplicableError("the tiles differ")
+    copy = Op("tensor_copy", (("dst", target), ("src", region)))
+    return skip_copy(replaced_op(kernel, path, copy), path)
+
+
+def _place(kernel: Kernel, number: int) -> Path:
+    """The place of the instruction with so many before it."""
+    return [path for path, s in walk(kernel.body) if isinstance(s, Op)][number]
+
+
+def _with_own_tile(kernel: Kernel, number: int, name: str) -> Kernel:
+    """With a tile that this instruction alone writes; later results have others."""
+    path = _place(kernel, number)
+    if len(uses(kernel, name).written) > 1:
+        kernel = renewed(kernel, (*path[:-1], path[-1] + 1))
+    path, found = _place(kernel, number), uses(kernel, name)
+    if found.written != (path,):
+        raise NotApplicableError(f"{name} is written again")
+    if op_at(kernel, path).name in CHANGES and found.home[:-1] != path[:-1]:
+        raise NotApplicableError(f"{name} holds more than this result")
+    return kernel
+
+
+def _widened(kernel: Kernel, path: Path, pair: _Pair, name: str) -> Kernel:
+    """With the first instruction's tile kept for all iterations of its own loops."""
+    if not pair.loops:
+        return kernel
+    home = uses(kernel, name).home
+    op, tensor = op_at(kernel, path), kernel.tensors()[name]
+    if len(home) <= pair.depth + 1:
+        # It outlives the loops: each iteration must have a part of its own.
+        world, region = World.of(kernel), op.region("dst")
+        own = frozenset(loop.variable for loop in pair.loops)
+        for changing in own:
+            if may_meet(region, region, world, changing, own - {changing}):
+                raise NotApplicableError(f"{name} holds the values of one iteration only")
+        return kernel
+    if home[:-1] != path[:-1] or not is_whole(op.region("dst"), tensor):
+        raise NotApplicableError(f"{name} is not computed whole in one iteration")
+    copies, copy = 1, Linear()
+    for loop in pair.loops:
+        copies, copy = copies * loop.trips, copy * loop.trips + variable(loop.variable)
+    wide = expanded(tensor, copies)
+    if wide.partition_bytes > (PSUM_BYTES if tensor.memory == "psum" else SBUF_BYTES):
+        raise NotApplicableError(f"{name} would not fit")
+    place = path[: pair.depth + 1]
+    inside = without_tensor(widened_tiles((at(kernel.body, place),), {name: (copies, copy)}), name)
+    return replace(kernel, body=spliced(kernel.body, place, (Alloc(wide), *inside)))
