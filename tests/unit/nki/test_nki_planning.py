@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import nki_kernels as world
+import pytest
 
 from tilewright.core.records import Argument
 from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.planning import complete_sequences, some_of
 from tilewright.proposers.nki.reading import read_kernel
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
@@ -64,5 +66,61 @@ ARGUMENTS = (
 def test_strips_shorten_what_no_other_iteration_hides() -> None:
     kernel = read_kernel(ROWS, ARGUMENTS)
     whole, strips = estimate(kernel), estimate(Step.parse("strip 2 1024").apply(kernel))
-    assert strips.fill < whole.fill / 2
-    assert whole.total >= whole.engines["dma"] + whole.fill
+    alone = whole.chain - whole.engines["dma"]
+    assert strips.chain - strips.engines["dma"] < alone / 2
+    assert whole.total > whole.engines["dma"] + alone / 2
+
+
+FOLLOWING = """
+a = nl.ndarray((128, 4096), dtype=nl.float32, buffer=nl.sbuf)
+for i in nl.affine_range(8):
+    nisa.dma_copy(dst=a[:, i * 512 : i * 512 + 512], src=x[0:128, i * 512 : i * 512 + 512])
+b = nl.ndarray((128, 4096), dtype=nl.float32, buffer=nl.sbuf)
+for j in nl.affine_range(8):
+    part = a[:, j * 512 : j * 512 + 512]
+    nisa.activation(dst=b[:, j * 512 : j * 512 + 512], op=nl.exp, data=part)
+nisa.dma_copy(dst=out[0:128], src=b)
+"""
+
+
+def _of_rows(body: str) -> Kernel:
+    head = ROWS.partition("    for r")[0]
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    return read_kernel(f"{head}{lines}    return out\n", ARGUMENTS)
+
+
+def test_a_loop_follows_another_one_and_a_statement_waits_for_a_whole_tile() -> None:
+    pieces = _of_rows(FOLLOWING)
+    whole = Step.parse("jam j 0").apply(pieces)
+    assert estimate(pieces).chain < estimate(whole).chain
+    assert estimate(whole).chain > sum(estimate(whole).engines.values())
+
+
+BANKS = """
+for r in nl.affine_range(1):
+    w = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=w, src=x[0:128, 0:512])
+    nisa.dma_copy(dst=out[0:128, 0:512], src=w)
+m = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+nisa.dma_copy(dst=m, src=x[0:128, 0:512])
+"""
+PRODUCT = """
+pN = nl.ndarray((128, 2048), dtype=nl.float32, buffer=nl.psum)
+for kN in nl.affine_range(4):
+    nisa.nc_matmul(dst=pN[:, kN * 512 : kN * 512 + 512], stationary=m[:, 0:128], moving=m)
+rN = nl.ndarray((128, 2048), dtype=nl.float32, buffer=nl.sbuf)
+nisa.activation(dst=rN, op=nl.exp, data=pN)
+nisa.dma_copy(dst=out[0:128, 0:2048], src=rN)
+"""
+
+
+def test_products_wait_for_banks_of_psum() -> None:
+    """Two such tiles fit at once: the third one waits until the first has been read."""
+    chains = [
+        estimate(
+            _of_rows(BANKS + "".join(PRODUCT.replace("N", str(n)) for n in range(count)))
+        ).chain
+        for count in (1, 2, 3)
+    ]
+    assert chains[0] == pytest.approx(chains[1])
+    assert chains[2] > chains[1] * 1.2

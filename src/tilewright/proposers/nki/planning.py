@@ -95,15 +95,19 @@ def complete_sequences(
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
     """The best of all steps one after another: without those in `LAST`, then with engines chosen.
 
+    Also the first half of each, as the estimate may be wrong about many steps and right about few.
     Then from there with the operands of some products in bfloat16, as the check may refuse that for
     one product and allow it for another: of each product, of all others, and of all.
     """
     steps: tuple[Step, ...] = ()
     wide = tuple(t for t in techniques if t != "narrow")
     for more in (tuple(t for t in wide if t not in LAST), wide):
-        longer, kernel = _descended(more, steps, kernel)
+        longer, after = _descended(more, steps, kernel)
         if longer != steps:
-            steps = longer
+            half = (len(longer) - len(steps)) // 2
+            if half:
+                yield longer[: len(steps) + half], _after(kernel, longer[len(steps) :][:half])
+            steps, kernel = longer, after
             yield steps, kernel
     if "narrow" not in techniques:
         return
@@ -111,6 +115,13 @@ def complete_sequences(
         narrowed, after = _narrowed(steps, kernel, chosen)
         if narrowed != steps:
             yield _descended(wide, narrowed, after)
+
+
+def _after(kernel: Kernel, steps: Sequence[Step]) -> Kernel:
+    """The kernel after steps that apply."""
+    for step in steps:
+        kernel = step.apply(kernel)
+    return kernel
 
 
 def _descended(

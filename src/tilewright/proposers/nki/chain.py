@@ -1,0 +1,100 @@
+"""How long a kernel's statements take where each waits for what it reads: nothing hides that.
+
+A loop that reads what another one writes piece by piece follows it iteration by iteration; any
+other statement waits until what it reads is complete. New tiles in PSUM wait for banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Statement, Tensor, ops, variables
+
+PSUM_BANKS, BANK_BYTES = 8, 2048
+
+Times = Callable[[Statement], tuple[float, float]]
+"""ns of the first iteration of a statement, and of all of them."""
+
+
+def banks_of(tensor: Tensor) -> int:
+    """Banks of PSUM that a tile takes."""
+    return -(-tensor.partition_bytes // BANK_BYTES)
+
+
+def longest_chain(body: Body, times: Times) -> float:
+    """ns from the beginning of the first statement to the end of the last one."""
+    ready: dict[str, tuple[float, float, bool]] = {}
+    """Of what was written: when the first piece is there, when all is, whether it is in pieces."""
+    banks, end = _Banks(body), 0.0
+    for number, statement in enumerate(body):
+        found = _ops(statement)
+        if not found:
+            continue
+        first, total = times(statement)
+        start, finish = banks.taken(number), 0.0
+        for op in found:
+            for region in op.reads:
+                if region.tensor not in ready:
+                    continue
+                piece, whole, pieces = ready[region.tensor]
+                if pieces and _moves(op, statement):
+                    start, finish = max(start, piece), max(finish, whole + first)
+                else:
+                    start = max(start, whole)
+        finish = max(finish, start + total)
+        for op in found:
+            for region in op.writes:
+                piece, whole, pieces = ready.get(region.tensor, (start + first, 0.0, True))
+                pieces = pieces and _moves(op, statement)
+                ready[region.tensor] = min(piece, start + first), max(whole, finish), pieces
+        banks.left(number, finish)
+        end = max(end, finish)
+    return end
+
+
+def _ops(statement: Statement) -> list[Op]:
+    return list(ops(statement.body if isinstance(statement, Loop) else (statement,)))
+
+
+def _moves(op: Op, statement: Statement) -> bool:
+    """Whether an instruction works elsewhere in each iteration of a loop."""
+    return isinstance(statement, Loop) and statement.variable in variables(op)
+
+
+class _Banks:
+    """Which banks of PSUM the tiles of a body take, in the order of its statements."""
+
+    def __init__(self, body: Body) -> None:
+        tiles = {
+            s.tensor.name: banks_of(s.tensor)
+            for s in body
+            if isinstance(s, Alloc) and s.tensor.memory == "psum"
+        }
+        uses: dict[str, list[int]] = {}
+        for number, statement in enumerate(body):
+            for op in _ops(statement):
+                for _, region in op.regions:
+                    if region.tensor in tiles:
+                        uses.setdefault(region.tensor, []).append(number)
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        for name, numbers in uses.items():
+            for edge, number in ((self._first, numbers[0]), (self._last, numbers[-1])):
+                edge[number] = edge.get(number, 0) + tiles[name]
+        self._free = PSUM_BANKS
+        self._leaving: list[tuple[float, int]] = []
+
+    def taken(self, number: int) -> float:
+        """When the new tiles of a statement have their banks."""
+        begin, need = 0.0, self._first.get(number, 0)
+        while need > self._free and self._leaving:
+            self._leaving.sort()
+            begin, banks = self._leaving.pop(0)
+            self._free += banks
+        self._free -= need
+        return begin
+
+    def left(self, number: int, finish: float) -> None:
+        """Tiles that this statement is the last to use leave their banks when it ends."""
+        if number in self._last:
+            self._leaving.append((finish, self._last[number]))
