@@ -69,6 +69,10 @@ class Cost:
     @property
     def total(self) -> float:
         """ns of the whole kernel."""
+        return self.weighted(CHAINED)
+
+    def weighted(self, chained: float) -> float:
+        """ns, of which so much of what is not hidden follows from the longest chain."""
         times = dict(self.engines)
         free = times.pop("any", 0.0)
         dve, act = times.get("dve", 0.0), times.get("act", 0.0)
@@ -81,7 +85,7 @@ class Cost:
         rest = sum(times.values()) - longest
         longest = max(longest, *self.ports.values(), 0.0)
         beside = self.exposed * rest + self.waits
-        return longest + (1 - CHAINED) * beside + CHAINED * max(0.0, self.chain - longest)
+        return longest + (1 - chained) * beside + chained * max(0.0, self.chain - longest)
 
 
 def estimate(kernel: Kernel) -> Cost:

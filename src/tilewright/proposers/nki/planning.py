@@ -10,7 +10,7 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.cost import CHAINED, estimate
 from tilewright.proposers.nki.ir import Kernel, walk
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
 from tilewright.proposers.nki.steps import Step, possible
@@ -21,6 +21,8 @@ DEEPEST = 30
 """Steps of the longest sequence."""
 SAMPLE, EVERY = 12, 1 << 20
 """Steps compared before one is taken: of most drafts, and of those that take the best of all."""
+ESTIMATES = (CHAINED, 0.3)
+"""How much the longest chain counts where complete sequences are chosen."""
 LAST = ("narrow", "engine")
 """Techniques that the best of all steps are first taken without: types that the check may refuse,
 and the choice of engines, which depends on everything else."""
@@ -93,7 +95,18 @@ def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[s
 def complete_sequences(
     kernel: Kernel, techniques: Sequence[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """The best of all steps one after another: without those in `LAST`, then with engines chosen.
+    """The best of all steps one after another, by each of the `ESTIMATES`: see `_by_one_estimate`.
+
+    Which step comes first decides where a sequence ends; two estimates find two ends.
+    """
+    for chained in ESTIMATES:
+        yield from _by_one_estimate(kernel, techniques, chained)
+
+
+def _by_one_estimate(
+    kernel: Kernel, techniques: Sequence[str], chained: float
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """The best of all steps without those in `LAST`, then with engines chosen.
 
     Also the first half of each, as the estimate may be wrong about many steps and right about few.
     Then from there with the operands of some products in bfloat16, as the check may refuse that for
@@ -102,7 +115,7 @@ def complete_sequences(
     steps: tuple[Step, ...] = ()
     wide = tuple(t for t in techniques if t != "narrow")
     for more in (tuple(t for t in wide if t not in LAST), wide):
-        longer, after = _descended(more, steps, kernel)
+        longer, after = _descended(more, steps, kernel, chained)
         if longer != steps:
             half = (len(longer) - len(steps)) // 2
             if half:
@@ -114,7 +127,7 @@ def complete_sequences(
     for chosen in some_of(operands_by_product(kernel)):
         narrowed, after = _narrowed(steps, kernel, chosen)
         if narrowed != steps:
-            yield _descended(wide, narrowed, after)
+            yield _descended(wide, narrowed, after, chained)
 
 
 def _after(kernel: Kernel, steps: Sequence[Step]) -> Kernel:
@@ -125,10 +138,10 @@ def _after(kernel: Kernel, steps: Sequence[Step]) -> Kernel:
 
 
 def _descended(
-    techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel
+    techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel, chained: float
 ) -> tuple[tuple[Step, ...], Kernel]:
     """The best of all steps one after another, as long as one lowers the estimate."""
-    return descended(_Moves(techniques), steps, kernel, random.Random(0), DEEPEST, EVERY)
+    return descended(_Moves(techniques, chained), steps, kernel, random.Random(0), DEEPEST, EVERY)
 
 
 def some_of(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
@@ -150,17 +163,17 @@ def _narrowed(
     return steps, kernel
 
 
-def cost_of(kernel: Kernel) -> float:
+def cost_of(kernel: Kernel, chained: float = CHAINED) -> float:
     """The estimate in ns; very large for what does not fit the memories."""
     cost = estimate(kernel)
-    return cost.total if cost.fits else DOES_NOT_FIT + cost.total
+    return cost.weighted(chained) + (0.0 if cost.fits else DOES_NOT_FIT)
 
 
 class _Moves:
     """The `Moves` role: steps of some techniques."""
 
-    def __init__(self, techniques: Sequence[str]) -> None:
-        self._techniques = techniques
+    def __init__(self, techniques: Sequence[str], chained: float = CHAINED) -> None:
+        self._techniques, self._chained = techniques, chained
 
     def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
         """None in a kernel that is large already."""
@@ -174,7 +187,7 @@ class _Moves:
 
     def cost(self, kernel: Kernel) -> float:
         """The estimate in ns."""
-        return cost_of(kernel)
+        return cost_of(kernel, self._chained)
 
 
 def extended(
