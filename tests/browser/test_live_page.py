@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from chromium import MARKS, Seen, launched, playwright, watch
 
-from tilewright.core.records import Candidate, Failed, History, Plan, Trial
+from tilewright.core.records import Candidate, Failed, History, Measured, Plan, Trial
 from tilewright.core.run_notes import Label
 from tilewright.report.static import render_report
 from tilewright.storage.project import open_project
@@ -195,6 +195,34 @@ def test_the_filter_is_in_the_address_and_in_effect_again(
     assert page.locator("#table-count").inner_text() == count != "60 of 60 candidates"
 
 
+def test_chart_and_tree_are_coloured_by_what_costs_most(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    trials = history(60, lines=8)
+    store(tmp_path, trials)
+    opened(page, serve(tmp_path), f"/runs/{RUN}")
+    complete(page)
+    assert page.locator("#causes").is_hidden()
+    assert page.locator("#tree [class*=cause-]").count() == 0
+    page.select_option("#colours", "cause")
+    correct = [trial for trial in trials if isinstance(trial.outcome, Measured)]
+    assert page.locator("#tree [class*=cause-]").count() == len(correct)
+    names = page.locator("#causes li").all_inner_texts()
+    for trial in correct[:5]:
+        assert isinstance(trial.outcome, Measured)
+        costs = trial.outcome.breakdown
+        most = max(costs, key=lambda cause: costs[cause]).replace("_", " ")
+        place = names.index(most)
+        node = page.locator(f"#tree [data-trial='{trial.index}']")
+        assert f"cause-{place}" in (node.get_attribute("class") or "")
+    assert set(names) < set(page.locator(".u-legend .u-label").all_inner_texts())
+    assert "colours=cause" in page.url
+    page.goto(page.url)
+    page.wait_for_selector("#tree [class*=cause-]")
+    page.select_option("#colours", "outcome")
+    assert page.locator("#tree [class*=cause-]").count() == 0
+
+
 def test_hostile_text_stays_text(
     page: playwright.Page, serve: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -274,6 +302,7 @@ def test_a_name_of_another_site_that_leads_here_is_refused(
     assert answer is not None
     assert answer.status == 403
     assert "not known by that name" in page.content()
+    page.goto("about:blank")  # after which no more refusals of the page's parts are reported
     seen.errors.clear()
     seen.requests.clear()
 

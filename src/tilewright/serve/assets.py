@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_OWN = ("live.css", "live.js", "run.js", "runs.js", "uplot.js", "uplot.css")
+_OWN = ("causes.js", "live.css", "live.js", "run.js", "runs.js", "uplot.js", "uplot.css")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 

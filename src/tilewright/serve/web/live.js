@@ -42,6 +42,12 @@ const live = {
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden && Date.now() - heard > 60000) connect();
     });
+    // A page in sight hears of no change when the machine wakes: but its clock has jumped.
+    let ticked = Date.now();
+    setInterval(() => {
+      if (Date.now() - ticked > 60000) connect();
+      ticked = Date.now();
+    }, 10000);
     addEventListener("pagehide", () => source && source.close());
     connect();
   },

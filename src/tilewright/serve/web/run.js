@@ -15,6 +15,7 @@
   let generation = null;
   let ends = [];  // of each iteration: its number, seconds, US dollars
   const axis = document.getElementById("axis");
+  const colours = document.getElementById("colours");
   const AXES = { evaluations: "evaluations", seconds: "seconds of work when the iteration ended", usd: "US dollars spent when the iteration ended" };
 
   // Where each row is on the chosen axis. Of time and cost only the ends of iterations are known.
@@ -29,6 +30,17 @@
   // The chart: one series for each kind of mark, and the best so far as steps.
   let chart = null;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  const isByCause = () => colours.value === "cause";
+  const measured = () => rows.filter((row) => row[SPEEDUP] !== null).map((row) => row[CAUSE]);
+
+  // Like series(), with a series for each colour of a cause instead of those for outcomes.
+  function seriesByCause() {
+    const [places, best, , , , missing] = series();
+    const of = causes.entries(measured()).map(([number]) =>
+      rows.map((row) => (row[SPEEDUP] !== null && causes.place(row[CAUSE]) === number ? row[SPEEDUP] : null)));
+    return [places, best, ...of, missing];
+  }
 
   function series() {
     const best = [], start = [], kept = [], rejected = [], missing = [], won = [];
@@ -75,6 +87,8 @@
   function draw() {
     const frame = document.getElementById("chart");
     if (chart) chart.destroy();
+    causes.choose(measured());
+    tellCauses();
     const lines = {
       stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 },
       ticks: { stroke: colour("--line"), width: 1 },
@@ -95,19 +109,46 @@
           paths: uPlot.paths.stepped({ align: 1 }),
           value: (_, v) => (v === null || v === undefined ? "" : `${v.toFixed(2)}x`),
         },
-        marks("winning schedule", win, win, 9),
-        marks("faster than its parent", blue, blue, 6),
-        marks("not faster", grey, page, 6),
+        ...(isByCause()
+          ? causes.entries(measured()).map(([number, name]) => {
+              const own = colour(`--cause-${number}`);
+              return marks(name, own, own, 6);
+            })
+          : [
+              marks("winning schedule", win, win, 9),
+              marks("faster than its parent", blue, blue, 6),
+              marks("not faster", grey, page, 6),
+            ]),
         { ...marks("no latency", red, page, 5), value: (_, v) => (v === 0 ? "failed or stopped" : "") },
       ],
       cursor: { points: { show: false } },
-    }, series(), frame);
+    }, isByCause() ? seriesByCause() : series(), frame);
     chart.over.addEventListener("click", () => {
       const at = chart.cursor.idx;
       if (at !== null && at !== undefined && rows[at]) location.href = `${base}/trials/${rows[at][INDEX]}`;
     });
     frame.setAttribute("role", "img");
     frame.setAttribute("aria-label", "Speedup over the starting kernel against evaluations; the table of candidates has the numbers");
+  }
+
+  // The tree in the chosen colours, with their names.
+  function paintTree() {
+    const tree = document.getElementById("tree");
+    if (!tree) return;
+    const causeOf = (index) => (rows[index] && rows[index][SPEEDUP] !== null ? rows[index][CAUSE] : null);
+    causes.paint(tree, isByCause() ? causeOf : null);
+  }
+
+  function tellCauses() {
+    const list = document.getElementById("causes");
+    list.hidden = !isByCause();
+    list.replaceChildren(...causes.entries(measured()).map(([number, name]) => {
+      const item = live.element("li", `cause-${number}`);
+      const swatch = document.getElementById("swatch").content.cloneNode(true);
+      item.append(swatch, name);
+      return item;
+    }));
+    paintTree();
   }
 
   // The table: what the filter leaves, in the wanted order.
@@ -165,9 +206,9 @@
   // The address keeps the filter, so that it can be passed on.
   function keepFilter() {
     const address = new URL(location.href);
-    const kept = { text: filter.text, state: filter.state, order: filter.order, axis };
+    const kept = { text: filter.text, state: filter.state, order: filter.order, axis, colours };
     for (const [name, { value }] of Object.entries(kept)) {
-      if (value && !["newest", "evaluations"].includes(value)) address.searchParams.set(name, value);
+      if (value && !["newest", "evaluations", "outcome"].includes(value)) address.searchParams.set(name, value);
       else address.searchParams.delete(name);
     }
     history.replaceState(null, "", address);
@@ -180,9 +221,12 @@
       if (filter[name].selectedIndex === -1) filter[name].selectedIndex = 0;
     }
     if (AXES[asked.get("axis")]) axis.value = asked.get("axis");
+    if (asked.get("colours") === "cause") colours.value = "cause";
   }
 
-  axis.addEventListener("change", () => { keepFilter(); draw(); });
+  for (const choice of [axis, colours]) {
+    choice.addEventListener("change", () => { keepFilter(); draw(); });
+  }
 
   filter.addEventListener("input", () => { shown = SHOWN; keepFilter(); list(); });
   filter.addEventListener("submit", (event) => event.preventDefault());
@@ -206,13 +250,17 @@
         await live.fetchInto(`${base}/parts/${name}`, place).catch(() => false);
         const now = place.querySelector(".tree-frame");
         if (at && now) [now.scrollLeft, now.scrollTop] = at;
+        if (name === "tree") paintTree();
       }, wait);
     }
   }
 
   function show() {
-    const data = series();
-    if (chart) chart.setData(data);
+    if (isByCause() && causes.choose(measured())) {
+      draw();
+    } else if (chart) {
+      chart.setData(isByCause() ? seriesByCause() : series());
+    }
     list();
   }
 
