@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Limits
 from tilewright.targets.trainium.program import Call, parse, run_program
 from tilewright.targets.trainium.translation.clipping import UntranslatableError
 from tilewright.targets.trainium.translation.translator import translated
@@ -169,3 +171,67 @@ for i, t in enumerate(tiles):
     nl.store(y[i * 100:i * 100 + 100, :], double(t))
 """)
     assert "double" not in text
+
+
+EVEN = """
+p, f = nl.mgrid[0:100, 0:4]
+for i in nl.affine_range(3):
+    for j in nl.affine_range(16):
+        t = nl.load(x[i * 100 + p, j * 4 + f])
+        nl.store(y[i * 100 + p, j * 4 + f], nl.multiply(t, 2.0))
+"""
+FEW = Limits(instructions=60)
+"""Of the 144 instructions of `EVEN`; twelve iterations have 36."""
+
+
+def test_of_loops_whose_iterations_are_even_some_are_walked() -> None:
+    text = same(EVEN)
+    assert "i1 in nl.affine_range(16)" in text
+    lines = "".join(f"    {line}\n" for line in EVEN.strip("\n").split("\n"))
+    source = f"{HEAD}{lines}    return y\n"
+    assert translated(source, CALL, world.MACHINE, FEW) == text
+    with pytest.raises(KernelError, match="60"):
+        translated(source.replace("t, 2.0", "t, 2.0 if j else 2.0"), CALL, world.MACHINE, FEW)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("t, 2.0", "t, 2.0 if j == 5 else 1.0"),
+        ("t, 2.0", "t, float((j * 5) % 16)"),
+        ("t, 2.0", "t, float(max(j - 7, 0))"),
+        ("t, 2.0", "t, float(factors[j])"),
+        ("t, 2.0", "t, turned(j)"),
+        ("nl.load(x[i * 100 + p, j * 4 + f])", "nl.load(x[i * 100 + p, places[j] * 4 + f])"),
+        ("nl.load(x[i * 100 + p, j * 4 + f])", "nl.load(x[i * 100 + p, (j * 3) // 16 * 4 + f])"),
+        ("* 4 + f]), nl", "* 4 + f], nl"),
+    ],
+)
+def test_iterations_that_differ_in_other_ways_are_all_walked(before: str, after: str) -> None:
+    head = "factors = [0, 1, 2, 9, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]\n"
+    head += "places = [0, 1, 2, 9, 4, 5, 6, 7, 8, 3, 10, 11, 12, 13, 14, 15]\n"
+    helper = "def turned(j):\n    if j == 3:\n        return 7.0\n    return 1.0\n"
+    same(f"{head}{helper}{EVEN.strip()}".replace(before, after))
+
+
+def test_names_that_an_iteration_of_nki_2_hands_on_are_followed() -> None:
+    source = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+@nki.jit
+def kernel(x):
+    y = nl.ndarray((300, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+    at = 0
+    for j in nl.affine_range(16):
+        t = nl.ndarray((100, 4), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=x[0:100, at : at + 4])
+        nisa.dma_copy(dst=y[0:100, at : at + 4], src=t)
+        at = at + 4
+    nisa.dma_copy(dst=y[100:200, 0:at], src=x[100:200, 0:at])
+    nisa.dma_copy(dst=y[200:300], src=x[200:300])
+    return y
+"""
+    text = translated(source, CALL, world.MACHINE)
+    x = np.random.default_rng(1).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    np.testing.assert_array_equal(run_program(parse(text), CALL, world.MACHINE, {"x": x})[0], x)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
+from typing import TypeAlias
 
 from tilewright.core.records import Argument, KernelLanguage, Workload
 from tilewright.proposers.nki.expressions import MODULES, evaluated
@@ -15,6 +16,9 @@ from tilewright.proposers.nki.linear import variable
 from tilewright.proposers.nki.syntax import defaults_of
 from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError
 from tilewright.proposers.nki.walking import Reader
+
+Unread: TypeAlias = tuple[str, int]
+"""Why a kernel is not read, and its line; 0 where that is all of it."""
 
 
 def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
@@ -30,19 +34,29 @@ def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
     return read_kernel(language.plain(source, workload), workload.arguments)
 
 
-@lru_cache(maxsize=128)
 def read_kernel(source: str, arguments: tuple[Argument, ...]) -> Kernel:
     """The kernel of a file for arguments of these shapes; raises `UnsupportedError`."""
+    found = _kernel_or_reason(source, arguments)
+    if isinstance(found, Kernel):
+        return found
+    raise UnsupportedError(*found)
+
+
+@lru_cache(maxsize=128)
+def _kernel_or_reason(source: str, arguments: tuple[Argument, ...]) -> Kernel | Unread:
+    """The kernel, or why there is none: neither is worked out twice."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise UnsupportedError("this is no Python") from None
+        return "this is no Python", 0
     try:
         return _read(tree, arguments)
+    except UnsupportedError as error:
+        return error.reason, error.line
     except SplitError:
-        raise UnsupportedError("sizes differ between iterations in too many ways") from None
+        return "sizes differ between iterations in too many ways", 0
     except RecursionError:
-        raise UnsupportedError("it is nested too deeply") from None
+        return "it is nested too deeply", 0
 
 
 def _read(

@@ -75,6 +75,8 @@ class Execution:
         self.limits = limits or Limits()
         self.recorder: Recorder | None = None
         """Keeps the regions of every recorded instruction, where someone needs them."""
+        self.sampled: frozenset[int] = frozenset()
+        """Lines of loops of which only some iterations are walked."""
         self.line = 0
         self.column = 0
         """Place of the call under way."""
@@ -124,6 +126,9 @@ class Execution:
     ) -> Iterator[int]:
         """The values of a loop variable, each in a scope of its own."""
         loop = Loop(0, kind, line, len(values), self.loop, variable=variable)
+        if line in self.sampled:
+            loop.walked = _sample(len(values))
+            values = [values[number] for number in loop.walked]
         if self.trace is not None:
             loop.id = len(self.trace.loops)
             self.trace.loops.append(loop)
@@ -449,3 +454,8 @@ def copy_landed(run: Execution, buffer: Buffer, result: Result) -> None:
     )  # fmt: skip
     result.instructions = [copy] if copy is not None else []
     result.product = False
+
+
+def _sample(trips: int) -> Sequence[int]:
+    """Iterations that show how all of them differ, if they differ evenly."""
+    return (0, 1, trips * 5 // 8, trips - 1) if trips > 4 else range(trips)

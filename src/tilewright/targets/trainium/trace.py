@@ -31,7 +31,7 @@ after the data operands; numbers do not appear.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -134,6 +134,8 @@ class Loop:
     stop: int = 0
     """Instruction index one past the last iteration."""
     variable: str = ""
+    walked: Sequence[int] = ()
+    """Numbers of the iterations that were walked, where those were not all."""
 
     @property
     def depth(self) -> int:

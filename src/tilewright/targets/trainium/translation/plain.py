@@ -22,20 +22,26 @@ LIMITS = Limits(steps=5_000_000, instructions=300_000)
 """Less than evaluation allows: what is recorded here takes more memory."""
 
 
-@lru_cache(maxsize=16)
 def in_nki_2(machine: str, source: str, workload: Workload) -> str:
     """A kernel of a workload as a plain text in NKI 2; `InputError` says what is in the way."""
+    text, reason = _written(machine, source, workload)
+    if reason:
+        raise InputError(reason)
+    return text
+
+
+@lru_cache(maxsize=64)
+def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
+    """The text, or else what is in the way: neither is worked out twice."""
     given = tuple(a for a in workload.arguments if a.is_given)
     written = tuple(a for a in workload.arguments if a.is_written)
     call = Call(given, written, _constants(workload))
     try:
-        return translated(source, call, load_machine(machine), LIMITS)
+        return translated(source, call, load_machine(machine), LIMITS), ""
     except KernelError as error:
-        raise InputError(str(error)) from None
+        return "", str(error)
     except UntranslatableError as error:
-        raise InputError(
-            NKI.located(f"the rewriter does not read this: {error}.", error.line)
-        ) from None
+        return "", NKI.located(f"the rewriter does not read this: {error}.", error.line)
 
 
 def _constants(workload: Workload) -> Mapping[str, object]:

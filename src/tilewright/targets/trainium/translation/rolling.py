@@ -31,6 +31,31 @@ Item: TypeAlias = Made | Line | Rolled
 Key: TypeAlias = tuple[object, ...]
 
 
+class UnevenError(Exception):
+    """The iterations of a sampled loop do not lie on a line."""
+
+
+def spanned(
+    kind: str, depth: int, iterations: Sequence[Sequence[Item]], walked: Sequence[int]
+) -> list[Item]:
+    """The loop of which these iterations were walked, the last one among them.
+
+    Raises `UnevenError` where they do not differ in even steps.
+    """
+    known = [_flat(body) for body in iterations]
+    (shape, first), steps = known[0], list[int]()
+    for number, (other, numbers) in zip(walked[1:], known[1:], strict=True):
+        if other != shape or any(a[1] != b[1] for a, b in zip(first, numbers, strict=True)):
+            raise UnevenError
+        here = [b[0] - a[0] for a, b in zip(first, numbers, strict=True)]
+        steps = steps or here
+        if here != [step * number for step in steps]:
+            raise UnevenError
+    following = iter(steps)
+    body = tuple(_stepped(item, depth, following) for item in iterations[0])
+    return [Rolled(kind, depth, walked[-1] + 1, body)]
+
+
 def rolled(kind: str, depth: int, iterations: Sequence[Sequence[Item]]) -> list[Item]:
     """Iterations as few loops as possible; one that is like no other stands by itself."""
     known = [_flat(body) for body in iterations]

@@ -15,9 +15,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution, Limits
 from tilewright.targets.trainium.machine import Machine
-from tilewright.targets.trainium.program import Call, parse, walked
+from tilewright.targets.trainium.program import Call, Program, parse, walked
 from tilewright.targets.trainium.recording import Recorded, Recorder
 from tilewright.targets.trainium.trace import Loop, Tensor, Trace
 from tilewright.targets.trainium.translation.clipping import (
@@ -26,7 +27,15 @@ from tilewright.targets.trainium.translation.clipping import (
     places,
 )
 from tilewright.targets.trainium.translation.lines import ONES, Affine, Line, lines
-from tilewright.targets.trainium.translation.rolling import Item, Made, Rolled, rolled
+from tilewright.targets.trainium.translation.rolling import (
+    Item,
+    Made,
+    Rolled,
+    UnevenError,
+    rolled,
+    spanned,
+)
+from tilewright.targets.trainium.translation.sampling import sampled_loops
 from tilewright.targets.trainium.translation.spilling import Spill
 
 MOST_LINES = 2000
@@ -39,9 +48,22 @@ def translated(source: str, call: Call, machine: Machine, limits: Limits | None 
     Raises `KernelError` for one that breaks a rule, `UntranslatableError` for what NKI 2 lacks.
     """
     program = parse(source)
+    lines_of_loops = sampled_loops(program.tree, program.language)
+    if lines_of_loops:
+        try:
+            return _translated(program, call, machine, limits, lines_of_loops)
+        except (KernelError, UntranslatableError, UnevenError):
+            pass  # the iterations in between may differ: all of them are walked
+    return _translated(program, call, machine, limits, frozenset())
+
+
+def _translated(
+    program: Program, call: Call, machine: Machine, limits: Limits | None, sampled: frozenset[int]
+) -> str:
+    """The kernel from a walk with so many loops, by their lines, only sampled."""
     trace = Trace(program.language)
     run = Execution(machine, program.language, trace=trace, limits=limits)
-    run.recorder = recorder = Recorder()
+    run.recorder, run.sampled = (recorder := Recorder()), sampled
     trace.outputs = walked(program, call, run)
     builder = _Builder(trace, recorder)
     collects = gc.isenabled()
@@ -148,6 +170,8 @@ class _Builder:
 
     def _loop(self, loop: Loop) -> list[Item]:
         iterations = [self._items(loop, part.start, part.stop) for part in loop.iterations()]
+        if len(loop.walked) < loop.trips and loop.walked:
+            return spanned(loop.kind, loop.depth, iterations, loop.walked)
         return rolled(loop.kind, loop.depth, iterations)
 
     def _lines(self, entry: Recorded) -> list[Item]:
