@@ -237,6 +237,8 @@ def test_hostile_text_stays_text(
         trials.append(Trial(number, 1, candidate, outcome))
     everything = "\n".join(HOSTILE)
     store(tmp_path, History(trials), task=everything, stop_reason=everything)
+    hostile = {"strategy": everything, everything: HOSTILE}
+    store(tmp_path, History(trials[:1]), id="0b", task=everything, settings=hostile)
     with closing(open_project(tmp_path)) as storage:
         storage.keep(RUN, Label(tuple(HOSTILE), everything))
         for text in HOSTILE:
@@ -245,7 +247,12 @@ def test_hostile_text_stays_text(
     page.on("dialog", lambda dialog: pytest.fail(f"a dialog opened: {dialog.message}"))
     opened(page, address, f"/runs/{RUN}")
     complete(page)
-    paths = ["/", f"/compare?run={RUN}", *(f"/runs/{RUN}/trials/{t.index}" for t in trials)]
+    paths = [
+        "/",
+        "/experiments",
+        f"/compare?run={RUN}",
+        *(f"/runs/{RUN}/trials/{t.index}" for t in trials),
+    ]
     for path in (f"/runs/{RUN}", *paths):
         if page.url != address + path:
             page.goto(address + path, wait_until="load")
@@ -267,6 +274,7 @@ def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
     scheme: str,
 ) -> None:
     store(tmp_path, history(60, lines=8))
+    store(tmp_path, history(9, lines=8), id="0b", settings={"seed": 1, "strategy": "best-of-n"})
     with closing(open_project(tmp_path)) as storage:
         storage.keep(RUN, Label(("nightly",), "a note"))
     page.set_viewport_size({"width": width, "height": 900})
@@ -276,7 +284,14 @@ def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
     script = AXE.read_text()
     report = tmp_path / "report.html"
     report.write_text(render_report(run_record(), history(60, lines=8), "tilewright demo"))
-    paths = ("/", f"/runs/{RUN}", f"/runs/{RUN}/trials/7", f"/compare?run={RUN}", "/runs/none")
+    paths = (
+        "/",
+        f"/runs/{RUN}",
+        f"/runs/{RUN}/trials/7",
+        f"/compare?run={RUN}",
+        "/experiments",
+        "/runs/none",
+    )
     for url in (*(address + path for path in paths), report.as_uri()):
         page.goto(url)
         if url.endswith(RUN) and "compare" not in url:

@@ -40,6 +40,7 @@ def create_app(
     routes = [
         Route("/", partial(_answer, site, pages.runs_page)),
         Route("/compare", partial(_answer, site, pages.comparison_page)),
+        Route("/experiments", partial(_answer, site, pages.experiments_page)),
         Route("/runs/{run}", partial(_answer, site, pages.run_page)),
         *(
             Route(f"/runs/{{run}}/{do.__name__}", partial(actions.act, site, do), methods=["POST"])

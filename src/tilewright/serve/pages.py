@@ -19,6 +19,7 @@ from tilewright.report.pages import LEGEND, environment, highlighted
 from tilewright.report.tree import beam_tree
 from tilewright.report.views import TrialView
 from tilewright.search.event_records import trial_record
+from tilewright.serve.experiments import arms_of
 from tilewright.serve.news import axes_after, rows_after, where_it_is
 from tilewright.serve.trials import LiveTrials, option_rows
 
@@ -182,6 +183,11 @@ def comparison_page(site: Site, request: Request) -> Response:
         differences=_differences([one.run for one in found]),
         all_runs=site.project.overview.runs(),
     )
+
+
+def experiments_page(site: Site, request: Request) -> Response:
+    """What different settings of the search reached on the same workload."""
+    return _page(site, "experiments.html.j2", workloads=arms_of(site.project.overview.runs()))
 
 
 def message_page(site: Site, title: str, sentence: str, status: int) -> Response:

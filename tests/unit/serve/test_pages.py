@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.core.run_notes import Label
+from tilewright.serve.experiments import arms_of
 from tilewright.storage import overview
+from tilewright.storage.overview import RunOverview
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, measured, run_record
 
@@ -82,6 +85,46 @@ def test_a_table_of_more_trials_than_one_query_may_name(
     at_once = client.ask(f"{RUN}/trials.csv").text
     monkeypatch.setattr(overview, "_AT_ONCE", 3)
     assert client.ask(f"{RUN}/trials.csv").text == at_once
+
+
+def test_settings_of_the_search_are_compared(tmp_path: Path, served: Callable[..., Client]) -> None:
+    def keep(name: str, trials: int, **changes: object) -> None:
+        settings = Settings(**changes).recorded()  # type: ignore[arg-type]
+        store(tmp_path, history(trials, lines=8), run_record(id=name, settings=settings))
+
+    keep("a0", 30, seed=0)
+    keep("a1", 2, seed=1)
+    page = served(tmp_path).ask("/experiments").text
+    assert "No workload of this project" in page
+    keep("b0", 30, seed=0, beam=2, proposers=("builtin", EVIL))
+    page = served(tmp_path).ask("/experiments").text
+    assert page.count("<tr>") == 3
+    assert "beam: 2" in page
+    assert "beam: 6" in page
+    assert "patience" not in page, "only what differs"
+    assert EVIL not in page
+
+
+def test_an_arm_is_the_mean_of_its_seeds() -> None:
+    def one(name: str, start: float | None, best: float | None, **changes: object) -> RunOverview:
+        run = run_record(id=name, settings=Settings(**changes).recorded())  # type: ignore[arg-type]
+        return RunOverview(run, Label(), 10, start, best, calls=1, usd=0.5, unpriced=0)
+
+    (found,) = arms_of(
+        [
+            one("a", 100.0, 50.0, seed=0, beam=2),
+            one("b", 100.0, 12.5, seed=1, beam=2),
+            one("c", None, None, seed=2, beam=2),
+            one("d", 100.0, 80.0, seed=0),
+        ]
+    )
+    fast, slow = found.arms
+    assert (fast.mean, fast.worst, fast.best) == (pytest.approx(4.0), 2.0, 8.0)
+    assert [run.run.id for run in fast.runs] == ["a", "b", "c"]
+    assert (fast.evaluations, fast.usd) == (30, 1.5)
+    assert fast.differing == (("beam", "2"),)
+    assert (slow.mean, slow.differing) == (1.25, (("beam", "6"),))
+    assert arms_of([one("a", 1.0, 1.0, seed=0), one("b", 1.0, 1.0, seed=1)]) == []
 
 
 def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> None:
