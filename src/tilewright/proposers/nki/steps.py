@@ -25,6 +25,7 @@ from tilewright.proposers.nki.rewrites.reuse import reuse
 from tilewright.proposers.nki.rewrites.spread import spread
 from tilewright.proposers.nki.rewrites.strips import strip
 from tilewright.proposers.nki.rewrites.unfold import unfold
+from tilewright.proposers.nki.rewrites.window import window
 
 _FACTORS = (2, 4, 8, 16, 0)
 _WIDTHS = (512, 1024, 2048)
@@ -69,6 +70,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "take-over": lambda k, number: _at_op(k, take_over, number),
     "defer": lambda k, number: _at_op(k, defer, number),
     "reuse": lambda k, number: _at_op(k, reuse, number),
+    "window": lambda k, number: _at_op(k, window, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
     "spread": lambda k, number: _at_op(k, spread, number),
@@ -93,6 +95,7 @@ _SENTENCES = {
     "take-over": "go on with the tile that instruction {0} copies instead of the copy",
     "defer": "scale the result of the product instead of its operand by instruction {0}",
     "reuse": "take the result of instruction {0} from the earlier one that computes the same",
+    "window": "load once the row whose neighbouring windows instruction {0} loads in its loop",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
     "along": "reduce what instruction {0} reduces piece by piece, where it is computed",
     "spread": "copy the row that instruction {0} loads to all partitions by products with ones",
@@ -203,6 +206,7 @@ _AT = {
     "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
+    "window": ("dma_copy",),
 }  # fmt: skip
 
 

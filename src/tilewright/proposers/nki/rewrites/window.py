@@ -1,0 +1,87 @@
+"""Loads neighbouring windows of a row once, as one longer row that each iteration reads a part of.
+
+Before:                                   After:
+
+    for k in range(5):                        row = load(x[..., 0 : 1028])
+        a = load(x[..., k : k + 1024])        for k in range(5):
+        use(a)                                    use(row[..., k : k + 1024])
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from tilewright.proposers.nki.analysis import NotApplicableError, written
+from tilewright.proposers.nki.cleaning import without_tensor
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Kernel,
+    Loop,
+    Path,
+    Region,
+    Tensor,
+    at,
+    mapped_ops,
+    mapped_regions,
+    spliced,
+)
+from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.rewrites.jam import SBUF_BYTES
+from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op, uses
+
+
+def window(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with the load at `path` before its loop, for all iterations."""
+    load = op_at(kernel, path)
+    source, target = load.get("src"), load.get("dst")
+    loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
+    if load.name != "dma_copy" or not isinstance(loop, Loop):
+        raise NotApplicableError("it is no load in a loop")
+    assert isinstance(source, Region)
+    assert isinstance(target, Region)
+    tensors = kernel.tensors()
+    tile = tensors[target.tensor]
+    if tensors[source.tensor].on_chip or source.tensor in written(kernel.body):
+        raise NotApplicableError("what it loads may change")
+    if tile.memory != "sbuf" or len(tile.shape) != 2 or not is_whole(target, tile):
+        raise NotApplicableError("it loads no row of a tile of its own")
+    if source.shape != tile.shape or source.dims[1][0] != 1:
+        raise NotApplicableError("it loads no rows of neighbouring elements")
+    step = source.offset.factor(loop.variable)
+    if not 0 < step < tile.shape[1]:
+        raise NotApplicableError("the iterations' windows do not overlap")
+    wide = replace(tile, shape=(tile.shape[0], tile.shape[1] + step * (loop.trips - 1)))
+    if wide.partition_bytes > SBUF_BYTES:
+        raise NotApplicableError(f"{tile.name} would not fit")
+    if len(uses(kernel, tile.name).written) > 1:
+        kernel = renewed(kernel, (*path[:-1], path[-1] + 1))
+    found = uses(kernel, tile.name)
+    if found.written != (path,) or found.home[:-1] != path[:-1]:
+        raise NotApplicableError(f"{tile.name} is used elsewhere")
+    made = op_at(kernel, path).having(
+        dst=Region(tile.name, Linear(), ((wide.row, wide.shape[0]), (1, wide.row))),
+        src=Region(
+            source.tensor,
+            source.offset.without(loop.variable),
+            (source.dims[0], (1, wide.row)),
+        ),
+    )
+    inner = at(replaced_op(kernel, path).body, path[:-1])
+    assert isinstance(inner, Loop)
+    shifted = partial(_shifted, tile=tile, row=wide.row, place=variable(loop.variable) * step)
+    body = mapped_ops(without_tensor(inner.body, tile.name), lambda op: mapped_regions(op, shifted))
+    together = (Alloc(wide), made, replace(inner, body=body))
+    return replace(kernel, body=spliced(kernel.body, path[:-1], together))
+
+
+def _shifted(region: Region, tile: Tensor, row: int, place: Linear) -> Region:
+    """A region of an iteration's tile in the longer row."""
+    if region.tensor != tile.name:
+        return region
+    if region.dims[0][0] != tile.row:
+        raise NotApplicableError(f"{tile.name} is not used by its partitions")
+    partition, free = region.offset.divided(tile.row)
+    offset = partition * row + free + place
+    return Region(region.tensor, offset, ((row, region.dims[0][1]), *region.dims[1:]))
