@@ -10,6 +10,7 @@ from test_nki_reuse import results
 
 from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.printing import print_kernel
+from tilewright.proposers.nki.steps import Step
 
 PART = "nl.ndarray((128, 16), dtype=nl.float32, buffer=nl.sbuf)"
 TAPS = f"""
@@ -55,3 +56,30 @@ def test_a_tile_that_outlives_its_iteration_is_no_window() -> None:
     assert print_kernel(read(outside))
     with pytest.raises(NotApplicableError, match="used elsewhere"):
         after(read(outside), "window 2")
+
+
+def test_windows_of_two_axes_are_reduced_along_one_after_the_other() -> None:
+    name = "maxpool-700x150-k3"
+    kernel = world.naive(name)
+    made = Step.parse("separate 2").apply(kernel)
+    assert (
+        print_kernel(made).count("tensor_reduce") == print_kernel(kernel).count("tensor_reduce") + 1
+    )
+    assert world.is_right(name, print_kernel(made), 0.0)
+
+
+BLOCKS = """
+for r in nl.affine_range(4):
+    a = TILE
+    nisa.dma_copy(dst=a, src=x[r * 128 : r * 128 + 128])
+    b = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+    blocks = a.ap(pattern=[[64, 128], [STEP, 8], [16, 3], [1, 2]])
+    nisa.tensor_reduce(dst=b, op=nl.add, data=blocks, axis=[2, 3])
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128, 0:8], src=b)
+"""
+
+
+def test_blocks_that_do_not_overlap_are_reduced_at_once() -> None:
+    assert after(read(BLOCKS.replace("STEP", "1")), "separate 2").count("tensor_reduce") == 2
+    with pytest.raises(NotApplicableError, match="do not overlap"):
+        after(read(BLOCKS.replace("STEP", "2")), "separate 2")
