@@ -22,6 +22,7 @@ from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.precision import narrow
 from tilewright.proposers.nki.rewrites.reuse import reuse
+from tilewright.proposers.nki.rewrites.runs import runs
 from tilewright.proposers.nki.rewrites.separate import separate
 from tilewright.proposers.nki.rewrites.spread import spread
 from tilewright.proposers.nki.rewrites.strips import strip
@@ -73,6 +74,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "reuse": lambda k, number: _at_op(k, reuse, number),
     "window": lambda k, number: _at_op(k, window, number),
     "separate": lambda k, number: _at_op(k, separate, number),
+    "runs": lambda k, number: _at_op(k, runs, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
     "spread": lambda k, number: _at_op(k, spread, number),
@@ -99,6 +101,7 @@ _SENTENCES = {
     "reuse": "take the result of instruction {0} from the earlier one that computes the same",
     "window": "load once the row whose neighbouring windows instruction {0} loads in its loop",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
+    "runs": "load whole runs where instruction {0} loads elements at even distances",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
     "along": "reduce what instruction {0} reduces piece by piece, where it is computed",
     "spread": "copy the row that instruction {0} loads to all partitions by products with ones",
@@ -209,7 +212,7 @@ _AT = {
     "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
-    "window": ("dma_copy",), "separate": ("tensor_reduce",),
+    "window": ("dma_copy",), "runs": ("dma_copy",), "separate": ("tensor_reduce",),
 }  # fmt: skip
 
 

@@ -30,10 +30,14 @@ from tilewright.proposers.nki.ir import (
     Path,
     Region,
     Setting,
+    Tensor,
     at,
+    mapped_ops,
+    mapped_regions,
     spliced,
     substituted,
     walk,
+    whole,
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.rewrites.copies import skip_copy
@@ -160,8 +164,33 @@ def _taken(kernel: Kernel, pair: _Pair) -> Kernel:
     tensors = kernel.tensors()
     if target.shape != region.shape or tensors[kept].dtype != tensors[copied].dtype:
         raise NotApplicableError("the tiles differ")
+    found, tile = uses(kernel, copied), tensors[copied]
+    is_private = found.home[:-1] == path[:-1] and all(place > path for place in found.read)
+    if (
+        is_private
+        and is_whole(target, tile)
+        and tensors[kept].memory == tile.memory
+        and region.dims[1:] == whole(tile).dims[1:]
+    ):
+        body = mapped_ops(
+            spliced(kernel.body, path, ()),
+            lambda op: mapped_regions(op, lambda part: _within(part, tile, region)),
+        )
+        return replace(kernel, body=body)
     copy = Op("tensor_copy", (("dst", target), ("src", region)))
     return skip_copy(replaced_op(kernel, path, copy), path)
+
+
+def _within(part: Region, tile: Tensor, region: Region) -> Region:
+    """A part of a tile as that of the region that holds the same in the same order."""
+    if part.tensor != tile.name:
+        return part
+    if part.dims[0][0] != tile.row:
+        raise NotApplicableError(f"{tile.name} is not used by its partitions")
+    (row, _), *_ = region.dims
+    partition, free = part.offset.divided(tile.row)
+    offset = region.offset + partition * row + free
+    return Region(region.tensor, offset, ((row, part.dims[0][1]), *part.dims[1:]))
 
 
 def _place(kernel: Kernel, number: int) -> Path:

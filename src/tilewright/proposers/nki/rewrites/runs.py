@@ -1,0 +1,78 @@
+"""Loads what lies between strided elements with them, as transfers of single elements are slow.
+
+Before:                                   After:
+
+    a = load(w[:, 4::9])                      run = load(w[:, 0 : 9 * 128])
+    use(a)                                    use(run[:, 4::9])
+
+The run begins where all such loads begin, so that loads of other elements of it are the same load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Kernel,
+    Path,
+    Region,
+    Tensor,
+    mapped_ops,
+    mapped_regions,
+    spliced,
+)
+from tilewright.proposers.nki.linear import Linear
+from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.jam import SBUF_BYTES
+from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
+
+WIDEST = 16
+"""Elements from one to the next, up to which loading all of them pays."""
+
+
+def runs(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with the load at `path` of whole runs; its readers take their elements."""
+    load = op_at(kernel, path)
+    source, target = load.get("src"), load.get("dst")
+    if load.name != "dma_copy" or not isinstance(source, Region) or not isinstance(target, Region):
+        raise NotApplicableError("it is no load")
+    tensors = kernel.tensors()
+    tile, origin = tensors[target.tensor], tensors[source.tensor]
+    if origin.on_chip or tile.memory != "sbuf" or tile.dtype != origin.dtype:
+        raise NotApplicableError("it is no load, or it converts")
+    if len(tile.shape) != 2 or not is_whole(target, tile) or source.shape != tile.shape:
+        raise NotApplicableError("it loads no row of a tile of its own")
+    step = source.dims[1][0]
+    if not 1 < step <= WIDEST or any(factor % step for _, factor in source.offset.terms):
+        raise NotApplicableError("it loads no elements at short, even distances")
+    rest = source.offset.constant % step
+    wide = replace(tile, name=Names(kernel).fresh("run"), shape=(tile.shape[0], tile.row * step))
+    whole = Region(source.tensor, source.offset - rest, (source.dims[0], (1, wide.row)))
+    _, most = whole.offset.bounds(kernel.trips())
+    if most + whole.extent > origin.shape[0] * origin.row or wide.partition_bytes > SBUF_BYTES:
+        raise NotApplicableError("the runs end outside of the tensor, or do not fit")
+    if len(uses(kernel, tile.name).written) > 1:
+        kernel = renewed(kernel, (*path[:-1], path[-1] + 1))
+    found = uses(kernel, tile.name)
+    if found.written != (path,) or found.home[:-1] != path[:-1]:
+        raise NotApplicableError(f"{tile.name} is used elsewhere")
+    into = Region(wide.name, Linear(), ((wide.row, wide.shape[0]), (1, wide.row)))
+    body = spliced(kernel.body, path, (Alloc(wide), load.having(dst=into, src=whole)))
+    take = partial(_taken, tile=tile, wide=wide, step=step, rest=rest)
+    return replace(kernel, body=mapped_ops(body, lambda op: mapped_regions(op, take)))
+
+
+def _taken(region: Region, tile: Tensor, wide: Tensor, step: int, rest: int) -> Region:
+    """A region of the tile as elements of the run."""
+    if region.tensor != tile.name:
+        return region
+    if region.dims[0][0] != tile.row:
+        raise NotApplicableError(f"{tile.name} is not used by its partitions")
+    partition, free = region.offset.divided(tile.row)
+    dims = [(distance * step, count) for distance, count in region.dims[1:]]
+    offset = partition * wide.row + free * step + rest
+    return Region(wide.name, offset, ((wide.row, region.dims[0][1]), *dims))
