@@ -26,6 +26,7 @@ from tilewright.proposers.nki.rewrites.runs import runs
 from tilewright.proposers.nki.rewrites.separate import separate
 from tilewright.proposers.nki.rewrites.spread import spread
 from tilewright.proposers.nki.rewrites.strips import strip
+from tilewright.proposers.nki.rewrites.turn import turn
 from tilewright.proposers.nki.rewrites.unfold import unfold
 from tilewright.proposers.nki.rewrites.window import window
 
@@ -75,6 +76,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "window": lambda k, number: _at_op(k, window, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
+    "turn": lambda k, number: _at_op(k, turn, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
     "spread": lambda k, number: _at_op(k, spread, number),
@@ -102,6 +104,7 @@ _SENTENCES = {
     "window": "load once the row whose neighbouring windows instruction {0} loads in its loop",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
     "runs": "load whole runs where instruction {0} loads elements at even distances",
+    "turn": "transpose on PE what instruction {0} transposes while it transfers it",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
     "along": "reduce what instruction {0} reduces piece by piece, where it is computed",
     "spread": "copy the row that instruction {0} loads to all partitions by products with ones",
@@ -212,7 +215,8 @@ _AT = {
     "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
-    "window": ("dma_copy",), "runs": ("dma_copy",), "separate": ("tensor_reduce",),
+    "window": ("dma_copy",), "runs": ("dma_copy",),
+    "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
 }  # fmt: skip
 
 

@@ -1,0 +1,81 @@
+"""Transposes on PE what a transfer transposes element by element.
+
+Before:                                   After:
+
+    a = load(x, transposed)                   rows = load(x)
+                                              turned = transpose(rows)    in PSUM
+                                              a = copy(turned)
+
+A store is turned before it: its rows are then contiguous in HBM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import (
+    Alloc,
+    Body,
+    Kernel,
+    Memory,
+    Op,
+    Path,
+    Region,
+    Tensor,
+    spliced,
+    whole,
+)
+from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.uses import op_at
+
+MOST = 128
+"""Rows and columns of what PE transposes at once."""
+
+
+def turn(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with the transfer at `path` of rows, and a transpose on PE."""
+    op = op_at(kernel, path)
+    if op.name not in ("dma_copy", "dma_transpose"):
+        raise NotApplicableError("it is no transfer")
+    source, target = op.region("src"), op.region("dst")
+    tensors = kernel.tensors()
+    origin, tile = tensors[source.tensor], tensors[target.tensor]
+    if any(len(region.dims) != 2 or max(region.shape) > MOST for region in (source, target)):
+        raise NotApplicableError("it transfers no matrix that PE transposes")
+    names = Names(kernel)
+
+    def tensor(name: str, shape: tuple[int, ...], dtype: str, memory: Memory) -> Tensor:
+        return Tensor(names.fresh(name), shape, dtype, memory)
+
+    if tile.memory == "sbuf" and not origin.on_chip:
+        rows = _rows(source, op.name == "dma_transpose")
+        loaded = tensor("rows", rows.shape, tile.dtype, "sbuf")
+        turned = tensor("turned", rows.shape[::-1], tile.dtype, "psum")
+        first = Op("dma_copy", (("dst", whole(loaded)), ("src", rows)))
+        last = Op("tensor_copy", (("dst", target), ("src", whole(turned))))
+        made: Body = (Alloc(loaded), first, Alloc(turned), _transpose(turned, whole(loaded)), last)
+    elif origin.memory == "sbuf" and not tile.on_chip and op.name == "dma_copy":
+        rows = _rows(target, False)
+        turned = tensor("turned", rows.shape, origin.dtype, "psum")
+        stored = tensor("rows", rows.shape, tile.dtype, "sbuf")
+        first = Op("tensor_copy", (("dst", whole(stored)), ("src", whole(turned))))
+        last = Op("dma_copy", (("dst", rows), ("src", whole(stored))))
+        made = (Alloc(turned), _transpose(turned, source), Alloc(stored), first, last)
+    else:
+        raise NotApplicableError("it is no transfer between HBM and SBUF")
+    return replace(kernel, body=spliced(kernel.body, path, made))
+
+
+def _rows(region: Region, is_given_by_rows: bool) -> Region:
+    """What is transferred, as rows of HBM."""
+    (across, columns), (along, rows) = region.dims
+    if is_given_by_rows:
+        return region
+    if across != 1 or along <= 1 or min(rows, columns) < 2:
+        raise NotApplicableError("it does not transpose")
+    return replace(region, dims=((along, rows), (1, columns)))
+
+
+def _transpose(turned: Tensor, data: Region) -> Op:
+    return Op("nc_transpose", (("dst", whole(turned)), ("data", data)))
