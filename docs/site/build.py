@@ -31,7 +31,7 @@ FILES = "repository"
 """Where copies of files outside of docs/ are."""
 
 NAV: dict[str, list[str]] = {
-    "Start": ["index.md", "install.md", "tutorial.md", "glossary.md"],
+    "Start": ["index.md", "install.md", "tutorial*.md", "glossary.md"],
     "Guides": [
         *("tolerance.md", "llm.md", "agents.md", "templates.md", "tune.md", "serve.md"),
         *("report.md", "experiments.md", "reuse.md", "storage.md", "targets.md"),

@@ -1,4 +1,4 @@
-"""The tutorial's commands, run as they stand, in order, in an empty folder."""
+"""The tutorials' commands, run as they stand, in order, in an empty folder."""
 
 from __future__ import annotations
 
@@ -12,31 +12,63 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", (DOCS / "tutorial.md").read_text(), re.M | re.S)
+NEEDS_SED = pytest.mark.skipif(shutil.which("sed") is None, reason="the tutorials edit with sed")
 
 
-@pytest.mark.slow
-@pytest.mark.toolchain
-@pytest.mark.timeout(1200)
-@pytest.mark.skipif(shutil.which("sed") is None, reason="the tutorial edits files with sed")
-def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
+def _run(page: str, folder: Path, *more: str) -> str:
+    """What a page's commands print, as they stand, in order, in this folder."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    script = "set -e\n" + "\n".join(BLOCKS) + "\ntilewright check my-scaled\n"
     done = subprocess.run(
-        ["sh", "-c", script],
-        cwd=tmp_path,
+        ["sh", "-c", "\n".join(["set -e", *blocks, *more])],
+        cwd=folder,
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "as fast as the starting kernel" in done.stdout
-    assert "confirmed" in done.stdout.partition("my-scaled")[0]
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+@pytest.mark.timeout(1200)
+@NEEDS_SED
+def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
+    said = _run("tutorial.md", tmp_path, "tilewright check my-scaled")
+    assert "as fast as the starting kernel" in said
+    assert "confirmed" in said.partition("my-scaled")[0]
     assert (tmp_path / "report.html").exists()
     assert "kernel(" in (tmp_path / "faster.c").read_text()
 
 
-@pytest.mark.parametrize("page", ["README.md", "tutorial.md", "glossary.md"])
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@NEEDS_SED
+def test_the_tutorial_for_trainium_works_as_it_stands(tmp_path: Path) -> None:
+    said = _run("tutorial-trainium.md", tmp_path)
+    assert "modelled ns" in said
+    assert "as fast as the starting kernel" in said
+    assert "nl.maximum" in (tmp_path / "faster.py").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="the CUDA compiler nvcc is not installed")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@NEEDS_SED
+def test_the_tutorial_for_cuda_works_as_it_stands(tmp_path: Path) -> None:
+    said = _run("tutorial-cuda.md", tmp_path)
+    before, found, after = said.partition("found, with exit code 1")
+    assert found
+    assert "wrong result" in before or "race" in before
+    assert "correct" in after
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "tutorial.md", "tutorial-trainium.md", "tutorial-cuda.md", "glossary.md"]
+)
 def test_links_of_a_newcomers_pages_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#]+)", (DOCS / page).read_text())
     assert links or page == "glossary.md"

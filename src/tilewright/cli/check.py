@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject, command_text
+from tilewright.cli.options import (
+    Json,
+    NoColor,
+    TargetName,
+    UnusedProject,
+    as_started,
+    command_text,
+)
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.config import Settings
 
@@ -59,7 +66,8 @@ def check(
     try:
         measured = check_kernel(opened, settings)
     except NotTimedError as error:
-        typer.echo(f"ok  kernel    agrees with the reference, but cannot be timed here: {error}")
+        why = as_started(str(error))
+        typer.echo(f"ok  kernel    agrees with the reference, but cannot be timed here: {why}")
     else:
         count = len(measured.verdict.checks)
         said = f"{number(measured.latency)} {measured.quantity} {measured.unit}"
