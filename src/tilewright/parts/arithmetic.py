@@ -19,7 +19,7 @@ Order = Literal["sequential", "backwards", "64-way", "pairwise", "library"]
 ALL = 64
 """Digits, of which none are rounded away."""
 LANES = 64
-_MOST_PRODUCTS = 1 << 22  # of a matrix product that are held in memory at once
+_MOST_PRODUCTS = 1 << 20  # of a matrix product that are held in memory at once
 _APPROXIMATED = (np.exp, np.exp2, np.log, np.tanh, np.sqrt, np.divide, np.reciprocal)
 
 
@@ -112,12 +112,15 @@ class Arithmetic:
         return found[..., 0] if right.ndim == 1 else found
 
     def _ordered_product(self, left: Array, right: Array) -> Array:
-        across = np.swapaxes(right, -1, -2)[..., None, :, :]
-        step = max(1, _MOST_PRODUCTS // max(1, across.size))
-        parts = [
-            _SUMS[self.order](left[..., i : i + step, None, :] * across)
-            for i in range(0, left.shape[-2], step)
-        ]
+        """Terms lie in memory sum by sum, so that each step of all sums is one fast addition."""
+        count = max(left.ndim, right.ndim)
+        first = np.moveaxis(_with_axes(left, count), -1, 0)[..., None]
+        second = np.moveaxis(_with_axes(right, count), -2, 0)[..., None, :]
+        step = max(1, _MOST_PRODUCTS // max(1, right.size))
+        parts = []
+        for i in range(0, left.shape[-2], step):
+            terms = np.multiply(first[..., i : i + step, :], second, order="C")
+            parts.append(_SUMS[self.order](np.moveaxis(terms, 0, -1)))
         return np.concatenate(parts, axis=-2)
 
     def _taken(self, terms: int) -> int:
@@ -139,10 +142,20 @@ def rounded(values: Array, digits: int) -> Array:
     return np.where(np.isfinite(values), kept.view(values.dtype), values).reshape(values.shape)
 
 
+def _with_axes(values: Array, count: int) -> Array:
+    """The array with so many axes: further ones of length 1 come first."""
+    return values.reshape((1,) * (count - values.ndim) + values.shape)
+
+
 def _sequential(terms: Array) -> Array:
     if terms.shape[-1] == 0:
         return np.zeros(terms.shape[:-1], terms.dtype)
-    return np.add.accumulate(terms, axis=-1, dtype=terms.dtype)[..., -1]
+    if abs(terms.strides[-1]) == terms.itemsize or terms[..., 0].size < _MANY_SUMS:
+        return np.add.accumulate(terms, axis=-1, dtype=terms.dtype)[..., -1]
+    totals = terms[..., 0].copy(order="K")  # laid out as the terms are
+    for at in range(1, terms.shape[-1]):
+        np.add(totals, terms[..., at], out=totals)
+    return totals
 
 
 def _backwards(terms: Array) -> Array:
@@ -167,6 +180,11 @@ def _pairwise(terms: Array) -> Array:
 
 def _library(terms: Array) -> Array:
     return np.asarray(np.sum(terms, axis=-1, dtype=terms.dtype))
+
+
+_MANY_SUMS = 512
+"""From so many sums on, of terms that lie apart, the steps of all sums are taken side by side: the
+same additions, some ten times as fast as numpy's running totals."""
 
 
 def _padded(terms: Array, count: int) -> Array:

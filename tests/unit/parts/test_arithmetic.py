@@ -66,3 +66,19 @@ def test_shortcuts_do_what_they_are_called() -> None:
     quotient = CARELESS["rough functions"].elementwise(np.divide, terms, np.float32([3.0]))
     assert (quotient == rounded(terms / np.float32(3), 12)).all()
     assert (CARELESS["rough functions"].elementwise(np.add, terms, terms) == 2 * terms).all()
+
+
+@pytest.mark.parametrize("way", HONEST, ids=lambda way: way.name)
+def test_many_sums_side_by_side_are_those_one_by_one(way: Arithmetic) -> None:
+    chance = np.random.default_rng(3)
+    left = (chance.normal(size=(2, 40, 130)) * 10.0 ** chance.integers(-5, 5, 130)).astype("f4")
+    right = chance.normal(size=(130, 30)).astype("f4")
+    right[chance.random(right.shape) < 0.1] = -0.0
+    found = way.product(left, right)
+    assert found.shape == (2, 40, 30)
+    for at in np.ndindex(2, 40):
+        one = np.concatenate([way.product(left[at][None], right[:, n : n + 1]) for n in range(30)])
+        assert found[at].tobytes() == one.tobytes(), at
+    wide = chance.normal(size=(70, 600)).astype("f4")
+    totals = np.array([way.total(wide[:, n], 0) for n in range(600)])
+    assert way.total(wide, 0).tobytes() == totals.tobytes()
