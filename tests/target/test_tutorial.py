@@ -16,7 +16,7 @@ NEEDS_SED = pytest.mark.skipif(shutil.which("sed") is None, reason="the tutorial
 
 
 def _run(page: str, folder: Path, *more: str) -> str:
-    """What a page's commands print, as they stand, in order, in this folder."""
+    """What a page's commands print, as they stand, in order, in this folder; on one line."""
     blocks = re.findall(r"^```sh\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -27,7 +27,7 @@ def _run(page: str, folder: Path, *more: str) -> str:
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return " ".join(done.stdout.split())
 
 
 @pytest.mark.slow
