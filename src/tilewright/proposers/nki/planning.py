@@ -53,7 +53,7 @@ def draw(
 
     Among them are sequences of the best of all steps. Of the others, options are drawn by what they
     brought in this run; half of them go on with steps that lower the estimate, as long as there are
-    any. Half of those kept have the lowest estimates.
+    any. Half of those kept have the lowest estimates; one of the others is a complete sequence.
     """
     learned, complete = evidence(history), _complete(kernel, menu, follow_ups)
     openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu if o.technique}
@@ -78,9 +78,12 @@ def draw(
         pool.setdefault("; ".join(map(str, steps)), draft)
     fitting = [draft for draft in pool.values() if draft.cost < DOES_NOT_FIT]
     ranked = sorted(fitting, key=lambda draft: draft.cost)
-    best = ranked[: -(-count // 2)]
-    rest = ranked[len(best) :]
-    return best + rng.sample(rest, min(len(rest), count - len(best)))
+    chosen = ranked[: -(-count // 2)]
+    others = [draft for draft in complete if draft in fitting and draft not in chosen]
+    if others and len(chosen) < count:
+        chosen.append(rng.choice(others))
+    rest = [draft for draft in ranked if draft not in chosen]
+    return chosen + rng.sample(rest, min(len(rest), count - len(chosen)))
 
 
 def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]) -> list[Draft]:
