@@ -1,0 +1,84 @@
+"""What was put back into loops as a text in NKI 2."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilewright.targets.trainium.program import Call
+from tilewright.targets.trainium.trace import Tensor, Trace
+from tilewright.targets.trainium.translation.lines import ONES, Affine, Line
+from tilewright.targets.trainium.translation.rolling import Item, Made, Rolled
+
+
+def _names(tensors: Sequence[Tensor]) -> dict[int, str]:
+    """Those that the kernel gave its tensors, where they are names and nothing else has them."""
+    found = {number: f"ones_{dtype}" for dtype, number in ONES.items()}
+    found |= {tensor.id: tensor.name for tensor in tensors if tensor.kind == "input"}
+    taken = {*found.values(), *keyword.kwlist, "nki", "nisa", "nl"}
+    for tensor in tensors:
+        if tensor.kind != "input":
+            name = tensor.name if tensor.name.isidentifier() else "tile"
+            is_free = name not in taken and name != "tile" and not _TAKEN.fullmatch(name)
+            found[tensor.id] = name if is_free else f"{name}_{tensor.id}"
+            taken.add(name)
+    return found
+
+
+_TAKEN = re.compile(r".*_\d+|i\d+|part\d+|kernel")
+"""Names like those that are made here."""
+
+
+def text(body: Sequence[Item], trace: Trace, call: Call, more_names: Mapping[int, str]) -> str:
+    """The whole file; `more_names` are those of tensors that the trace does not have."""
+    names = {**_names(trace.tensors), **more_names}
+    given = ", ".join(argument.name for argument in call.inputs)
+    returned = ", ".join(names[number] for number in trace.outputs)
+    return "\n".join(
+        [
+            "import nki", "import nki.isa as nisa", "import nki.language as nl", "", "",
+            "@nki.jit", f"def kernel({given}):", *printed(body, names, "    "),
+            f"    return {returned}", "",
+        ]
+    )  # fmt: skip
+
+
+def printed(body: Sequence[Item], names: Mapping[int, str], indent: str) -> Iterator[str]:
+    """The lines of statements, with the names of their tensors."""
+    for item in body:
+        if isinstance(item, Made):
+            shape, dtype, memory = (
+                ((1, 128), names.get(item.tensor, "").removeprefix("ones_"), "sbuf")
+                if item.form == ("ones",)
+                else item.form
+            )
+            yield (
+                f"{indent}{names.get(item.tensor)} = "
+                f"nl.ndarray({shape}, dtype=nl.{dtype}, buffer=nl.{memory})"
+            )
+        elif isinstance(item, Rolled):
+            yield f"{indent}for i{item.depth} in nl.{item.kind}_range({item.trips}):"
+            yield from printed(item.body, names, indent + "    ")
+        else:
+            yield indent + _line(item, names)
+
+
+def _line(line: Line, names: Mapping[int, str]) -> str:
+    tensors, numbers = iter(line.tensors), iter(line.numbers)
+    parts = []
+    for key, value in line.arguments:
+        if isinstance(value, str):
+            parts.append(f"{key}={value}")
+        elif value is None:
+            parts.append(f"{key}={_number(next(numbers))}")
+        else:
+            pattern = ", ".join(f"[{step}, {count}]" for step, count in value)
+            name, offset = names.get(next(tensors)), _number(next(numbers))
+            parts.append(f"{key}={name}.ap(pattern=[{pattern}], offset={offset})")
+    return f"nisa.{line.name}({', '.join(parts)})"
+
+
+def _number(number: Affine) -> str:
+    constant, factors = number
+    return " + ".join([str(constant), *(f"i{depth} * {factor}" for depth, factor in factors)])
