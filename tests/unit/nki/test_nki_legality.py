@@ -176,3 +176,9 @@ for r in nl.affine_range(4):
 def test_what_keeps_a_part_of_its_tile_does_not_land_elsewhere() -> None:
     with pytest.raises(NotApplicableError, match="cannot land"):
         after(read(CHOSEN), "land 5")
+
+
+@pytest.mark.parametrize("step", ["merge x", "jam r half", "strip 1 wide"])
+def test_places_of_steps_are_whole_numbers(step: str) -> None:
+    with pytest.raises(NotApplicableError, match="is no whole number"):
+        after(read(RUNNING), step)

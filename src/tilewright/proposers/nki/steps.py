@@ -52,13 +52,20 @@ def _at_op(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], number: str
 def _op(kernel: Kernel, number: str) -> Path:
     """The instruction of a number, counted in the text from 1."""
     found = [path for path, statement in walk(kernel.body) if isinstance(statement, Op)]
-    if not 1 <= int(number) <= len(found):
+    if not 1 <= _count(number) <= len(found):
         raise NotApplicableError(f"there is no instruction {number}")
-    return found[int(number) - 1]
+    return found[_count(number) - 1]
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise NotApplicableError(f"{text!r} is no whole number") from None
 
 
 _APPLY: Mapping[str, Callable[..., Kernel]] = {
-    "jam": lambda k, loop, factor: folded(jam(k, _loop(k, loop), int(factor))),
+    "jam": lambda k, loop, factor: folded(jam(k, _loop(k, loop), _count(factor))),
     "hoist": lambda k, tile, loop: hoist(k, _loop(k, loop), tile),
     "exchange": lambda k, loop: _at_loop(k, exchange, loop),
     "fuse": lambda k, loop: _at_loop(k, fuse, loop),
@@ -80,7 +87,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
     "spread": lambda k, number: _at_op(k, spread, number),
-    "strip": lambda k, number, width: strip(k, _op(k, number), int(width)),
+    "strip": lambda k, number, width: strip(k, _op(k, number), _count(width)),
     "psum": lambda k, tile: place(k, tile, "psum"),
     "early": lambda k, number, loop: early(k, _op(k, number), _loop(k, loop)),
 }
