@@ -34,7 +34,7 @@ class Declarations(Expressions):
     """Reads declarations.
 
     What is read waits in `_done` until the statement around it is complete; `kept` are the names of
-    whole numbers that are not followed.
+    whole numbers that are not followed, `pointing` those of pointers.
     """
 
     def __init__(self) -> None:
@@ -42,6 +42,7 @@ class Declarations(Expressions):
         self._done: list[Statement] = []
         self._guards: list[Expr] = []
         self.kept: set[str] = set()
+        self.pointing: set[str] = set()
 
     def complete(self) -> None:
         """What the expressions of a statement do beside their values happens at its end."""
@@ -67,7 +68,7 @@ class Declarations(Expressions):
             else:
                 kind = named_type(field_of(node, "type"))
             if levels and levels[0] is None:
-                self._pointer(node, name, len(levels), kind, value)
+                self._pointer(node, name, levels[1:], kind, value)
             elif levels:
                 self._array(
                     node,
@@ -80,17 +81,25 @@ class Declarations(Expressions):
                 self._scalar(node, name, kind, value)
             self.complete()
 
-    def _pointer(self, node: Node, name: str, levels: int, kind: Type, value: Node | None) -> None:
-        if levels > 1:
+    def _pointer(
+        self, node: Node, name: str, sizes: list[Node | None], kind: Type, value: Node | None
+    ) -> None:
+        """A pointer to elements, or to rows of the sizes."""
+        if None in sizes:
             raise UnsupportedError(node, f"{name} is a pointer to pointers")
+        rows = tuple(self.constant(s) for s in sizes if s is not None)
         if value is None:
-            self.scope.declare(
-                name, Unknown(f"{name} points nowhere yet", kind, Place("", kind, 1))
-            )
+            nothing = Place("", kind, 1 + len(rows))
+            self.scope.declare(name, Unknown(f"{name} points nowhere yet", kind, nothing))
             return
+        self.pointing.add(name)
         found = self.place(value)
         if found.type != kind:
             raise UnsupportedError(node, f"{name} points to {found.type} as if it were {kind}")
+        if found.rank - len(found.subscripts) != 1 + len(rows) or (
+            rows and self._sizes.get(found.array, ())[-len(rows) :] != rows
+        ):
+            raise UnsupportedError(node, f"{name} is not a pointer like {text_of(value)!r}")
         self.scope.declare(name, found)
 
     def _array(

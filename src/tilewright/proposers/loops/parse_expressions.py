@@ -158,8 +158,8 @@ class Expressions:
             found, amount = self.place(right), self._index(left)
         if minus:
             amount = self._negated(node, amount)
-        if len(found.subscripts) + 1 != found.rank:
-            raise UnsupportedError(node, f"{text_of(node)!r} moves a pointer by whole rows")
+        if len(found.subscripts) == found.rank:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a pointer")
         return replace(found, offset=plus(found.offset, amount))
 
     def _negated(self, node: Node, amount: Value) -> Value:
@@ -316,7 +316,7 @@ class Expressions:
         """A variable that is followed grows by a number."""
         found = self.scope.find(text_of(name))
         by = number(amount)
-        if isinstance(found, Place) and len(found.subscripts) + 1 == found.rank:
+        if isinstance(found, Place) and len(found.subscripts) < found.rank:
             moved: Value | Place = replace(found, offset=plus(found.offset, by))
         elif isinstance(found, Value) and found.interval is not None:
             moved = replace(plus(found, by), type=found.type, retyped=found.type != "int")

@@ -2,8 +2,7 @@
 
 Before::
 
-    for (size_t i = 64; i-- != 0; ) ...            (refused: the condition changes something)
-    for (i = 63; i >= 0; i--) *y++ = X[i];
+    for (size_t i = 64; i-- != 0;) *y++ = X[i];
 
 After::
 
@@ -12,7 +11,7 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -21,7 +20,16 @@ from tilewright.proposers.c.syntax import assigned, comma_separated, pointer_lev
 from tilewright.proposers.loops.c_types import RANGES
 from tilewright.proposers.loops.independence import linear
 from tilewright.proposers.loops.ir import Binary, For, Statement, Var
-from tilewright.proposers.loops.parse_heads import NO_STEP, Head, head_of, updates
+from tilewright.proposers.loops.parse_arithmetic import fits
+from tilewright.proposers.loops.parse_heads import (
+    NO_STEP,
+    Head,
+    Test,
+    head_of,
+    require_step_reached,
+    test_of,
+    updates,
+)
 from tilewright.proposers.loops.parse_statements import Statements
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
@@ -31,13 +39,12 @@ from tilewright.proposers.loops.parse_syntax import (
 )
 from tilewright.proposers.loops.scope import Binding, Place, Unknown, Value, number, plus, times
 
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 _START = "?"
 """Begins names that stand for the values of variables before an iteration."""
 
 
 class Loops(Statements):
-    """Reads `for` and `while` loops."""
+    """Reads `for`, `while` and `do` loops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,9 +58,11 @@ class Loops(Statements):
             found, later = self._iterations(node)
             self._printed.pop()
         for name, binding in later.items():
-            if name not in declared:
+            if name not in declared and self.scope.find(name) != binding:
+                if self._guards:
+                    raise UnsupportedError(node, f"{name} changes under a condition")
                 self.scope.rebind(name, binding)
-        return [*head, found]
+        return [*head, *found]
 
     def _begin(self, node: Node) -> set[str]:
         """Carries out the first part of the head; the names it declares."""
@@ -70,26 +79,35 @@ class Loops(Statements):
         self.kept = kept
         return names
 
-    def _iterations(self, node: Node) -> tuple[For, dict[str, Binding]]:
+    def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
         """The loop, and what variables that are followed are after it."""
         head = head_of(node)
-        control, sign, limit = self._condition_of(head)
-        name = text_of(control)
-        steps = [part for part in head.update if updates(part, name)]
-        if len(steps) != 1:
-            raise UnsupportedError(node, f"{name} has no constant step")
-        step = self._step(steps[0], name)
-        start = self.scope.find(name)
-        assert isinstance(start, (Value, Place))
-        first = start if isinstance(start, Value) else start.offset or number(0)
-        trips = self._trips(node, sign, first, limit, step)
-        body = head.body
-        rest = [part for part in head.update if part is not steps[0]]
+        inside = (*head.body, *head.update)
+        changing = frozenset().union(*(assigned(n, self._changes) for n in inside))
+        test = test_of(head, changing)
+        name = text_of(test.variable)
         if name in head.declared:
             raise UnsupportedError(node, f"another {name} is declared within the loop over it")
-        moving = self._moving([*body, *rest], name)
+        start, limit = self._ends(node, test)
+        first = start if isinstance(start, Value) else start.offset or number(0)
+        steps = [part for part in head.update if updates(part, name)]
+        rest = [part for part in head.update if part not in steps]
+        steps += [test.step] if test.step is not None else []
+        if len(steps) > 1:
+            raise UnsupportedError(node, f"{name} has no constant step")
+        others = sorted((changing & self.scope.followed()) - {name})
+        within = not steps  # the body itself changes the variable
+        if within:
+            require_step_reached(head, name)
+        amounts = self._rehearsed(head.body, rest, [*others, name]) if others or within else {}
+        step = amounts.get(name) if within else self._step(steps[0], name)
+        if not step:
+            raise UnsupportedError(node, NO_STEP if within else f"{name} has no constant step")
+        early = test.step is not None and not head.tested_last  # it changes before each iteration
+        trips = self._trips_until(head, test, first, limit, step)
+        first = plus(first, number(step)) if early else first
         plain = step > 0 and first.interval is not None and first.interval[0] == first.interval[1]
-        plain = plain and isinstance(start, Value) and (not moving or step == 1)
+        plain = plain and isinstance(start, Value) and (not others or step == 1)
         printed_name = self.printed_name(name)
         if plain:
             assert first.interval is not None
@@ -102,19 +120,47 @@ class Loops(Statements):
         iteration = plus(variable, number(-begin))
         here = variable if plain else plus(first, times(iteration, step))
         self._bind_control(node, name, start, here)
-        later: dict[str, Binding] = {}
-        if moving:
-            later = self._rehearse(body, rest, moving, iteration, trips)
+        later = self._bound(amounts, others, iteration, trips)
         bound = self.scope.find(name)
         with self._collected() as found:
-            self._iteration(body)
+            self._iteration(head.body)
             for part in rest:
                 self._effect(part)
-        if self.scope.find(name) != bound:
+        if not within and self.scope.find(name) != bound:
             raise UnsupportedError(node, f"{name} changes within its loop")
-        later[name] = self._as_bound(start, plus(first, number(trips * step)))
+        later[name] = self._left(start, plus(first, number(trips * step)), name)
         loop = For(printed_name, begin, begin + trips * stride, stride, tuple(found))
-        return loop, later
+        return [loop], later
+
+    def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
+        """What the variable of a loop begins with, and what it is compared with."""
+        name = text_of(test.variable)
+        start = self.scope.find(name)
+        if isinstance(start, Unknown):
+            raise NotFollowedError(node, name, start.why)
+        if isinstance(start, Place):
+            end = self.place(test.limit) if test.limit is not None else replace(start, array="")
+            if end.array != start.array or end.subscripts != start.subscripts:
+                raise UnsupportedError(node, f"where {name} ends is not known")
+            return start, end.offset or number(0)
+        limit = self.value(test.limit) if test.limit is not None else number(0)
+        if not isinstance(start, Value) or start.interval is None:
+            raise UnsupportedError(node, f"where {name} begins is not known")
+        if limit.interval is None:
+            assert test.limit is not None
+            raise UnsupportedError(node, f"the limit {text_of(test.limit)!r} is not constant")
+        if start.type.startswith("u") and test.sign == ">=":
+            sign = f"{name} >= {text_of(test.limit) if test.limit is not None else 0}"
+            raise UnsupportedError(node, f"{sign!r} always holds for {start.type}")
+        return start, limit
+
+    def _trips_until(self, head: Head, test: Test, first: Value, limit: Value, step: int) -> int:
+        """Iterations until the condition of a loop fails."""
+        changed = test.step is not None and not test.late
+        if head.tested_last and (test.step is None or changed):
+            changed = True  # the first comparison is that of the second iteration
+        compared = plus(first, number(step)) if changed else first
+        return self._trips(head.node, test.sign, compared, limit, step) + head.tested_last
 
     def _iteration(self, body: Sequence[Node]) -> None:
         with self._inner():
@@ -129,46 +175,16 @@ class Loops(Statements):
                 raise UnsupportedError(node, f"{name} leaves the range of its type")
         self.scope.declare(name, bound)
 
+    def _left(self, start: Value | Place, value: Value, name: str) -> Binding:
+        """What the variable of a loop is after it; `while (n--)` may leave its type's range."""
+        if isinstance(start, Value) and not fits(value.interval, start.type):
+            return Unknown(f"{name} leaves the range of its type", start.type)
+        return self._as_bound(start, value)
+
     def _as_bound(self, start: Value | Place, value: Value) -> Value | Place:
         if isinstance(start, Place):
             return replace(start, offset=value)
         return replace(value, type=start.type, retyped=start.type != "int")
-
-    def _condition_of(self, head: Head) -> tuple[Node, str, Value]:
-        """The variable of a loop, how its condition compares, and with what."""
-        node, condition = head.node, head.condition
-        if condition.type == "parenthesized_expression":
-            condition = condition.named_children[0]
-        if condition.type != "binary_expression" or operator_of(condition) not in _TURNED:
-            message = f"the condition {text_of(condition)!r} is not a comparison"
-            raise UnsupportedError(node, message)
-        left, right, sign = (
-            field_of(condition, "left"),
-            field_of(condition, "right"),
-            operator_of(condition),
-        )
-        if not any(updates(part, text_of(left)) for part in head.update):
-            left, right, sign = right, left, _TURNED[sign]
-            if not head.in_head and not any(updates(u, text_of(left)) for u in head.update):
-                raise UnsupportedError(node, NO_STEP)
-        if left.type != "identifier":
-            raise UnsupportedError(node, "only loops while a variable is compared are known")
-        start = self.scope.find(text_of(left))
-        if isinstance(start, Unknown):
-            raise NotFollowedError(node, text_of(left), start.why)
-        if isinstance(start, Place):
-            end = self.place(right)
-            if end.array != start.array or end.subscripts != start.subscripts:
-                raise UnsupportedError(node, f"where {text_of(left)} ends is not known")
-            return left, sign, end.offset or number(0)
-        limit = self.value(right)
-        if not isinstance(start, Value) or start.interval is None:
-            raise UnsupportedError(node, f"where {text_of(left)} begins is not known")
-        if limit.interval is None:
-            raise UnsupportedError(node, f"the limit {text_of(right)!r} is not constant")
-        if start.type.startswith("u") and sign == ">=":
-            raise UnsupportedError(node, f"{text_of(condition)!r} always holds for {start.type}")
-        return left, sign, limit
 
     def _step(self, update: Node, name: str) -> int:
         """By how much the variable of a loop grows."""
@@ -205,22 +221,12 @@ class Loops(Statements):
         span += sign in ("<=", ">=")
         return max(0, -(-span // abs(step)))
 
-    def _moving(self, nodes: Sequence[Node], control: str) -> list[str]:
-        """Variables that are followed and change from one iteration to the next."""
-        changed = frozenset().union(*(assigned(n, self._changes) for n in nodes))
-        return sorted((changed & self.scope.followed()) - {control})
+    def _rehearsed(
+        self, body: Sequence[Node], rest: Sequence[Node], moving: Sequence[str]
+    ) -> dict[str, int | None]:
+        """By how much each variable moves in an iteration, which is read once for that.
 
-    def _rehearse(
-        self,
-        body: Sequence[Node],
-        rest: Sequence[Node],
-        moving: Sequence[str],
-        iteration: Value,
-        trips: int,
-    ) -> dict[str, Binding]:
-        """Reads one iteration to see by how much each variable moves, and binds it for all.
-
-        Gives what each is after the loop.
+        None where that is not constant.
         """
         starts = {name: self.scope.find(name) for name in moving}
         for name, start in starts.items():
@@ -233,12 +239,27 @@ class Loops(Statements):
                 self._effect(part)
         self._printed.pop()
         self._rehearsing = rehearsing
-        later: dict[str, Binding] = {}
+        amounts: dict[str, int | None] = {}
         for name, start in starts.items():
             amount = _moved_by(name, self.scope.find(name))
+            amounts[name] = None if isinstance(start, Unknown) else amount
+            assert start is not None
+            self.scope.declare(name, start)
+        return amounts
+
+    def _bound(
+        self,
+        amounts: Mapping[str, int | None],
+        moving: Sequence[str],
+        iteration: Value,
+        trips: int,
+    ) -> dict[str, Binding]:
+        """Binds each variable that moves for all iterations; what each is after the loop."""
+        later: dict[str, Binding] = {}
+        for name in moving:
+            start, amount = self.scope.find(name), amounts[name]
             if amount is None or isinstance(start, Unknown):
-                why = f"{name} is carried from one iteration to the next"
-                unknown = _unknown(why, start)
+                unknown = _unknown(f"{name} is carried from one iteration to the next", start)
                 self.scope.declare(name, unknown)
                 later[name] = unknown
                 continue
@@ -274,6 +295,6 @@ def _unknown(why: str, start: object) -> Unknown:
     if isinstance(start, Unknown):
         return replace(start, why=why)
     if isinstance(start, Place):
-        return Unknown(why, start.type, Place("", start.type, 1))
+        return Unknown(why, start.type, Place("", start.type, start.rank - len(start.subscripts)))
     assert isinstance(start, Value)
     return Unknown(why, start.type)

@@ -114,6 +114,8 @@ class Memory(Functions):
             "pointer_expression",
         ):
             raise UnsupportedError(node, f"{text_of(node)!r} is not known")
+        if inner.type == "identifier" and text_of(inner) in self.pointing:
+            raise UnsupportedError(node, f"{text_of(node)!r} is the size of an address")
         place = self.place(inner)
         sizes = self._sizes.get(place.array, ())[len(place.subscripts) :]
         if len(place.subscripts) == place.rank:

@@ -28,12 +28,14 @@ from tilewright.proposers.loops.ir import (
     Declare,
     Element,
     Expr,
+    For,
     Load,
     Number,
     Select,
     Statement,
     Type,
     Var,
+    statements,
     walk,
 )
 from tilewright.proposers.loops.parse_arithmetic import combined, printed
@@ -79,9 +81,7 @@ class Statements(Declarations):
                 self.statements(node.named_children)
         elif node.type == "declaration":
             self.declaration(node)
-        elif node.type in ("for_statement", "while_statement"):
-            if self._guards:
-                raise UnsupportedError(node, "a loop under a condition is not known")
+        elif node.type in ("for_statement", "while_statement", "do_statement"):
             self._done += self.loop(node)
         elif node.type == "if_statement":
             self._if(node)
@@ -158,6 +158,8 @@ class Statements(Declarations):
                 raise UnsupportedError(
                     node, f"{name} points to {found.type} as if it were {place.type}"
                 )
+            if found.rank - len(found.subscripts) != place.rank - len(place.subscripts):
+                raise UnsupportedError(node, f"{name} is not a pointer like {text_of(right)!r}")
             self.scope.rebind(name, found)
             return
         assert isinstance(before, (Value, Unknown))
@@ -216,7 +218,12 @@ class Statements(Declarations):
         self._done.append(Assign(target, value))
 
     def may_touch(self, element: Element) -> bool:
-        """Whether an element is inside its array, or read without a condition before."""
+        """Whether an element is inside its array, or read without a condition before.
+
+        While an iteration is rehearsed, ranges are not known; it is asked again afterwards.
+        """
+        if self._rehearsing:
+            return True
         if any(e == element for guard in self._guards for e in _always(guard)):
             return True
         sizes = self._sizes.get(element.array, ())
@@ -262,7 +269,8 @@ class Statements(Declarations):
         with self._inner(), self._collected() as found, self._under(test):
             for inner in nodes:
                 self.statement(inner)
-        if sum(isinstance(s, Assign) for s in found) > 1:
+        changes = sum(isinstance(s, Assign) for s in statements(tuple(found)))
+        if changes > 1 or any(isinstance(s, For) for s in found):
             kept = self._kept(test)
             with self._inner(), self._collected() as found, self._under(kept):
                 for inner in nodes:
