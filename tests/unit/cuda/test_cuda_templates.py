@@ -15,6 +15,7 @@ from tilewright.targets.cuda.evaluator import CudaEvaluation
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.shapes import KINDS
 from tilewright.targets.cuda.source import refused
+from tilewright.targets.cuda.task import CudaTask
 
 SHAPES = {
     "gemm": "gemm-50x40x70",
@@ -41,6 +42,30 @@ def test_an_instance_drawn_at_random_is_right(kind: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", ()))
     task = create_target().open(SHAPES[kind], {"input_seed": 5})
     (text,) = task.templates().values()
+    assert checked(task, text, kind).precision == "float32"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+@pytest.mark.parametrize("kind", ["gemm", "conv2dbias"])
+def test_where_tf32_is_enough_products_use_tensor_cores(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", ()))
+    lower = {"input_seed": 5, "target_settings": {"precision": "tf32"}}
+    task = create_target().open(SHAPES[kind], lower)
+    text = task.templates()["product on tensor cores"]
+    assert checked(task, text, kind).precision == "tf32-like"
+
+
+def test_templates_on_tensor_cores_need_tensor_cores_that_take_tf32() -> None:
+    lower = {"precision": "tf32", "arch": "sm_75"}
+    assert list(create_target().open(SHAPES["gemm"], {"target_settings": lower}).templates()) == [
+        "product"
+    ]
+
+
+def checked(task: CudaTask, text: str, kind: str) -> Verdict:
+    """Of an instance of a template with values drawn at random."""
     template = parse_template(text, CUDA.templates)
     assert template is not None
     assert len(template.points()) > 10
@@ -49,5 +74,4 @@ def test_an_instance_drawn_at_random_is_right(kind: str, monkeypatch: pytest.Mon
     assert refused(source) is None
     verdict = task.evaluator[1].check(Artifact(Candidate(source).id, b"", "", source))
     assert not isinstance(verdict, Failed), f"{values}: {verdict.log}"
-    assert isinstance(verdict, Verdict)
-    assert verdict.precision == "float32"
+    return verdict

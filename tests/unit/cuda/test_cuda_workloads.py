@@ -106,3 +106,17 @@ def test_the_menu_has_the_paper_s_number_of_options_and_each_kind_has_some() -> 
     assert kinds <= set(KINDS)
     named = {option for example in brief.examples for option in example.options}
     assert named <= {option.id for option in brief.menu}
+
+
+@pytest.mark.parametrize("name", ["gemm-256x512x128", "conv2dbias-2x16x24x24x64-k3x3s1p1"])
+def test_errors_of_few_digits_are_counted_on_all_outputs(name: str) -> None:
+    shape = parse_shape(name)
+    rng = np.random.default_rng(3)
+    inputs = {a.name: rng.standard_normal(a.shape) for a in shape.arguments if a.role == "input"}
+    counts = []
+    for lowest in ("", "tf32-like"):
+        problem = create_problem(shape, lowest)
+        sample = problem.sample(problem.operands(inputs), rng)
+        counts.append(sum(found.size for found in problem.formula(sample).values()))
+    written = next(a for a in shape.arguments if a.role == "output")
+    assert counts[0] < counts[1] == np.prod(written.shape)

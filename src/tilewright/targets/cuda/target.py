@@ -91,21 +91,23 @@ class CudaTarget:
         shape = parse_shape(spec)
         reduced, start = shape.reduced(), starting_kernel(shape)
         gpu = find_gpu()
+        architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
+        lowest = lowest_precision(settings)
         return CudaTask(
             shape.workload(self.name),
             reduced.workload(self.name),
             reduced.sizes,
             start,
-            create_problem(reduced),
+            create_problem(reduced, lowest),
             EvaluationSettings.from_mapping(settings),
-            chosen_architecture(settings, gpu.architecture if gpu else None),
+            architecture,
             {"naive": start},
             create_problem(shape),
             shape.sizes,
             gpu,
-            templates_of(shape),
+            templates_of(shape, architecture, lowest),
             lambda: wrong_products(shape, 0),
-            lowest_precision(settings),
+            lowest,
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:

@@ -6,44 +6,95 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.targets.cuda.launcher import parameters
+from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.shapes import Shape
 
 FOLDER = Path(__file__).with_name("library") / "templates"
-_FILES = {
-    "gemm": "product",
-    "matmul3d": "product",
-    "conv2d": "convolution",
-    "conv2dbias": "convolution",
-    "conv3d": "convolution",
-    "softmax": "rows",
-    "rowsum": "rows",
-    "chain": "chain",
-    "stencil": "stencil",
-}
+_PRODUCTS = ("gemm", "matmul3d", "conv2d", "conv2dbias", "conv3d")
+_FILES = {"softmax": "rows", "rowsum": "rows", "chain": "chain", "stencil": "stencil"}
+"""Of kinds of workloads that are no products."""
+_PRODUCT = (
+    "int images = 1, rows = {rows}, columns = N, terms = K;\n  Right right{{{right}}};\n  "
+    "const float *left = A, *added = nullptr;\n  bool vectors = columns % 4 == 0 && terms % 4 == 0;"
+)
+_CONVOLUTION = (
+    "int images = N, depth = {depth}, rows = K, terms = C * WINDOW;\n  "
+    "int high = (H + 2 * PADDING - HIGH) / STRIDE + 1;\n  "
+    "int wide = (W + 2 * PADDING - WIDE) / STRIDE + 1;\n  "
+    "int columns = (depth - DEEP + 1) * high * wide;\n  "
+    "Right right{{X, C, depth, H, W, high, wide}};\n  "
+    "const float *left = F, *added = {added};\n  bool vectors = terms % 4 == 0;"
+)
 _BINDINGS = {
-    "gemm": "int rows = M;\n  const float *right = B;",
-    "matmul3d": "int rows = B * M;\n  const float *right = W;",
-    "conv2d": "int depth = 1;\n  const float *added = nullptr;",
-    "conv2dbias": "int depth = 1;\n  const float *added = bias;",
-    "conv3d": "int depth = D;\n  const float *added = nullptr;",
+    "gemm": _PRODUCT.format(rows="M", right="B"),
+    "matmul3d": _PRODUCT.format(rows="B * M", right="W"),
+    "conv2d": _CONVOLUTION.format(depth="1", added="nullptr"),
+    "conv2dbias": _CONVOLUTION.format(depth="1", added="bias"),
+    "conv3d": _CONVOLUTION.format(depth="D", added="nullptr"),
 }
-"""What a launcher calls the things that differ between kinds of workload with one template."""
+"""What a launcher calls the things that differ between kinds of products."""
+_LANES = """\
+TUNE(RM, 8, 4)                // rows that a thread computes
+TUNE(RN, 8, 4)                // columns
+TUNE_REQUIRE(TM * TN >= 64 * RM * RN && BLOCKS * TM * TN <= 512 * RM * RN)"""
+_TENSOR_CORES = """\
+TUNE(FM, 4, 2, 1)             // rows that a warp computes, in squares of 16 x 16
+TUNE(FN, 2, 4, 1)             // columns
+TUNE_REQUIRE(FM * FN >= 2 && FM * FN <= 8)
+TUNE_REQUIRE(TM * TN >= 512 * FM * FN && BLOCKS * TM * TN <= 4096 * FM * FN)"""
 
 
-def templates_of(shape: Shape) -> Mapping[str, str]:
-    """The text of each template by its name, with the launcher of the workload."""
-    name, values = _FILES[shape.kind], shape.values
-    window = values.get("R", 1)
-    words = {
-        **values,
+def templates_of(shape: Shape, architecture: Architecture, lowest: str = "") -> Mapping[str, str]:
+    """The text of each template by its name, with the launcher of the workload.
+
+    `lowest` is the precision class that is good enough, empty for float32. Where it is not,
+    products begin on tensor cores, of architectures whose tensor cores take tf32.
+    """
+    if shape.kind in _PRODUCTS:
+        found = {"product": _product(shape, architecture, "lanes", _LANES)}
+        if lowest and architecture.name != "sm_75":
+            text = _product(
+                shape, architecture, "tensor_cores", _TENSOR_CORES, "#include <mma.h>\n"
+            )
+            found = {"product on tensor cores": text, **found}
+    else:
+        name = _FILES[shape.kind]
+        words = {"SOFTMAX": str(shape.kind == "softmax").lower()}
+        found = {name: _filled(_read(name), words)}
+    own = parameters(shape.arguments, shape.sizes)
+    return {name: text.replace("PARAMETERS", own) for name, text in found.items()}
+
+
+def _product(
+    shape: Shape, architecture: Architecture, sums: str, tuned: str, includes: str = ""
+) -> str:
+    """Blocks of a product whose right factor is a matrix, or patches gathered from images."""
+    values, window = shape.values, shape.values.get("R")
+    parts = {
+        "INCLUDES": includes,
+        "TUNED": tuned,
+        "SPLITS": "1" if window else "1, 4, 16, 64",
+        "SHARED": str(architecture.block_shared_kib << 10),
+        "SUMS": _read(f"parts/{sums}"),
+        "LOAD_RIGHT": _read("parts/patches" if window else "parts/matrix"),
+        "BINDINGS": _BINDINGS[shape.kind],
+        "RESULT": "Y" if window else "C",
+    }
+    sizes = {
         "DEEP": window if "D" in values else 1,
         "WIDE": values.get("S", window),
         "T": values.get("T", 1),
         "P": values.get("P", 0),
-        "SOFTMAX": str(shape.kind == "softmax").lower(),
+        "R": window,
     }
-    text = (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
+    return _filled(_filled(_read("blocks"), parts), sizes)
+
+
+def _read(name: str) -> str:
+    return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
+
+
+def _filled(text: str, words: Mapping[str, object]) -> str:
     for word, value in words.items():
         text = text.replace(f"{{{word}}}", str(value))
-    text = text.replace("BINDINGS", _BINDINGS.get(shape.kind, ""))
-    return {name: text.replace("PARAMETERS", parameters(shape.arguments, shape.sizes))}
+    return text

@@ -78,7 +78,7 @@ class KernelBenchTarget(CudaTarget):
         reduced = shape.reduced()
         return self._task(
             shape.workload(self.name), reduced.workload(self.name),
-            create_problem(shape), create_problem(reduced),
+            create_problem(shape), create_problem(reduced, lowest_precision(settings)),
             form_of(shape.workload(self.name)), form_of(reduced.workload(self.name)), answer,
             settings, shape,
         )  # fmt: skip

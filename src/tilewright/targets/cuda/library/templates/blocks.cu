@@ -1,0 +1,90 @@
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+{INCLUDES}// A block computes TM x TN elements of a product. Tiles of both factors arrive in shared memory, STAGES - 1 of them ahead.
+TUNE(TM, 128, 64, 256)        // rows of the result that a block computes
+TUNE(TN, 128, 64, 256)        // columns of it
+TUNE(TK, 16, 8, 32)           // terms of a tile
+TUNE(STAGES, 3, 2, 4)         // tiles that are in shared memory or on their way
+TUNE(SPLIT, {SPLITS})      // parts of each sum, which different blocks add up
+TUNE(BLOCKS, 2, 1)            // blocks that a multiprocessor has registers for
+{TUNED}
+
+constexpr int LEFT = TK + 4, RIGHT = TN + 8, STAGE = TM * LEFT + TK * RIGHT;  // rows are padded against bank conflicts
+TUNE_REQUIRE(4 * STAGES * (TM * (TK + 4) + TK * (TN + 8)) <= {SHARED})
+
+// Four elements of a row of the result.
+__device__ void put(float *result, const float *added, int row, int column, int rows, int columns, float4 values) {
+  if (row >= rows || column >= columns) return;
+  float extra = added ? added[row] : 0.0f;
+  float *to = &result[(size_t)row * columns + column];
+  float each[4] = {values.x + extra, values.y + extra, values.z + extra, values.w + extra};
+  if (SPLIT == 1 && columns % 4 == 0) *(float4 *)to = make_float4(each[0], each[1], each[2], each[3]);
+  else
+    for (int i = 0; i < 4 && column + i < columns; i++) {
+      if (SPLIT == 1) to[i] = each[i];
+      else atomicAdd(&to[i], each[i]);
+    }
+}
+
+{SUMS}
+// A tile of the left factor, whose rows lie one behind the other. VECTORS: rows begin at multiples of 16 bytes.
+template <bool VECTORS> __device__ void load_left(float *tile, const float *left, int row, int rows, int k, int end, int terms) {
+  constexpr int WIDTH = VECTORS ? 4 : 1, ACROSS = TK / WIDTH;
+#pragma unroll
+  for (int i = threadIdx.x; i < TM * ACROSS; i += THREADS) {
+    int r = i / ACROSS, t = i % ACROSS * WIDTH;
+    bool there = row + r < rows && k + t < end;
+    const float *from = there ? &left[(size_t)(row + r) * terms + k + t] : left;
+    __pipeline_memcpy_async(&tile[r * LEFT + t], from, 4 * WIDTH, there ? 0 : 4 * WIDTH);
+  }
+}
+
+{LOAD_RIGHT}
+template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
+    product(const float *left, Right right, const float *added, float *result, int rows, int columns, int terms) {
+  extern __shared__ __align__(128) float tiles[];
+  int row = blockIdx.y * TM, column = blockIdx.x * TN;
+  int part = (terms + SPLIT * TK - 1) / (SPLIT * TK) * TK;
+  int begin = blockIdx.z % SPLIT * part, end = min(terms, begin + part), steps = (end - begin + TK - 1) / TK;
+  right.choose(blockIdx.z / SPLIT, column, columns);
+  result += (size_t)(blockIdx.z / SPLIT) * rows * columns;
+  Sums sums;
+  sums.clear();
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; s++) {
+    if (s < steps) {
+      load_left<VECTORS>(&tiles[s * STAGE], left, row, rows, begin + s * TK, end, terms);
+      right.load<VECTORS>(&tiles[s * STAGE + TM * LEFT], begin + s * TK, end);
+    }
+    __pipeline_commit();
+  }
+  for (int step = 0; step < steps; step++) {
+    __pipeline_wait_prior(STAGES - 2);
+    __syncthreads();
+    int next = step + STAGES - 1;
+    if (next < steps) {
+      float *tile = &tiles[next % STAGES * STAGE];
+      load_left<VECTORS>(tile, left, row, rows, begin + next * TK, end, terms);
+      right.load<VECTORS>(tile + TM * LEFT, begin + next * TK, end);
+    }
+    __pipeline_commit();
+    sums.add(&tiles[step % STAGES * STAGE], &tiles[step % STAGES * STAGE + TM * LEFT]);
+  }
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  sums.write(tiles, result, added, row, column, rows, columns);
+}
+
+void kernel(PARAMETERS) {
+  {BINDINGS}
+  constexpr int BYTES = 4 * STAGES * STAGE;
+  if (SPLIT > 1) cudaMemsetAsync({RESULT}, 0, sizeof(float) * images * rows * columns, 0);
+  dim3 grid((columns + TN - 1) / TN, (rows + TM - 1) / TM, SPLIT * images);
+  if (vectors) {
+    cudaFuncSetAttribute(product<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
+    product<true><<<grid, THREADS, BYTES>>>(left, right, added, {RESULT}, rows, columns, terms);
+  } else {
+    cudaFuncSetAttribute(product<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
+    product<false><<<grid, THREADS, BYTES>>>(left, right, added, {RESULT}, rows, columns, terms);
+  }
+}
