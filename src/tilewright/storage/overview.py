@@ -7,10 +7,10 @@ those after the ones that are known already.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, case, func, select
 
@@ -114,7 +114,7 @@ class SqlOverview:
         """All runs, newest first."""
         with self._database.read() as connection:
             found = connection.execute(select(runs).order_by(runs.c.number.desc())).all()
-            return self._overviews(connection, found)
+            return [one for part in _in_parts(found) for one in self._overviews(connection, part)]
 
     def run(self, run_id: str) -> RunOverview | None:
         """One run by its whole id."""
@@ -146,12 +146,10 @@ class SqlOverview:
             .where(trials.c.run_id == run_id)
             .order_by(trials.c.index)
         )
-        ordered = sorted(indices)
-        parts = (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE))
         with self._database.read() as connection:
             return [
                 trial_of(row)
-                for part in parts
+                for part in _in_parts(sorted(indices))
                 for row in connection.execute(wanted.where(trials.c.index.in_(part)))
             ]
 
@@ -213,7 +211,15 @@ class SqlOverview:
 
 
 _AT_ONCE = 10_000
-"""Trials that one query names: SQLite takes 32,766 values in one, PostgreSQL 65,535."""
+"""Trials or runs that one query names: SQLite takes 32,766 values in one, PostgreSQL 65,535."""
+_T = TypeVar("_T")
+
+
+def _in_parts(named: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """What one query names at a time."""
+    return (named[at : at + _AT_ONCE] for at in range(0, len(named), _AT_ONCE))
+
+
 _LIGHT = (
     *("index", "iteration", "candidate_id", "parent_id", "proposer", "plan", "outcome"),
     *("latency", "wall_s", "cached"),

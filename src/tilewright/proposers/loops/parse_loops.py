@@ -62,7 +62,7 @@ class Loops(Statements):
                 if self._guards:
                     raise UnsupportedError(node, f"{name} changes under a condition")
                 self.scope.rebind(name, binding)
-        return [*head, *found]
+        return [*head, found]
 
     def _begin(self, node: Node) -> set[str]:
         """Carries out the first part of the head; the names it declares."""
@@ -79,7 +79,7 @@ class Loops(Statements):
         self.kept = kept
         return names
 
-    def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
+    def _iterations(self, node: Node) -> tuple[For, dict[str, Binding]]:
         """The loop, and what variables that are followed are after it."""
         head = head_of(node)
         inside = (*head.body, *head.update)
@@ -130,7 +130,7 @@ class Loops(Statements):
             raise UnsupportedError(node, f"{name} changes within its loop")
         later[name] = self._left(start, plus(first, number(trips * step)), name)
         loop = For(printed_name, begin, begin + trips * stride, stride, tuple(found))
-        return [loop], later
+        return loop, later
 
     def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
         """What the variable of a loop begins with, and what it is compared with."""
@@ -156,9 +156,8 @@ class Loops(Statements):
 
     def _trips_until(self, head: Head, test: Test, first: Value, limit: Value, step: int) -> int:
         """Iterations until the condition of a loop fails."""
-        changed = test.step is not None and not test.late
-        if head.tested_last and (test.step is None or changed):
-            changed = True  # the first comparison is that of the second iteration
+        # Whether the variable has changed once before it is first compared.
+        changed = head.tested_last if test.step is None else not test.late
         compared = plus(first, number(step)) if changed else first
         return self._trips(head.node, test.sign, compared, limit, step) + head.tested_last
 

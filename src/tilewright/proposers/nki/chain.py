@@ -6,14 +6,11 @@ other statement waits until what it reads is complete. New tiles in PSUM wait fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Statement, Tensor, ops, variables
 
 PSUM_BANKS, BANK_BYTES = 8, 2048
-
-Times = Callable[[Statement], tuple[float, float]]
-"""ns of the first iteration of a statement, and of all of them."""
 
 
 def banks_of(tensor: Tensor) -> int:
@@ -21,8 +18,11 @@ def banks_of(tensor: Tensor) -> int:
     return -(-tensor.partition_bytes // BANK_BYTES)
 
 
-def longest_chain(body: Body, times: Times) -> float:
-    """ns from the beginning of the first statement to the end of the last one."""
+def longest_chain(body: Body, times: Sequence[tuple[float, float]]) -> float:
+    """ns from the beginning of the first statement to the end of the last one.
+
+    `times` are the ns of the first iteration of each statement, and of all of its iterations.
+    """
     ready: dict[str, tuple[float, float, bool]] = {}
     """Of what was written: when the first piece is there, when all is, whether it is in pieces."""
     banks, end = _Banks(body), 0.0
@@ -30,7 +30,7 @@ def longest_chain(body: Body, times: Times) -> float:
         found = _ops(statement)
         if not found:
             continue
-        first, total = times(statement)
+        first, total = times[number]
         start, finish = banks.taken(number), 0.0
         for op in found:
             for region in op.reads:

@@ -93,12 +93,12 @@ def estimate(kernel: Kernel) -> Cost:
     cost = Cost()
     tensors = kernel.tensors()
     _add(kernel.body, 1, tensors, cost)
-    cost.chain = longest_chain(kernel.body, lambda statement: _times(statement, tensors))
+    times = [_times(statement, tensors) for statement in kernel.body]
+    cost.chain = longest_chain(kernel.body, [(first, every) for first, every, _ in times])
     lives = _lives(kernel.body)
     cost.sbuf, cost.banks = _most(lives)
     parts: list[tuple[float, float]] = []
-    for statement, (sbuf, banks) in zip(kernel.body, lives, strict=True):
-        _, busy = _path((statement,), tensors)
+    for (_, _, busy), (sbuf, banks) in zip(times, lives, strict=True):
         buffers = min(SBUF_BYTES // max(1, sbuf), PSUM_BANKS // max(1, banks))
         parts.append((sum(busy.values()), EXPOSED[min(max(buffers, 1), 3) - 1]))
     work = sum(time for time, _ in parts)
@@ -106,13 +106,23 @@ def estimate(kernel: Kernel) -> Cost:
     return cost
 
 
-def _times(statement: Statement, tensors: Mapping[str, Tensor]) -> tuple[float, float]:
-    """ns of the first iteration of a statement, and of all of them."""
+def _times(
+    statement: Statement, tensors: Mapping[str, Tensor]
+) -> tuple[float, float, dict[str, float]]:
+    """ns of the first iteration of a statement, of all of them, and by engine."""
     if isinstance(statement, Loop):
-        return _path(statement.body, tensors)[0], _path((statement,), tensors)[0]
+        return _loop_times(statement, tensors)
     time, busy = _path((statement,), tensors)
     time += DMA_FIXED * ("dma" in busy)
-    return time, time
+    return time, time, busy
+
+
+def _loop_times(loop: Loop, tensors: Mapping[str, Tensor]) -> tuple[float, float, dict[str, float]]:
+    """The same of a loop, with its iterations side by side."""
+    first, inner = _path(loop.body, tensors)
+    longest = max(inner.values(), default=0.0)
+    busy = {engine: loop.trips * ns for engine, ns in inner.items()}
+    return first, first + (loop.trips - 1) * longest, busy
 
 
 def _path(body: Body, tensors: Mapping[str, Tensor]) -> tuple[float, dict[str, float]]:
@@ -120,11 +130,10 @@ def _path(body: Body, tensors: Mapping[str, Tensor]) -> tuple[float, dict[str, f
     total, busy = 0.0, dict[str, float]()
     for statement in body:
         if isinstance(statement, Loop):
-            time, inner = _path(statement.body, tensors)
-            longest = max(inner.values(), default=0.0)
-            total += time + (statement.trips - 1) * longest
+            _, every, inner = _loop_times(statement, tensors)
+            total += every
             for engine, ns in inner.items():
-                busy[engine] = busy.get(engine, 0.0) + statement.trips * ns
+                busy[engine] = busy.get(engine, 0.0) + ns
         elif isinstance(statement, Op):
             engine, ns = op_cost(statement, tensors)
             total += ns

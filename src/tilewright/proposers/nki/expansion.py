@@ -9,6 +9,16 @@ from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.ir import Alloc, Body, Loop, Region, Statement, Tensor, mapped_regions
 from tilewright.proposers.nki.linear import Linear
 
+PSUM_BYTES = 16 << 10
+SBUF_BYTES = 176 << 10
+
+
+def require_room(tensor: Tensor) -> None:
+    """Raises `NotApplicableError` for a tile that is longer than a partition of its memory."""
+    limit = PSUM_BYTES if tensor.memory == "psum" else SBUF_BYTES
+    if tensor.partition_bytes > limit:
+        raise NotApplicableError(f"{tensor.name} would not fit")
+
 
 def expanded(tensor: Tensor, copies: int) -> Tensor:
     """The tile with so many copies behind one another in each partition."""
@@ -17,12 +27,21 @@ def expanded(tensor: Tensor, copies: int) -> Tensor:
 
 def moved(region: Region, tensor: Tensor, copies: int, copy: Linear) -> Region:
     """A region of a tile as that of one of its copies in the wider tile."""
-    row = tensor.row
-    if not region.dims or region.dims[0][0] != row:
+    return carried(region, tensor, region.tensor, tensor.row * copies, copy * tensor.row)
+
+
+def carried(
+    region: Region, tensor: Tensor, name: str, row: int, begin: Linear, step: int = 1
+) -> Region:
+    """A region of a tile in the tensor `name`, whose partitions are `row` elements apart.
+
+    There the elements of a partition begin at `begin` and are `step` apart.
+    """
+    if not region.dims or region.dims[0][0] != tensor.row:
         raise NotApplicableError(f"{tensor.name} is not used by its partitions")
-    partition, free = region.offset.divided(row)
-    offset = partition * (row * copies) + free + copy * row
-    return Region(region.tensor, offset, ((row * copies, region.dims[0][1]), *region.dims[1:]))
+    partition, free = region.offset.divided(tensor.row)
+    dims = ((distance * step, count) for distance, count in region.dims[1:])
+    return Region(name, partition * row + free * step + begin, ((row, region.dims[0][1]), *dims))
 
 
 def widened_tiles(body: Body, copies: Mapping[str, tuple[int, Linear]]) -> Body:

@@ -17,7 +17,7 @@ from tilewright.proposers.nki.analysis import (
     touches,
     written,
 )
-from tilewright.proposers.nki.expansion import expanded, widened_tiles
+from tilewright.proposers.nki.expansion import expanded, require_room, widened_tiles
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -33,7 +33,6 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.rewrites.jam import PSUM_BYTES, SBUF_BYTES
 from tilewright.proposers.nki.widening import leaf
 
 
@@ -62,8 +61,7 @@ def hoist(kernel: Kernel, path: Path, name: str) -> Kernel:
         tensor = expanded(world[n], copies)
         if not tensor.on_chip:
             raise NotApplicableError(f"{n} is in HBM")
-        if tensor.partition_bytes > (PSUM_BYTES if tensor.memory == "psum" else SBUF_BYTES):
-            raise NotApplicableError(f"{n} would not fit")
+        require_room(tensor)
     unplaced = tuple(Alloc(world[n]) for n in kept)
     own = dict.fromkeys(kept, (copies, copy))
     wide, after = _apart(widened_tiles((*unplaced, *rest), own), len(unplaced))

@@ -16,7 +16,7 @@ from tilewright.proposers.nki.analysis import (
     conflicts,
     has_hidden_state,
 )
-from tilewright.proposers.nki.expansion import expanded, widened_tiles
+from tilewright.proposers.nki.expansion import expanded, require_room, widened_tiles
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
@@ -34,9 +34,6 @@ from tilewright.proposers.nki.ir import (
 from tilewright.proposers.nki.linear import variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.widening import leaf
-
-PSUM_BYTES = 16 << 10
-SBUF_BYTES = 176 << 10
 
 
 def jam(kernel: Kernel, path: Path, factor: int) -> Kernel:
@@ -65,7 +62,7 @@ class _Together:
                 raise NotApplicableError(f"{name} in HBM is made in each iteration")
             self._copies[name] = (factor, placeholder)
             self._tensors[name] = expanded(tensors[name], factor)
-            _require_room(self._tensors[name])
+            require_room(self._tensors[name])
 
     def made(self) -> Body:
         """What stands in the loop's place."""
@@ -132,12 +129,6 @@ def _in_text_order(loop: Loop, world: World) -> set[Path]:
         elif first[0] == second[0] or not conflict.forward:
             raise NotApplicableError("its iterations depend on one another")
     return serial
-
-
-def _require_room(tensor: Tensor) -> None:
-    limit = PSUM_BYTES if tensor.memory == "psum" else SBUF_BYTES
-    if tensor.partition_bytes > limit:
-        raise NotApplicableError(f"{tensor.name} would not fit")
 
 
 def is_parallel(loop: Loop, world: World) -> bool:

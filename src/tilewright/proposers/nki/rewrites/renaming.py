@@ -36,6 +36,13 @@ def renewed(kernel: Kernel, path: Path) -> Kernel:
     return kernel
 
 
+def with_own_tile(kernel: Kernel, path: Path, name: str) -> Kernel:
+    """With new tiles for what is written over the tile after `path`, as far as that is possible."""
+    if len(uses(kernel, name).written) == 1:
+        return kernel
+    return renewed(kernel, (*path[:-1], path[-1] + 1))
+
+
 def fresh(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with a new tile for the result of an instruction, created in its place.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
 from tilewright.proposers.nki.cleaning import without_tensor
-from tilewright.proposers.nki.expansion import expanded, widened_tiles
+from tilewright.proposers.nki.expansion import carried, expanded, require_room, widened_tiles
 from tilewright.proposers.nki.ir import (
     CHANGES,
     WRITTEN,
@@ -41,8 +41,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.rewrites.copies import skip_copy
-from tilewright.proposers.nki.rewrites.jam import PSUM_BYTES, SBUF_BYTES
-from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op, uses
 
 
@@ -185,12 +184,7 @@ def _within(part: Region, tile: Tensor, region: Region) -> Region:
     """A part of a tile as that of the region that holds the same in the same order."""
     if part.tensor != tile.name:
         return part
-    if part.dims[0][0] != tile.row:
-        raise NotApplicableError(f"{tile.name} is not used by its partitions")
-    (row, _), *_ = region.dims
-    partition, free = part.offset.divided(tile.row)
-    offset = region.offset + partition * row + free
-    return Region(region.tensor, offset, ((row, part.dims[0][1]), *part.dims[1:]))
+    return carried(part, tile, region.tensor, region.dims[0][0], region.offset)
 
 
 def _place(kernel: Kernel, number: int) -> Path:
@@ -201,9 +195,8 @@ def _place(kernel: Kernel, number: int) -> Path:
 def _with_own_tile(kernel: Kernel, number: int, name: str) -> Kernel:
     """With a tile that this instruction alone writes; later results have others."""
     path = _place(kernel, number)
-    if len(uses(kernel, name).written) > 1:
-        kernel = renewed(kernel, (*path[:-1], path[-1] + 1))
-    path, found = _place(kernel, number), uses(kernel, name)
+    kernel = with_own_tile(kernel, path, name)
+    found = uses(kernel, name)
     if found.written != (path,):
         raise NotApplicableError(f"{name} is written again")
     if op_at(kernel, path).name in CHANGES and found.home[:-1] != path[:-1]:
@@ -231,8 +224,7 @@ def _widened(kernel: Kernel, path: Path, pair: _Pair, name: str) -> Kernel:
     for loop in pair.loops:
         copies, copy = copies * loop.trips, copy * loop.trips + variable(loop.variable)
     wide = expanded(tensor, copies)
-    if wide.partition_bytes > (PSUM_BYTES if tensor.memory == "psum" else SBUF_BYTES):
-        raise NotApplicableError(f"{name} would not fit")
+    require_room(wide)
     place = path[: pair.depth + 1]
     inside = without_tensor(widened_tiles((at(kernel.body, place),), {name: (copies, copy)}), name)
     return replace(kernel, body=spliced(kernel.body, place, (Alloc(wide), *inside)))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.expansion import carried, require_room
 from tilewright.proposers.nki.ir import (
     Alloc,
     Kernel,
@@ -26,8 +27,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.rewrites.jam import SBUF_BYTES
-from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
 
 WIDEST = 16
@@ -53,10 +53,10 @@ def runs(kernel: Kernel, path: Path) -> Kernel:
     wide = replace(tile, name=Names(kernel).fresh("run"), shape=(tile.shape[0], tile.row * step))
     whole = Region(source.tensor, source.offset - rest, (source.dims[0], (1, wide.row)))
     _, most = whole.offset.bounds(kernel.trips())
-    if most + whole.extent > origin.shape[0] * origin.row or wide.partition_bytes > SBUF_BYTES:
-        raise NotApplicableError("the runs end outside of the tensor, or do not fit")
-    if len(uses(kernel, tile.name).written) > 1:
-        kernel = renewed(kernel, (*path[:-1], path[-1] + 1))
+    if most + whole.extent > origin.shape[0] * origin.row:
+        raise NotApplicableError("the runs end outside of the tensor")
+    require_room(wide)
+    kernel = with_own_tile(kernel, path, tile.name)
     found = uses(kernel, tile.name)
     if found.written != (path,) or found.home[:-1] != path[:-1]:
         raise NotApplicableError(f"{tile.name} is used elsewhere")
@@ -70,9 +70,4 @@ def _taken(region: Region, tile: Tensor, wide: Tensor, step: int, rest: int) -> 
     """A region of the tile as elements of the run."""
     if region.tensor != tile.name:
         return region
-    if region.dims[0][0] != tile.row:
-        raise NotApplicableError(f"{tile.name} is not used by its partitions")
-    partition, free = region.offset.divided(tile.row)
-    dims = [(distance * step, count) for distance, count in region.dims[1:]]
-    offset = partition * wide.row + free * step + rest
-    return Region(wide.name, offset, ((wide.row, region.dims[0][1]), *dims))
+    return carried(region, tile, wide.name, wide.row, Linear(rest), step)

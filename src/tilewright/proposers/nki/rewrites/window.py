@@ -14,6 +14,7 @@ from functools import partial
 
 from tilewright.proposers.nki.analysis import NotApplicableError, written
 from tilewright.proposers.nki.cleaning import without_tensor
+from tilewright.proposers.nki.expansion import carried, require_room
 from tilewright.proposers.nki.ir import (
     Alloc,
     Kernel,
@@ -27,8 +28,7 @@ from tilewright.proposers.nki.ir import (
     spliced,
 )
 from tilewright.proposers.nki.linear import Linear, variable
-from tilewright.proposers.nki.rewrites.jam import SBUF_BYTES
-from tilewright.proposers.nki.rewrites.renaming import renewed
+from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op, uses
 
 
@@ -53,10 +53,8 @@ def window(kernel: Kernel, path: Path) -> Kernel:
     if not 0 < step < tile.shape[1]:
         raise NotApplicableError("the iterations' windows do not overlap")
     wide = replace(tile, shape=(tile.shape[0], tile.shape[1] + step * (loop.trips - 1)))
-    if wide.partition_bytes > SBUF_BYTES:
-        raise NotApplicableError(f"{tile.name} would not fit")
-    if len(uses(kernel, tile.name).written) > 1:
-        kernel = renewed(kernel, (*path[:-1], path[-1] + 1))
+    require_room(wide)
+    kernel = with_own_tile(kernel, path, tile.name)
     found = uses(kernel, tile.name)
     if found.written != (path,) or found.home[:-1] != path[:-1]:
         raise NotApplicableError(f"{tile.name} is used elsewhere")
@@ -80,8 +78,4 @@ def _shifted(region: Region, tile: Tensor, row: int, place: Linear) -> Region:
     """A region of an iteration's tile in the longer row."""
     if region.tensor != tile.name:
         return region
-    if region.dims[0][0] != tile.row:
-        raise NotApplicableError(f"{tile.name} is not used by its partitions")
-    partition, free = region.offset.divided(tile.row)
-    offset = partition * row + free + place
-    return Region(region.tensor, offset, ((row, region.dims[0][1]), *region.dims[1:]))
+    return carried(region, tile, tile.name, row, place)

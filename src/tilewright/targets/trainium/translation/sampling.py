@@ -1,4 +1,4 @@
-"""Loops whose iterations differ evenly, as far as their text says: three iterations show all.
+"""Loops whose iterations differ evenly, as far as their text says: four of them show all.
 
 A kernel of 100,000 instructions takes long to walk and is written again as a few loops. Where the
 text of a body has nothing that chooses (conditions, remainders, elements of lists), the first two

@@ -169,7 +169,7 @@ class _Builder:
 
     def _loop(self, loop: Loop) -> list[Item]:
         iterations = [self._items(loop, part.start, part.stop) for part in loop.iterations()]
-        if len(loop.walked) < loop.trips and loop.walked:
+        if 0 < len(loop.walked) < loop.trips:
             return spanned(loop.kind, loop.depth, iterations, loop.walked)
         return rolled(loop.kind, loop.depth, iterations)
 

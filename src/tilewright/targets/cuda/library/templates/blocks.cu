@@ -27,15 +27,17 @@ __device__ void put(float *result, const float *added, int row, int column, int 
 }
 
 {SUMS}
-// A tile of the left factor, whose rows lie one behind the other. VECTORS: rows begin at multiples of 16 bytes.
-template <bool VECTORS> __device__ void load_left(float *tile, const float *left, int row, int rows, int k, int end, int terms) {
-  constexpr int WIDTH = VECTORS ? 4 : 1, ACROSS = TK / WIDTH;
+// ROWS x COLUMNS elements of a matrix, those outside as zeros, into rows LENGTH apart. VECTORS: its rows begin at
+// multiples of 16 bytes.
+template <bool VECTORS, int ROWS, int COLUMNS, int LENGTH>
+__device__ void load_tile(float *tile, const float *from, int row, int rows, int column, int columns, int row_length) {
+  constexpr int WIDTH = VECTORS ? 4 : 1, ACROSS = COLUMNS / WIDTH;
 #pragma unroll
-  for (int i = threadIdx.x; i < TM * ACROSS; i += THREADS) {
-    int r = i / ACROSS, t = i % ACROSS * WIDTH;
-    bool there = row + r < rows && k + t < end;
-    const float *from = there ? &left[(size_t)(row + r) * terms + k + t] : left;
-    __pipeline_memcpy_async(&tile[r * LEFT + t], from, 4 * WIDTH, there ? 0 : 4 * WIDTH);
+  for (int i = threadIdx.x; i < ROWS * ACROSS; i += THREADS) {
+    int r = i / ACROSS, c = i % ACROSS * WIDTH;
+    bool there = row + r < rows && column + c < columns;
+    const float *at = there ? &from[(size_t)(row + r) * row_length + column + c] : from;
+    __pipeline_memcpy_async(&tile[r * LENGTH + c], at, 4 * WIDTH, there ? 0 : 4 * WIDTH);
   }
 }
 
@@ -53,7 +55,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
   for (int s = 0; s < STAGES - 1; s++) {
     if (s < steps) {
-      load_left<VECTORS>(&tiles[s * STAGE], left, row, rows, begin + s * TK, end, terms);
+      load_tile<VECTORS, TM, TK, LEFT>(&tiles[s * STAGE], left, row, rows, begin + s * TK, end, terms);
       right.load<VECTORS>(&tiles[s * STAGE + TM * LEFT], begin + s * TK, end);
     }
     __pipeline_commit();
@@ -64,7 +66,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
     int next = step + STAGES - 1;
     if (next < steps) {
       float *tile = &tiles[next % STAGES * STAGE];
-      load_left<VECTORS>(tile, left, row, rows, begin + next * TK, end, terms);
+      load_tile<VECTORS, TM, TK, LEFT>(tile, left, row, rows, begin + next * TK, end, terms);
       right.load<VECTORS>(tile + TM * LEFT, begin + next * TK, end);
     }
     __pipeline_commit();
