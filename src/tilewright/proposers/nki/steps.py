@@ -11,6 +11,7 @@ from tilewright.proposers.nki.cleaning import cleaned
 from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
 from tilewright.proposers.nki.rewrites.along import along, folded
+from tilewright.proposers.nki.rewrites.bands import bands
 from tilewright.proposers.nki.rewrites.chains import early, stay
 from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy, take_over
 from tilewright.proposers.nki.rewrites.defer import defer
@@ -20,6 +21,7 @@ from tilewright.proposers.nki.rewrites.jam import jam
 from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
+from tilewright.proposers.nki.rewrites.pairs import pairs
 from tilewright.proposers.nki.rewrites.precision import narrow
 from tilewright.proposers.nki.rewrites.reuse import reuse
 from tilewright.proposers.nki.rewrites.runs import runs
@@ -31,6 +33,7 @@ from tilewright.proposers.nki.rewrites.unfold import unfold
 from tilewright.proposers.nki.rewrites.window import window
 
 _FACTORS = (2, 4, 8, 16, 0)
+_HEIGHTS = (3, 4, 8, 16)
 _WIDTHS = (512, 1024, 2048)
 
 
@@ -81,6 +84,8 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "defer": lambda k, number: _at_op(k, defer, number),
     "reuse": lambda k, number: _at_op(k, reuse, number),
     "window": lambda k, number: _at_op(k, window, number),
+    "bands": lambda k, loop, height: bands(k, _loop(k, loop), _count(height)),
+    "pairs": lambda k, number: _at_op(k, pairs, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
     "turn": lambda k, number: _at_op(k, turn, number),
@@ -109,6 +114,8 @@ _SENTENCES = {
     "defer": "scale the result of the product instead of its operand by instruction {0}",
     "reuse": "take the result of instruction {0} from the earlier one that computes the same",
     "window": "load once the row whose neighbouring windows instruction {0} loads in its loop",
+    "bands": "give each partition {1} neighbouring rows of those that the loop over {0} works on",
+    "pairs": "reduce once what two neighbouring windows of instruction {0} share",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
     "runs": "load whole runs where instruction {0} loads elements at even distances",
     "turn": "transpose on PE what instruction {0} transposes while it transfers it",
@@ -165,6 +172,14 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
                 if not factor or (factor < loop.trips and loop.trips % factor == 0)
             ]
         return [Step(technique, (loop.variable,)) for loop in loops]
+    if technique == "bands":
+        return [
+            Step("bands", (loop.variable, str(height)))
+            for _, loop in walk(kernel.body)
+            if isinstance(loop, Loop)
+            for height in _HEIGHTS
+            if height <= loop.trips
+        ]
     if technique == "hoist":
         return [
             Step("hoist", (name, loop.variable))
@@ -224,6 +239,7 @@ _AT = {
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
     "window": ("dma_copy",), "runs": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
+    "pairs": ("tensor_reduce",),
 }  # fmt: skip
 
 

@@ -31,6 +31,8 @@ from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError, 
 FEW = 4
 """A loop of so many iterations that must be split becomes all of them."""
 MOST_SPLIT = 16
+EDGES = ((0, 1), (1, 0), (1, 1))
+"""Iterations at the beginning and at the end that are set apart, tried in this order."""
 MOST_CARRIED = 64
 """Iterations of a loop that hands names on, such as a list that it makes longer."""
 MOST_STATEMENTS = 2000
@@ -261,7 +263,7 @@ class Reader:
 
     def _symbolic(
         self, name: str, start: Linear, step: int, part: tuple[int, int], kind: str,
-        body: list[ast.stmt],
+        body: list[ast.stmt], splitting: bool = True,
     ) -> None:  # fmt: skip
         first, stop = part
         trips = stop - first
@@ -277,30 +279,38 @@ class Reader:
                 raise UnsupportedError("a return within a loop")
         except SplitError as error:
             del self.body[before:], self.trips[loop]
-            self.names, self.used = dict(names), set(used)
+            self.names, self.used = names, used
             if error.variable != loop:
                 raise
-            if trips <= FEW:
-                self._unrolled(name, start, step, range(first, stop), body)
-                return
-            if first > 1:
+            if not splitting:
                 raise _TooManyPartsError from None
-            try:
-                self._unrolled(name, start, step, range(first, first + 1), body)
-                self._symbolic(name, start, step, (first + 1, stop - 1), kind, body)
-                self._unrolled(name, start, step, range(stop - 1, stop), body)
-            except _TooManyPartsError:
-                if first > 0 or trips > MOST_SPLIT:
-                    raise
-                del self.body[before:]
-                self.names, self.used = dict(names), set(used)
-                self._unrolled(name, start, step, range(first, stop), body)
+            self._split(name, start, step, trips, kind, body)
             return
         inner = tuple(self.body[before:])
         self.body[before:] = [Loop(loop, trips, kind, inner)]
         self.names = names
         for changed in stored(body):
             self.names.pop(changed, None)
+
+    def _split(
+        self, name: str, start: Linear, step: int, trips: int, kind: str, body: list[ast.stmt]
+    ) -> None:
+        """A loop with its last iteration apart, or its first, or both, else all of them."""
+        before, names, used = len(self.body), dict(self.names), set(self.used)
+        for head, tail in EDGES if trips > FEW else ():
+            rest = (head, trips - tail)
+            try:
+                self._unrolled(name, start, step, range(head), body)
+                self._symbolic(name, start, step, rest, kind, body, splitting=False)
+                self._unrolled(name, start, step, range(rest[1], trips), body)
+            except _TooManyPartsError:
+                del self.body[before:]
+                self.names, self.used = dict(names), set(used)
+            else:
+                return
+        if trips > MOST_SPLIT:
+            raise _TooManyPartsError
+        self._unrolled(name, start, step, range(trips), body)
 
     def _unrolled(
         self, name: str, start: Linear, step: int, values: Iterable[int], body: list[ast.stmt]

@@ -137,7 +137,12 @@ def _is_legal(op: Op, before: Op, tensors: Mapping[str, Tensor]) -> bool:
         return _fits_bank(op, tensors)
     if op.name == "dma_copy":
         return _run(op, tensors) > _run(before, tensors)
-    return max(region.columns for _, region in op.regions) <= MOST_COLUMNS
+    return max(_elements(region) for _, region in op.regions) <= MOST_COLUMNS
+
+
+def _elements(region: Region) -> int:
+    """Different elements of one partition, of overlapping windows at most."""
+    return min(region.columns, 1 + sum(step * (count - 1) for step, count in region.dims[1:]))
 
 
 def _fits_bank(op: Op, tensors: Mapping[str, Tensor]) -> bool:

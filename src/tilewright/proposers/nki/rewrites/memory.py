@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.ir import Kernel, Memory, mapped_ops, ops, with_tensor
+from tilewright.proposers.nki.ir import Kernel, Memory, Tensor, mapped_ops, ops, with_tensor
 from tilewright.proposers.nki.rewrites.copies import may_read_psum, off_pool
 
 _PSUM_BYTES = 8 << 10
@@ -14,13 +14,19 @@ _NO_PSUM = ("dma_copy", "dma_transpose", "iota", "affine_select", "nc_stream_shu
 _COLUMNS = ("operand0", "operand1", "bias", "scale", "initial", "reduce_res")
 
 
+def require_psum(tensor: Tensor) -> None:
+    """Raises `NotApplicableError` for a tile that PSUM has no room for, or not of float32."""
+    if tensor.dtype != "float32" or tensor.partition_bytes > _PSUM_BYTES:
+        raise NotApplicableError(f"{tensor.name} is not float32, or too large for PSUM")
+
+
 def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
     """The kernel with a tile in another memory, which everything that uses it must reach."""
     tensor = kernel.tensors()[name]
     if tensor.memory == memory or not tensor.on_chip:
         raise NotApplicableError(f"{name} is not on chip, or there already")
-    if memory == "psum" and (tensor.dtype != "float32" or tensor.partition_bytes > _PSUM_BYTES):
-        raise NotApplicableError(f"{name} is not float32, or too large for PSUM")
+    if memory == "psum":
+        require_psum(tensor)
     tensors = {**kernel.tensors(), name: replace(tensor, memory=memory)}
     for op in ops(kernel.body):
         keys = [key for key, region in op.regions if region.tensor == name]

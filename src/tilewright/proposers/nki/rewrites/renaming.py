@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis import NotApplicableError, allocated
 from tilewright.proposers.nki.ir import (
     CHANGES,
     Alloc,
+    Body,
     Kernel,
+    Loop,
     Op,
     Path,
     Region,
+    Statement,
     mapped_regions,
     spliced,
+    substituted,
+    trips_of,
 )
+from tilewright.proposers.nki.linear import variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, uses
 
@@ -41,6 +47,26 @@ def with_own_tile(kernel: Kernel, path: Path, name: str) -> Kernel:
     if len(uses(kernel, name).written) == 1:
         return kernel
     return renewed(kernel, (*path[:-1], path[-1] + 1))
+
+
+def copied(body: Body, names: Names) -> Body:
+    """The same statements with new names for the tiles that they create and for their loops."""
+    tiles = {name: names.fresh(name) for name in allocated(body)}
+    loops = {name: names.fresh(name) for name in trips_of(body)}
+    places = {old: variable(new) for old, new in loops.items()}
+
+    def renamed(region: Region) -> Region:
+        return replace(region, tensor=tiles.get(region.tensor, region.tensor))
+
+    def made(statement: Statement) -> Statement:
+        if isinstance(statement, Loop):
+            inner = tuple(made(s) for s in statement.body)
+            return replace(statement, variable=loops[statement.variable], body=inner)
+        if isinstance(statement, Alloc):
+            return Alloc(replace(statement.tensor, name=tiles[statement.tensor.name]))
+        return substituted(mapped_regions(statement, renamed), places)
+
+    return tuple(made(statement) for statement in body)
 
 
 def fresh(kernel: Kernel, path: Path) -> Kernel:

@@ -1,4 +1,4 @@
-"""Loads neighbouring windows of a row once, as one longer row that each iteration reads a part of.
+"""Loads overlapping windows once, as one longer row that each iteration reads a part of.
 
 Before:                                   After:
 
@@ -26,6 +26,7 @@ from tilewright.proposers.nki.ir import (
     mapped_ops,
     mapped_regions,
     spliced,
+    whole,
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.rewrites.renaming import with_own_tile
@@ -45,30 +46,31 @@ def window(kernel: Kernel, path: Path) -> Kernel:
     tile = tensors[target.tensor]
     if tensors[source.tensor].on_chip or source.tensor in written(kernel.body):
         raise NotApplicableError("what it loads may change")
-    if tile.memory != "sbuf" or len(tile.shape) != 2 or not is_whole(target, tile):
-        raise NotApplicableError("it loads no row of a tile of its own")
-    if source.shape != tile.shape or source.dims[1][0] != 1:
-        raise NotApplicableError("it loads no rows of neighbouring elements")
-    step = source.offset.factor(loop.variable)
-    if not 0 < step < tile.shape[1]:
+    if tile.memory != "sbuf" or not is_whole(target, tile) or source.shape != tile.shape:
+        raise NotApplicableError("it loads no tile of its own as a whole")
+    (distance, length), *inner_dims = source.dims[1:]
+    step, between = divmod(source.offset.factor(loop.variable), max(distance, 1))
+    if between or not 0 < step < length:
         raise NotApplicableError("the iterations' windows do not overlap")
-    wide = replace(tile, shape=(tile.shape[0], tile.shape[1] + step * (loop.trips - 1)))
+    length += step * (loop.trips - 1)
+    wide = replace(tile, shape=(tile.shape[0], length, *tile.shape[2:]))
     require_room(wide)
     kernel = with_own_tile(kernel, path, tile.name)
     found = uses(kernel, tile.name)
     if found.written != (path,) or found.home[:-1] != path[:-1]:
         raise NotApplicableError(f"{tile.name} is used elsewhere")
     made = op_at(kernel, path).having(
-        dst=Region(tile.name, Linear(), ((wide.row, wide.shape[0]), (1, wide.row))),
+        dst=whole(wide),
         src=Region(
             source.tensor,
             source.offset.without(loop.variable),
-            (source.dims[0], (1, wide.row)),
+            (source.dims[0], (distance, length), *inner_dims),
         ),
     )
     inner = at(replaced_op(kernel, path).body, path[:-1])
     assert isinstance(inner, Loop)
-    shifted = partial(_shifted, tile=tile, row=wide.row, place=variable(loop.variable) * step)
+    place = variable(loop.variable) * (step * tile.strides[1])
+    shifted = partial(_shifted, tile=tile, row=wide.row, place=place)
     body = mapped_ops(without_tensor(inner.body, tile.name), lambda op: mapped_regions(op, shifted))
     together = (Alloc(wide), made, replace(inner, body=body))
     return replace(kernel, body=spliced(kernel.body, path[:-1], together))

@@ -1,0 +1,157 @@
+"""Gives partitions neighbouring rows, where windows of rows overlap from partition to partition.
+
+Before:                                   After (bands of 4 rows):
+
+    for r in range(30):                       for g in range(7):
+        w = rows r * 128 + p of x,                w = row (g * 128 + p) * 4 of x,
+            and the next one                          and the next four
+        out[r * 128 + p] = f(w)                   for r in range(4):
+                                                      out[(g * 128 + p) * 4 + r]
+                                                          = f(rows r and r + 1 of w)
+                                              for r in range(2): as before, for what is left
+
+What two partitions loaded both is now in one of them, and loaded once. Which partition works on
+which rows makes no difference, as no instruction in the loop looks at another partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from tilewright.proposers.nki.analysis import NotApplicableError, World, allocated, touches
+from tilewright.proposers.nki.ir import (
+    Body,
+    Kernel,
+    Loop,
+    Op,
+    Path,
+    Region,
+    at,
+    mapped_ops,
+    mapped_regions,
+    ops,
+    spliced,
+    substituted,
+    walk,
+)
+from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.jam import is_parallel
+from tilewright.proposers.nki.rewrites.renaming import copied
+from tilewright.proposers.nki.rewrites.window import window
+
+_BY_PARTITION = (
+    "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
+    "scalar_tensor_tensor", "reciprocal", "tensor_reduce", "tensor_tensor_scan",
+    "tensor_copy_predicated",
+)  # fmt: skip
+"""Instructions that do the same in every partition, with what this partition holds."""
+
+
+def bands(kernel: Kernel, path: Path, height: int) -> Kernel:
+    """The kernel with `height` iterations of a loop on neighbouring rows of each partition."""
+    loop = at(kernel.body, path)
+    if not isinstance(loop, Loop) or not 2 <= height <= loop.trips:
+        raise NotApplicableError(f"there is no loop of {height} iterations or more")
+    if not is_parallel(loop, World.of(kernel)):
+        raise NotApplicableError("its iterations depend on one another")
+    rows, names = _rows(loop, kernel), Names(kernel)
+    groups, left = divmod(loop.trips, height)
+    group = names.fresh(loop.variable)
+    inner: list[Loop] = []
+    for number, part in enumerate(_parts(loop.body)):
+        own = names.fresh(loop.variable) if number else loop.variable
+        change = partial(_banded, loop=loop, own=own, rows=rows, height=height, group=group)
+        body = mapped_ops(part, partial(mapped_regions, change=change))
+        inner.append(Loop(own, height, loop.kind, body))
+    made: Body = tuple(inner)
+    if groups == 1:
+        made = mapped_ops(made, lambda op: substituted(op, {group: Linear()}))
+    else:
+        made = (Loop(group, groups, loop.kind, made),)
+    rest = _rest(loop, groups * height, left, names)
+    found = replace(kernel, body=spliced(kernel.body, path, (*made, *rest)))
+    return _loaded_once(found, {one.variable for one in inner})
+
+
+def _rows(loop: Loop, kernel: Kernel) -> int:
+    """How many partitions the loop works on, one row of each tensor in HBM in each of them."""
+    tensors, own, found = kernel.tensors(), allocated(loop.body), set[int]()
+    for op in ops(loop.body):
+        if op.name not in _BY_PARTITION:
+            raise NotApplicableError(f"{op.name} does not work partition by partition")
+        if any(isinstance(v, Linear) and v.factor(loop.variable) for _, v in op.arguments):
+            raise NotApplicableError("a number depends on the iteration")
+        for _, region in op.regions:
+            step, count = region.dims[0]
+            moves, tensor = region.offset.factor(loop.variable), tensors[region.tensor]
+            if tensor.on_chip:
+                partition, _ = region.offset.divided(tensor.row)
+                fixed = partition == Linear() and step == tensor.row
+                if tensor.name not in own or not fixed:
+                    raise NotApplicableError(f"{tensor.name} is not used row by row")
+            elif tensor.name in own or moves != step * count:
+                raise NotApplicableError(f"the rows of {tensor.name} do not follow one another")
+            found.add(count)
+    if len(found) != 1:
+        raise NotApplicableError("it works on different numbers of rows")
+    return found.pop()
+
+
+def _banded(region: Region, *, loop: Loop, own: str, rows: int, height: int, group: str) -> Region:
+    """The rows that a partition works on in an iteration `own` of a group."""
+    if not region.offset.factor(loop.variable):
+        return region
+    (step, count), *free = region.dims
+    place = variable(own) * step + variable(group) * (step * rows * height)
+    offset = region.offset.without(loop.variable) + place
+    return Region(region.tensor, offset, ((step * height, count), *free))
+
+
+def _parts(body: Body) -> Iterator[Body]:
+    """Statements that share no tile with the others, in their order: loops of their own."""
+    first = 0
+    for number in range(1, len(body) + 1):
+        before, behind = body[first:number], body[number:]
+        if not any(touches(s, tile) for tile in allocated(body[:number]) for s in behind):
+            yield before
+            first = number
+
+
+def _rest(loop: Loop, first: int, count: int, names: Names) -> Body:
+    """What the groups leave: the last `count` iterations, with tiles and loops of their own."""
+    if not count:
+        return ()
+    body = copied(loop.body, names)
+    own = names.fresh(loop.variable)
+    place = Linear(first) if count == 1 else variable(own) + first
+    body = mapped_ops(body, lambda op: substituted(op, {loop.variable: place}))
+    return body if count == 1 else (replace(loop, variable=own, trips=count, body=body),)
+
+
+def _loaded_once(kernel: Kernel, loops: set[str]) -> Kernel:
+    """With rows that several iterations of these loops load loaded once, before the loop."""
+    found, reason = False, "no rows are loaded again"
+    waiting = True
+    while waiting:
+        waiting = False
+        for path, op in walk(kernel.body):
+            around = at(kernel.body, path[:-1]) if len(path) > 1 else None
+            if not isinstance(around, Loop) or around.variable not in loops:
+                continue
+            if isinstance(op, Op) and _is_load(op, kernel):
+                try:
+                    kernel, found, waiting = window(kernel, path), True, True
+                except NotApplicableError as error:
+                    reason = str(error)
+                    continue
+                break
+    if not found:
+        raise NotApplicableError(reason)
+    return kernel
+
+
+def _is_load(op: Op, kernel: Kernel) -> bool:
+    return op.name == "dma_copy" and kernel.tensors()[op.region("dst").tensor].on_chip
