@@ -72,18 +72,28 @@ def test_functions_of_the_file_are_read_where_they_are_called() -> None:
     assert printed(body, helper) == printed(COPY)
 
 
-def test_loops_whose_iterations_differ_are_split() -> None:
-    body = """
+@pytest.mark.parametrize(
+    ("rows", "trips"),
+    [
+        ("min(48, 256 - r * 48)", 5),
+        ("min(48, 16 + r * 48)", 5),
+        ("min(min(48, 16 + r * 48), 256 - r * 48)", 4),
+    ],
+)
+def test_iterations_that_differ_are_set_apart(rows: str, trips: int) -> None:
+    """The last one, the first one, or both: no more than must be."""
+    body = f"""
 out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
 for r in nl.affine_range(6):
-    rows = min(48, 256 - r * 48)
+    rows = {rows}
     t = nl.ndarray((rows, 64), dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=t, src=x[r * 48 : r * 48 + rows, :])
     nisa.dma_copy(dst=out[r * 48 : r * 48 + rows, :], src=t)
 """
     text = printed(body)
-    assert "for r in nl.affine_range(4):" in text
-    assert "src=x[240 : 256, 0:64]" in text
+    assert f"for r in nl.affine_range({trips}):" in text
+    assert ("src=x[240 : 256, 0:64]" in text) == ("256" in rows)
+    assert ("src=x[0 : 16, 0:64]" in text) == ("16" in rows)
 
 
 @pytest.mark.parametrize(
