@@ -207,14 +207,7 @@ def _named(task: str | Path | Task, project: Path) -> str:
 def _settings(settings: Settings | None, budget: str | None, proposers: Sequence[str]) -> Settings:
     chosen = settings or Settings()
     if budget is not None:
-        limits = parse_budget(budget)
-        chosen = replace(
-            chosen,
-            max_evaluations=limits.evaluations,
-            max_wall_s=limits.wall_s,
-            max_usd=limits.usd,
-            max_tokens=limits.tokens,
-        )
+        chosen = replace(chosen, **Settings.limits(parse_budget(budget)))
     if proposers:
         names = (proposers,) if isinstance(proposers, str) else proposers
         chosen = replace(chosen, proposers=tuple(dict.fromkeys(names)))

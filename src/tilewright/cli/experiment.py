@@ -97,10 +97,12 @@ def experiment(
     write_text(folder / "runs.csv", texts.cells_csv(found))
     write_text(folder / "points.csv", texts.points_csv(found))
     write_text(folder / "index.html", texts.page(opened, rows, found))
-    shown = Table(*texts.HEAD, box=None, pad_edge=False)
-    for row in rows:
-        shown.add_row(*texts.cells_of(row))
-    results().print(shown)
+    for columns in texts.PRINTED:
+        shown = Table(*columns, box=None, pad_edge=False)
+        for row in rows:
+            cells = texts.cells_of(row)
+            shown.add_row(*(cells[name] for name in columns))
+        results().print(shown, "")
     results().print(texts.caption(opened, found), markup=False, soft_wrap=True)
     results().print(
         f"index.html, table.csv, runs.csv and points.csv are in {folder}/", markup=False

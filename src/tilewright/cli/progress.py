@@ -147,7 +147,7 @@ def forecast_words(state: ProgressState) -> str:
     forecast, budget = state.forecast, state.budget
     assert forecast is not None, "told before"
     usd = "dollars unknown" if forecast.usd is None else f"{forecast.usd:,.2f} USD"
-    limits = describe_budget(Budget(usd=budget.usd, tokens=budget.tokens))
+    limits = describe_budget(budget.of_models)
     return f"at most {forecast.calls:,} calls to models, {forecast.tokens:,} tokens, {usd}" + (
         f"; the budget ends them at {limits}" if limits else ""
     )

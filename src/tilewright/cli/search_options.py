@@ -71,7 +71,7 @@ BudgetText = Annotated[
     typer.Option(
         "--budget",
         metavar="TEXT",
-        help='Upper limits: "90 s", "10 min", "500 evaluations", "5 USD, 2 h, 3 Mtok".',
+        help='Upper limits: "90 s", "10 min", "500 evaluations", "5 USD, 2 h, 3 Mtok", "40 calls".',
     ),
 ]
 From = Annotated[
@@ -213,15 +213,7 @@ def make_settings(
 
 def limits(budget: str | None) -> dict[str, Any]:
     """The settings that a budget makes; `InputError` for one that cannot be read."""
-    if budget is None:
-        return {}
-    found = parse_budget(budget)
-    return {
-        "max_evaluations": found.evaluations,
-        "max_wall_s": found.wall_s,
-        "max_usd": found.usd,
-        "max_tokens": found.tokens,
-    }
+    return {} if budget is None else Settings.limits(parse_budget(budget))
 
 
 def _share(percent: str) -> float:

@@ -208,7 +208,7 @@ def tune(
 
 def _limits(text: str) -> Budget:
     budget = parse_budget(text)
-    if budget.usd is not None or budget.tokens is not None:
+    if budget.of_models != Budget():
         raise InputError(
             f"--budget {text!r}: tune asks no model, so give time and evaluations only."
         )

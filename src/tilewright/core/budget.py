@@ -13,6 +13,7 @@ class Spent:
     wall_s: float = 0.0
     usd: float = 0.0
     tokens: int = 0
+    calls: int = 0
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(
@@ -20,17 +21,19 @@ class Spent:
             self.wall_s + other.wall_s,
             self.usd + other.usd,
             self.tokens + other.tokens,
+            self.calls + other.calls,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Upper limits; None means no limit."""
+    """Upper limits; None means no limit. `calls` are those to models, answered and not cached."""
 
     evaluations: int | None = None
     wall_s: float | None = None
     usd: float | None = None
     tokens: int | None = None
+    calls: int | None = None
 
     def exhausted(self, spent: Spent) -> str | None:
         """Why nothing more may be spent, or None."""
@@ -42,6 +45,8 @@ class Budget:
             return f"budget of {self.usd:g} USD spent"
         if self.tokens is not None and spent.tokens >= self.tokens:
             return f"budget of {self.tokens} tokens spent"
+        if self.calls is not None and spent.calls >= self.calls:
+            return f"budget of {self.calls} calls to models spent"
         return None
 
     def evaluations_left(self, spent: Spent) -> int | None:
@@ -51,7 +56,14 @@ class Budget:
         return max(0, self.evaluations - spent.evaluations)
 
     def affords(self, spent: Spent) -> bool:
-        """Whether a run that will have spent this much stays within dollars and tokens."""
-        return (self.usd is None or spent.usd <= self.usd) and (
-            self.tokens is None or spent.tokens <= self.tokens
+        """Whether a run that will have spent this much stays within what calls may cost."""
+        return (
+            (self.usd is None or spent.usd <= self.usd)
+            and (self.tokens is None or spent.tokens <= self.tokens)
+            and (self.calls is None or spent.calls <= self.calls)
         )
+
+    @property
+    def of_models(self) -> Budget:
+        """The limits on what calls to models cost, without those on evaluations and time."""
+        return Budget(usd=self.usd, tokens=self.tokens, calls=self.calls)

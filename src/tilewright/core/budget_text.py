@@ -1,4 +1,4 @@
-"""Budgets as text: "90 s, 500 evaluations, 5 USD, 3 Mtok"."""
+"""Budgets as text: "90 s, 500 evaluations, 5 USD, 3 Mtok, 40 calls"."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("tok", "token", "tokens"), ("tokens", 1.0)),
     **dict.fromkeys(("ktok", "ktokens"), ("tokens", 1e3)),
     **dict.fromkeys(("mtok", "mtokens"), ("tokens", 1e6)),
+    **dict.fromkeys(("call", "calls"), ("calls", 1.0)),
 }
 """What each unit limits, and how much one of it is."""
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z$]+)")
-_EXPECTED = 'expected for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok"'
+_EXPECTED = 'expected for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok, 40 calls"'
 
 
 def parse_budget(text: str) -> Budget:
@@ -35,7 +36,7 @@ def parse_budget(text: str) -> Budget:
     limits: dict[str, float] = {}
     for part in text.lower().split(","):
         amount, kind = _read_part(part.strip(), text)
-        counted = kind in ("evaluations", "tokens")
+        counted = kind in ("evaluations", "tokens", "calls")
         if kind in limits or (counted and amount != int(amount)):
             raise _unusable(text)
         limits[kind] = int(amount) if counted else amount
@@ -53,6 +54,8 @@ def describe_budget(budget: Budget) -> str:
         parts.append(f"{budget.evaluations} evaluations")
     if budget.tokens is not None:
         parts.append(f"{budget.tokens} tokens")
+    if budget.calls is not None:
+        parts.append(f"{budget.calls} calls")
     return ", ".join(parts)
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.core.budget import Budget
 from tilewright.core.errors import ConfigurationError, UnknownNameError
@@ -28,6 +29,7 @@ _AT_LEAST = {
     "share": 1,
     "max_evaluations": 1,
     "max_tokens": 1,
+    "max_calls": 1,
 }
 _POSITIVE = {
     "compile_timeout_s": "seconds",
@@ -35,6 +37,8 @@ _POSITIVE = {
     "max_wall_s": "seconds",
     "max_usd": "US dollars",
 }
+_LIMITS = {f"max_{field.name}": field.name for field in dataclasses.fields(Budget)}
+"""The settings that make the budget, and what each limits."""
 COMPONENTS = (
     "isa", "costs", "menu", "filter", "dropout", "feedback", "examples", "history", "failed",
     "done", "plan", "ensemble", "tools",
@@ -68,7 +72,7 @@ class Settings:
             that the target knows; 0 to go on.
         checks: comparisons with the reference per candidate, each on inputs of its own.
         compile_timeout_s, simulation_timeout_s: wall seconds per compilation and simulation.
-        max_evaluations, max_wall_s, max_usd, max_tokens: the budget; None is no limit.
+        max_evaluations, max_wall_s, max_usd, max_tokens, max_calls: the budget; None is no limit.
         allow_unpriced: accept models without a known price although `max_usd` is set.
         repairs: rounds in which candidates that do not compile or pass go back to their author.
         turns: of one proposal by a model, with tools; 1 for a plan and an implementation of it.
@@ -108,6 +112,7 @@ class Settings:
     max_wall_s: float | None = None
     max_usd: float | None = None
     max_tokens: int | None = None
+    max_calls: int | None = None
     allow_unpriced: bool = False
     repairs: int = 1
     turns: int = 1
@@ -157,10 +162,15 @@ class Settings:
                 f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."
             )
 
+    @staticmethod
+    def limits(budget: Budget) -> dict[str, Any]:
+        """The settings that make a budget, all of them: those of no limit are None."""
+        return {name: getattr(budget, limit) for name, limit in _LIMITS.items()}
+
     @property
     def budget(self) -> Budget:
         """The limits of the run."""
-        return Budget(self.max_evaluations, self.max_wall_s, self.max_usd, self.max_tokens)
+        return Budget(**{limit: getattr(self, name) for name, limit in _LIMITS.items()})
 
     @property
     def menu_dropout(self) -> float:

@@ -24,7 +24,7 @@ _FIELDS = (
 )
 _NOT_AN_OPTION = (
     *("seed", "input_seed", "schedule_from"),
-    *("max_evaluations", "max_wall_s", "max_usd", "max_tokens", "max_calls"),
+    *Settings.limits(Budget()),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
@@ -77,14 +77,7 @@ class Experiment:
         plain = dataclasses.replace(settings, seed=seed, reuse=False)
         if not settings.reuse:
             return Cell(workload, arm, seed, plain)
-        limits = self.source_budget
-        longer = dataclasses.replace(
-            plain,
-            max_evaluations=limits.evaluations,
-            max_wall_s=limits.wall_s,
-            max_usd=limits.usd,
-            max_tokens=limits.tokens,
-        )
+        longer = dataclasses.replace(plain, **Settings.limits(self.source_budget))
         return Cell(workload, arm, seed, plain, Cell(self.sources[workload], arm, seed, longer))
 
 
@@ -132,13 +125,7 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
                 f"arm {name[:80]!r}: give it a name of letters, digits and - _ . +."
             )
         chosen = {"reuse": False, **common, **_options(f"arms.{name}", options), **shared}
-        arms[name] = Settings(
-            max_evaluations=budget.evaluations,
-            max_wall_s=budget.wall_s,
-            max_usd=budget.usd,
-            max_tokens=budget.tokens,
-            **chosen,
-        )
+        arms[name] = Settings(**Settings.limits(budget), **chosen)
     baseline = table.get("baseline", next(iter(arms)))
     if baseline not in arms:
         raise UnknownNameError("arm", str(baseline), arms)

@@ -18,6 +18,8 @@ HEAD = (
     *("arm", "runs", "speedup (95 %)", "worst", "over baseline (95 %)", "spread"),
     *("to its best", "evaluations", "calls", "USD", "seconds"),
 )
+PRINTED = (HEAD[:6], (HEAD[0], *HEAD[6:]))
+"""The columns of the tables on a terminal: two of them fit 80 columns where one would not."""
 _AXES: tuple[tuple[str, Callable[[Point], float]], ...] = (
     ("evaluations", lambda point: point.evaluations),
     ("calls", lambda point: point.calls),
@@ -46,10 +48,10 @@ it.</p>
 """
 
 
-def cells_of(row: Row) -> list[str]:
-    """The row of the printed table, one text for each column of `HEAD`."""
+def cells_of(row: Row) -> dict[str, str]:
+    """The texts of a row by the columns of `HEAD`."""
     to_best = "-" if row.evaluations_to is None else f"{row.evaluations_to:g}"
-    return [
+    cells = [
         row.arm,
         f"{row.runs - row.failed} of {row.runs}" if row.failed else str(row.runs),
         _times(row.speedup) + _interval(row.low, row.high),
@@ -64,17 +66,21 @@ def cells_of(row: Row) -> list[str]:
         f"{row.usd:.2f}" if row.usd else "-",
         f"{row.seconds:.0f}",
     ]
+    return dict(zip(HEAD, cells, strict=True))
 
 
 def caption(experiment: Experiment, results: Sequence[CellResult]) -> str:
     """What the numbers are, in sentences."""
     kinds = " and ".join(sorted({f"{r.quantity} {r.unit}" for r in results if r.unit}))
-    matrix = f"{len(experiment.workloads)} workloads, {len(experiment.seeds)} seeds"
+    matrix = ", ".join(
+        f"{len(names)} {word}" if len(names) > 1 else f"1 {word.removesuffix('s')}"
+        for names, word in ((experiment.workloads, "workloads"), (experiment.seeds, "seeds"))
+    )
     budget = describe_budget(experiment.budget)
     return (
         f"{kinds or 'nothing measured'}; {matrix}, each run with {budget} at most. Speedups are "
         "over the starting kernel, geometric means over workloads and seeds; intervals say what "
-        'other seeds would give on these workloads. "To the baseline\'s best" is the median '
+        'other seeds would give on these workloads. "To its best" is the median '
         f"number of evaluations until within 1 % of what {experiment.baseline} found with the same "
         "workload and seed, and how many runs came there."
     )
@@ -107,7 +113,7 @@ def page(experiment: Experiment, rows: Sequence[Row], results: Sequence[CellResu
     """The HTML page: everything inlined, nothing fetched."""
     head = "".join(f"<th>{escape(name)}</th>" for name in HEAD)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells_of(row)) + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells_of(row).values()) + "</tr>"
         for row in rows
     )
     key = "".join(
@@ -157,4 +163,4 @@ def _times(value: float | None, digits: int = 2) -> str:
 
 
 def _interval(low: float | None, high: float | None, digits: int = 2) -> str:
-    return "" if low is None or high is None else f" ({low:.{digits}f} to {high:.{digits}f})"
+    return "" if low is None or high is None else f" ({low:.{digits}f}-{high:.{digits}f})"

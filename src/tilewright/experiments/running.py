@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from tilewright.core.budget import Budget
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured, RunRecord
 from tilewright.experiments.definition import Cell, Experiment
@@ -132,7 +133,7 @@ def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
     what that saves, no arm may have it from another.
     """
     budget = experiment.budget
-    if (budget.wall_s, budget.usd, budget.tokens) == (None, None, None):
+    if budget == Budget(budget.evaluations):
         return folder
     project = folder / "arms" / cell.arm
     project.mkdir(parents=True, exist_ok=True)

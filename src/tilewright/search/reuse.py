@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tilewright.core.budget import Budget
+from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
 from tilewright.core.records import History, Measured, MenuOption, Plan, RunRecord, Schedule, Trial
 from tilewright.core.roles import SearchStrategy, Storage
@@ -107,7 +109,7 @@ def _is_alike(run: RunRecord, new: RunRecord) -> bool:
 
 
 def _but_for_the_budget(run: RunRecord) -> str:
-    limits = ("max_evaluations", "max_wall_s", "max_usd", "max_tokens")
+    limits = Settings.limits(Budget())
     kept = {name: value for name, value in run.settings.items() if name not in limits}
     return json.dumps(kept, sort_keys=True, default=dict)
 

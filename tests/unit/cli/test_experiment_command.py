@@ -50,7 +50,10 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 def test_every_arm_is_run_with_every_seed_and_shown(cli: Cli, world: World, file: Path) -> None:
     found = cli("experiment", str(file), "--json", "rows.json")
     assert found.code == 0, found.err
-    assert all(name.split()[0] in found.out for name in HEAD)
+    assert all(name in found.out for name in HEAD)
+    assert "1 workload, 2 seeds, each run with 8 evaluations at most" in found.out
+    tables = found.out.partition("; 1 workload")[0].splitlines()[:-1]
+    assert max(len(line.rstrip()) for line in tables) <= 80
     folder = file.parent / "arms"
     runs = rows_of(folder / "runs.csv")
     assert [(r["arm"], r["seed"]) for r in runs] == [

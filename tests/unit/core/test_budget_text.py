@@ -21,6 +21,8 @@ from tilewright.core.errors import InputError
         ("5 USD, 2 h, 1000 evaluations, 3 Mtok", Budget(1000, 7200, 5, 3_000_000)),
         ("0.50 dollars", Budget(usd=0.5)),
         ("1.5 ktok", Budget(tokens=1500)),
+        ("40 calls", Budget(calls=40)),
+        ("1 call, 2 USD", Budget(usd=2, calls=1)),
     ],
 )
 def test_reads_time_and_evaluations(text: str, expected: Budget) -> None:
@@ -42,6 +44,7 @@ def test_reads_time_and_evaluations(text: str, expected: Budget) -> None:
         "90 s, 2 min",
         "5 USD, 3 dollars",
         "0.5 tokens",
+        "1.5 calls",
         "5 EUR",
         "1 evaluation, 2 evaluations",
         "nan s",
@@ -60,11 +63,16 @@ def test_refuses_anything_else_in_one_sentence(text: str) -> None:
     wall_s=st.none() | st.floats(0.5, 1e9).map(lambda v: round(v, 3)),
     usd=st.none() | st.floats(0.01, 1e6).map(lambda v: round(v, 3)),
     tokens=st.none() | st.integers(1, 10**12),
+    calls=st.none() | st.integers(1, 10**6),
 )
 def test_a_described_budget_reads_back(
-    evaluations: int | None, wall_s: float | None, usd: float | None, tokens: int | None
+    evaluations: int | None,
+    wall_s: float | None,
+    usd: float | None,
+    tokens: int | None,
+    calls: int | None,
 ) -> None:
-    budget = Budget(evaluations, wall_s, usd, tokens)
+    budget = Budget(evaluations, wall_s, usd, tokens, calls)
     if budget != Budget():
         assert parse_budget(describe_budget(budget)) == budget
 

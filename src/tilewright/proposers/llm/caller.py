@@ -185,7 +185,7 @@ class Caller:
         usage = reserved_usage(request)
         price = self._prices.get(request.model)
         usd = price.usd(usage) if price is not None else None
-        return Spent(usd=usd or 0.0, tokens=usage.total)
+        return Spent(usd=usd or 0.0, tokens=usage.total, calls=1)
 
 
 @dataclass(frozen=True, slots=True)

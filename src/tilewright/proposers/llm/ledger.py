@@ -1,10 +1,11 @@
-"""Keeps a run within its budget of dollars and tokens: reserves before each call, settles after."""
+"""Keeps a run within its budget of dollars, tokens and calls: reserves before each call, settles after."""
 
 from __future__ import annotations
 
 import threading
 
 from tilewright.core.budget import Budget, Spent
+from tilewright.core.budget_text import describe_budget
 
 
 class Ledger:
@@ -42,6 +43,7 @@ class Ledger:
             counted = Spent(
                 usd=reserved.usd if usd is None else usd,
                 tokens=reserved.tokens if tokens is None else tokens,
+                calls=reserved.calls,
             )
             self._spent += counted
             self._changed.notify_all()
@@ -55,7 +57,7 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        """Dollars and tokens of all settled calls."""
+        """All settled calls, with their dollars and tokens."""
         with self._changed:
             return self._spent
 
@@ -65,13 +67,12 @@ class Ledger:
         with self._changed:
             if not self._refused:
                 return self._budget.exhausted(self._spent)
-            limits = [
-                f"{self._budget.usd:g} USD" if self._budget.usd is not None else "",
-                f"{self._budget.tokens} tokens" if self._budget.tokens is not None else "",
-            ]
-            spent = f"{self._spent.usd:.4f} USD and {self._spent.tokens} tokens spent"
-            names = " and ".join(name for name in limits if name)
-            return f"budget of {names} does not afford the next call ({spent})"
+            spent = self._spent
+            limits = describe_budget(self._budget.of_models)
+            return (
+                f"budget of {limits} does not afford the next call ({spent.usd:.4f} USD, "
+                f"{spent.tokens} tokens and {spent.calls} calls spent)"
+            )
 
     def _committed(self) -> Spent:
         return sum(self._reserved.values(), self._spent)

@@ -114,11 +114,12 @@ def create_llm_proposer(
 
 
 def spent_on(calls: Sequence[CallRecord]) -> Spent:
-    """Dollars and tokens of answered calls."""
+    """What answered calls have used; those of another run's replies cost nothing and are none."""
     answered = [call for call in calls if call.state == "replied"]
     return Spent(
         usd=sum(call.counted_usd for call in answered),
         tokens=sum(call.counted_tokens for call in answered),
+        calls=sum(not call.cached for call in answered),
     )
 
 
