@@ -186,3 +186,6 @@ def test_the_experiments_that_come_along_can_be_read() -> None:
     assert {"no-dropout", "beam-1", "plans-2", "patience-2", "islands", "best-of-n"} <= set(
         ablation.arms
     )
+    assert ablation.arms["random-plans"].proposers == ("random",)
+    models = read_experiment("model-ablation").arms
+    assert {"random-plans", "in-turns", "plain-agent", "keyless"} <= set(models)
