@@ -26,6 +26,8 @@ _NOT_AN_OPTION = (
     *("seed", "input_seed", "schedule_from"),
     *Settings.limits(Budget()),
 )
+_EXAMPLES = {"target": "gemmini", "share": 16}
+"""Values of the options that have none unless given."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
@@ -188,12 +190,12 @@ def _options(name: str, options: object) -> dict[str, Any]:
         if option not in known:
             raise UnknownNameError(f"option in [{name}]", option, known)
         value = tuple(value) if isinstance(value, list) else value
-        default = getattr(defaults, option)
-        kind = str if default is None else type(default)
+        example = _EXAMPLES.get(option, getattr(defaults, option))
+        kind = type(example)
         fits = isinstance(value, (int, float) if kind is float else kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
             raise ConfigurationError(
-                f"option {option} in [{name}] is {value!r}: give a value like {default!r}."
+                f"option {option} in [{name}] is {value!r}: give a value like {example!r}."
             )
         chosen[option] = value
     return chosen

@@ -1,4 +1,4 @@
-"""Keeps a run within its budget of dollars, tokens and calls: reserves before each call, settles after."""
+"""Keeps a run within what models may cost: reserves before each call, settles after it."""
 
 from __future__ import annotations
 
