@@ -21,7 +21,8 @@ from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
 SETTINGS = {"beam": 3, "plans": 4, "iterations": 5}
 
 
-def main(project: str, seed: str, delay_s: str, log: str) -> None:
+def enter(delay_s: str, log: str) -> None:
+    """Let this process open, propose and evaluate nothing but the toy."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell ignores it
     lines = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -39,6 +40,10 @@ def main(project: str, seed: str, delay_s: str, log: str) -> None:
     tasks.load_target = lambda name: ToyTarget()
     plugins.load_proposer = lambda name: ToyProposer()
     session.create_executor = create_executor
+
+
+def main(project: str, seed: str, delay_s: str, log: str) -> None:
+    enter(delay_s, log)
     settings = Settings(seed=int(seed), **SETTINGS)
     summary = run.optimize("toy:digits", settings, project=Path(project))
     print(summary.status, summary.stop_reason, sep=": ")
