@@ -1,4 +1,4 @@
-"""Compares arms on the toy kernel in a process of its own: toy_experiment.py FILE FOLDER DELAY_S LOG.
+"""Compares arms on the toy kernel in a process of its own: arguments FILE FOLDER DELAY_S LOG.
 
 It prints the table without seconds. `LOG` is as that of `toy_run.py`.
 """
