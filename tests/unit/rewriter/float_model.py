@@ -26,6 +26,8 @@ class Accelerator:
         self.local = {"SPAD": np.full((16384, DIM), np.nan), "ACC": np.full((4096, DIM), np.nan)}
         self.loads: dict[int, tuple[int, float, int]] = {}
         self.store_stride = 0
+        self.latches_transposed = False
+        self.latched: Any = None
         self.array: Any = None
         self.target: Any = None
 
@@ -53,8 +55,9 @@ class Accelerator:
                 case _:
                     raise AssertionError(f"not modelled: {stmt}")
 
-    def config_ex(self, *settings: Any) -> None:
-        pass
+    def config_ex(self, *settings: int | str) -> None:
+        assert settings[2:4] == (1, 0)
+        self.latches_transposed = settings[4] == 1
 
     def config_ld(self, stride: int, scale: str, block_stride: int, key: int) -> None:
         self.loads[key] = (stride // 4, float(scale.rstrip("f")), block_stride)
@@ -95,10 +98,20 @@ class Accelerator:
         self._flat(to[0])[numbers] = self._read(source, cols, rows)
 
     def preload(self, b: Any, c: Any, bcols: int, brows: int, ccols: int, crows: int) -> None:
-        self.array = None if b == "NONE" else self._read(b, bcols, brows)
+        self.latched = None
+        if b != "NONE" and self.latches_transposed:
+            self.latched = self._read(b, brows, bcols).T
+        elif b != "NONE":
+            self.latched = self._read(b, bcols, brows)
         self.target = (c, ccols, crows)
 
     def compute_preloaded(
+        self, a: Any, d: Any, acols: int, arows: int, dcols: int, drows: int
+    ) -> None:
+        self.array = self.latched
+        self.compute_accumulated(a, d, acols, arows, dcols, drows)
+
+    def compute_accumulated(
         self, a: Any, d: Any, acols: int, arows: int, dcols: int, drows: int
     ) -> None:
         to, cols, rows = self.target

@@ -38,6 +38,8 @@ CASES = {
     "recurrence_early_loads": "offload t; early-loads t",
     "recurrence_fences": "offload t; offload t; forward t; fences",
     "recurrence_resident": RESIDENT,
+    "recurrence_transpose": "transpose",
+    "recurrence_own_rows": f"transpose; {RESIDENT}; own-rows t",
 }
 
 
@@ -201,7 +203,13 @@ void kernel(const float V[{states}][{states}], const float Z[{states}][{inputs}]
         ("part[r], ACC(0), 1, 4", "part[r], ACC(0), 1, 3", "offload t", "also used elsewhere"),
         ("config_st(4);", "config_st(4, 0.5f);", "offload t", "changes values"),
         ("NO_ACTIVATION, 1", "RELU, 1", "forward t", "applies a function"),
-        ("1, 0, 0);", "1, 0, 1);", "share t", "transposed"),
+        ("1, 0, 0);", "1, 1, 0);", "share t", "transposed"),
+        ("1, 0, 0);", "1, 1, 0);", "transpose", "a_transpose"),
+        ("config_ld(4, 1.0f, 4, 1)", "config_ld(8, 1.0f, 4, 1)", "transpose", "do not follow"),
+        ("SPAD(4)", "SPAD(2)", "transpose", "columns and matrices"),
+        ("4, 4, 1, 4);", "4, 3, 1, 4);", "transpose", "not square"),
+        ("compute_preloaded", "compute_accumulated", "transpose", "earlier one"),
+        ("", "", "own-rows t", "copies nothing"),
         ("", "", "forward t", "the core writes"),
         ("", "", "early-loads e", "not modelled"),
     ],

@@ -81,12 +81,7 @@ def copied(block: Block, product: Touch, source: Touch, target: Local) -> Body:
     """
     machine = block.machine
     latch, use = product_commands(block, product.command)
-    for command in commands(block.kernel.body):
-        given = dict(zip(machine.effects[command.name].operands, command.operands, strict=False))
-        if command.name == machine.attribute(latch.name, "configured_by") and not is_off(
-            given.get("activation"), machine
-        ):
-            raise NotApplicable("the array applies a function to its results")
+    check_results_unchanged(block)
     absent = machine.flag("absent")
     addend = machine.attribute(use.name, "addend")
     if absent is None or addend is None:
@@ -102,6 +97,17 @@ def copied(block: Block, product: Touch, source: Touch, target: Local) -> Body:
         second[position] = Text(absent)
     second[operands[int(addend)]] = source.local
     return Command(latch.name, tuple(first)), Command(use.name, tuple(second))
+
+
+def check_results_unchanged(block: Block) -> None:
+    """`NotApplicable` if the array applies a function to operands or results on their way."""
+    machine = block.machine
+    products = (c for c in commands(block.kernel.body) if machine.unit(c.name) == "execute")
+    configured = {machine.attribute(c.name, "configured_by") for c in products}
+    for command in commands(block.kernel.body):
+        given = dict(zip(machine.effects[command.name].operands, command.operands, strict=False))
+        if command.name in configured and not is_off(given.get("activation"), machine):
+            raise NotApplicable("the array applies a function to its results")
 
 
 def product_commands(block: Block, member: Command) -> tuple[Command, Command]:

@@ -227,7 +227,7 @@ def overlapping(left: Access, right: Access) -> bool:
     """
     if not _overlap(_intervals(left), _intervals(right)):
         return False
-    lattices = [_lattice(a) for a in (left, right)]
+    lattices = [lattice(a) for a in (left, right)]
     period = math.gcd(*(g for _, g in lattices))
     distance = lattices[0][0] - lattices[1][0]
     if period == 0:
@@ -235,7 +235,7 @@ def overlapping(left: Access, right: Access) -> bool:
     return distance % period < left.rows or distance % period > period - right.rows
 
 
-def _lattice(access: Access) -> tuple[int, int]:
+def lattice(access: Access) -> tuple[int, int]:
     """An address of an access, and a number that divides the distance to all its others."""
     loops = {s.var: s for s in access.above if isinstance(s, Loop)}
     start, period = access.local.row.const, 0

@@ -32,6 +32,7 @@ from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.offload import offload
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
+from tilewright.proposers.rewriter.rewrites.own_rows import give_own_rows
 from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
 from tilewright.proposers.rewriter.rewrites.promote import promote
@@ -42,6 +43,7 @@ from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_f
 from tilewright.proposers.rewriter.rewrites.stagger import stagger
 from tilewright.proposers.rewriter.rewrites.strength import count_iterations
 from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
+from tilewright.proposers.rewriter.rewrites.transpose import transpose
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 from tilewright.proposers.rewriter.sites import (
     Arguments,
@@ -364,6 +366,12 @@ CATALOGUE: Mapping[str, Technique] = {
         "remove settings that are already in force or that nothing uses",
         _CORE,
     ),
+    "transpose": Technique(
+        once,
+        transpose,
+        "keep vectors as rows and let the array transpose the matrices it multiplies them with",
+        _LOADS | _CORE | _STORES,
+    ),
     "offload": Technique(
         blocks,
         _on_loop(offload),
@@ -387,6 +395,12 @@ CATALOGUE: Mapping[str, Technique] = {
         _on_loop(carry),
         "keep what an iteration of loop {0} stores for the next one in local memory",
         _LOADS | {"fence"},
+    ),
+    "own-rows": Technique(
+        blocks,
+        _on_loop(give_own_rows),
+        "keep what iterations of loop {0} hand on in local rows of each iteration's own",
+        _STORES | _CORE,
     ),
     "hoist-loads": Technique(
         blocks,

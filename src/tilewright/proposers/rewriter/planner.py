@@ -41,10 +41,12 @@ FOLLOW_UPS: Mapping[str, float] = {
 SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "offload": 4,
     "forward": 3,
+    "transpose": 3,
     "carry": 3,
     "hoist-loads": 3,
     "fences": 3,
     "share": 2,
+    "own-rows": 1,
     "early-loads": 1,
     "settings": 1,
     "dead-code": 1,

@@ -125,14 +125,31 @@ def _straight(body: Body, above: Body) -> Body:
 
 
 def _transposed(kernel: Kernel, machine: Machine) -> Iterator[Command]:
-    """Settings of the array that swap rows and columns."""
+    """Settings of the array that change which local rows an operand lies in.
+
+    A square block that is latched transposed lies in the same rows.
+    """
+    plain = {"a_stride": Expr(1), "a_transpose": Expr(0)}
+    if not all(_latches_squares(kernel, machine)):
+        plain["b_transpose"] = Expr(0)
     for command in commands(kernel.body):
         roles = machine.effects[command.name].operands
         for role, operand in zip(roles, command.operands, strict=False):
-            if role in ("a_transpose", "b_transpose") and operand != Expr(0):
+            if operand != plain.get(role, operand):
                 yield command
-            if role == "a_stride" and operand != Expr(1):
-                yield command
+
+
+def _latches_squares(kernel: Kernel, machine: Machine) -> Iterator[bool]:
+    """For each block that is latched, whether it has as many columns as rows."""
+    for command in commands(kernel.body):
+        if machine.attribute(command.name, "latches"):
+            operand = machine.operands(command.name, "local_read")[0]
+            across, down = (machine.extent(command.name, operand, a) for a in ("columns", "rows"))
+            if isinstance(command.operands[operand], Local):
+                if across is None or down is None:
+                    yield False
+                else:
+                    yield command.operands[across] == command.operands[down]
 
 
 def renamed(block: Block) -> Block:

@@ -31,10 +31,8 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
         compute_preloaded(SPAD(2 * b3 + c), NONE, 4, 4, 1, 4);
       }
     }
-    preload(NONE, SPAD(4104), 1, 4, 1, 4);
-    compute_preloaded(NONE, ACC(0), 1, 4, 1, 4);
     for (int b3 = 0; b3 < 8; b3 += 4) {
-      preload(SPAD(4104), ACC(b3 + 4) | ACCUMULATE, 1, 4, 1, 4);
+      preload(ACC(0), ACC(b3 + 4) | ACCUMULATE, 1, 4, 1, 4);
       compute_preloaded(SPAD(b3 + 24), NONE, 4, 4, 1, 4);
     }
     for (int b3 = 0; b3 < 8; b3 += 4) {

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.proposers.rewriter.block import Block, Web
-from tilewright.proposers.rewriter.block_moves import any_product, copied, is_lossless, scale_of
+from tilewright.proposers.rewriter.block_moves import (
+    any_product,
+    check_results_unchanged,
+    copied,
+    is_lossless,
+    scale_of,
+)
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import var
-from tilewright.proposers.rewriter.ir import Body, Command, Loop, Stmt
+from tilewright.proposers.rewriter.ir import Body, Command, Local, Loop, Stmt
+from tilewright.proposers.rewriter.rewrites.factors import put_operand
 from tilewright.proposers.rewriter.sections import Section, core_parts
 from tilewright.proposers.rewriter.settings import own_setting
 from tilewright.proposers.rewriter.straight import moved, on_block, renamed
@@ -33,26 +40,29 @@ def share(block: Block) -> Block:
 
 @on_block
 def forward(block: Block) -> Block:
-    """Hand a result to the product that uses it through the array instead of through memory.
+    """Let products use a result where it was computed instead of loading it again.
 
     Before: `product(a, b, ACC(0)); store(u, ACC(0)); fence(); load(u, SPAD(0)); use(SPAD(0));`
-    After:  `product(a, b, ACC(0)); store(u, ACC(0)); copy(ACC(0), SPAD(0)); use(SPAD(0));`
+    After:  `product(a, b, ACC(0)); store(u, ACC(0)); use(ACC(0));`
 
-    The copy is a product of nothing to which the result is added. Legal where the store and the
-    load change no value and nothing else stores to those elements or writes the result's rows
-    before the copy.
+    Legal where the store and the load change no value, the array applies no function to what it
+    reads, nothing else stores to those elements, and nothing writes the result's rows after that.
     """
     block = _shared(block)
-    new: dict[Stmt, Body] = {}
+    new: dict[Stmt, list[Stmt]] = {}
     for load, section, web in _loads(block):
-        stored = _stored_before(block, section, load)
+        stored = _last_store(block, section, _until(block, load))
         if stored is None:
             continue
-        source = _source(block, stored, load)
-        new[load] = copied(block, any_product(block), source, web.touches[0].local)
+        check_results_unchanged(block)
+        source, loaded = _source(block, stored).local, web.touches[0].local
+        new[load] = []
+        for use in web.readers:
+            row = source.row + use.local.row - loaded.row
+            put_operand(new, use.command, use.operand, Local(source.space, row))
     if not new:
         raise NotApplicable(f"loop {block.loop.var} loads nothing that it stored before")
-    return block.changed(new)
+    return block.changed({stmt: tuple(changed) for stmt, changed in new.items()})
 
 
 @on_block
@@ -75,7 +85,7 @@ def carry(block: Block) -> Block:
         store = _last_store(block, later, block.body)
         if store is None or _last_store(block, section, _until(block, load)) is not None:
             continue
-        source = _source(block, store, None)
+        source = _source(block, store)
         following.extend(copied(block, any_product(block), source, web.touches[0].local))
         before.append(_first(load, block))
         gone.add(load)
@@ -114,11 +124,6 @@ def _loads(block: Block) -> Iterator[tuple[Command, Section, Web]]:
             yield stmt, section, web
 
 
-def _stored_before(block: Block, section: Section, load: Command) -> Command | None:
-    """The store in this iteration that wrote what a load reads."""
-    return _last_store(block, section, _until(block, load))
-
-
 def _last_store(block: Block, section: Section, body: Body) -> Command | None:
     """The last store of exactly these elements; None if there is none or others touch them."""
     found: Command | None = None
@@ -135,14 +140,13 @@ def _last_store(block: Block, section: Section, body: Body) -> Command | None:
     return found
 
 
-def _source(block: Block, store: Command, until: Command | None) -> Touch:
-    """The rows a store read, if they still hold the same where a copy of them would stand."""
+def _source(block: Block, store: Command) -> Touch:
+    """The rows a store read, if they hold the same until the iteration ends."""
     if not is_lossless(store, block):
         raise NotApplicable("the store changes values")
     touch = touches(store, block.machine)[0]
     web = block.web_of(store, touch.operand)
-    end = len(block.body) if until is None else block.body.index(until)
-    following = block.body[block.body.index(store) : end]
+    following = block.body[block.body.index(store) :]
     if web is None or any(w.command in following for w in web.writers):
         raise NotApplicable("the stored rows are written again")
     return touch

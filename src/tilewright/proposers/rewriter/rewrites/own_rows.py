@@ -1,0 +1,165 @@
+"""Values that iterations hand on, in local rows of each iteration's own instead of copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.rewriter.analysis import env_of, trips
+from tilewright.proposers.rewriter.block import Block, Web
+from tilewright.proposers.rewriter.block_moves import check_results_unchanged
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.expr import Expr, var
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Kernel,
+    Local,
+    Loop,
+    Stmt,
+    rebuilt,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.factors import put_operand
+from tilewright.proposers.rewriter.straight import block_of, free_rows, renamed, rolled_up
+from tilewright.proposers.rewriter.touched_rows import Touch, touches, touches_anywhere
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """Rows copied through the array at the end of an iteration, for the next one."""
+
+    latch: Command
+    use: Command
+    result: Web
+    kept: frozenset[int]
+    space: str
+
+
+def give_own_rows(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Let an iteration read what the one before it computed where that lies.
+
+    Before: `load(x, SPAD(0)); for i { .. use(SPAD(0)) .. ACC(4) ..; copy(ACC(4), SPAD(0)); }`
+    After:  `load(x, ACC(4)); for i { .. use(ACC(i + 4)) .. ACC(i + 5) ..; }`
+
+    Legal where memory holds the rows of all iterations, both memories have elements of one type,
+    the array applies no function to them, and only loads before the loop write what is kept.
+    """
+    return rolled_up(_with_own_rows(renamed(block_of(kernel, machine, loop))))
+
+
+def _with_own_rows(block: Block) -> Block:
+    copies = list(_copies(block))
+    if not copies:
+        raise NotApplicable(f"loop {block.loop.var} copies nothing for its next iteration")
+    check_results_unchanged(block)
+    apart = {min(c.result.rows) - min(c.kept) for c in copies}
+    spaces = {(c.result.space, c.space) for c in copies}
+    if len(apart) > 1 or len(spaces) > 1:
+        raise NotApplicable("what is handed on is not copied as it lies")
+    ((space, kept_space),), (shift,) = spaces, apart
+    if block.machine.element(space) != block.machine.element(kept_space):
+        raise NotApplicable(f"{space} and {kept_space} hold elements of different types")
+    kept = frozenset(row for c in copies for row in c.kept)
+    low = min(kept) + shift
+    count = max(kept) + shift + 1 - low
+    step = block.loop.step
+    count += -count % step
+    start, iteration = _start(block, copies, count), block.loop.lower * -1 + var(block.loop.var)
+    before = iteration * (count // step) + (start - low)
+    new: dict[Stmt, list[Stmt]] = {s: [] for c in copies for s in (c.latch, c.use)}
+    for copy in copies:
+        for touch in copy.result.touches:
+            if touch.command is not copy.use:
+                _put(new, touch, space, before + count)
+    for touch in _readers(block, copies, kept_space, kept):
+        _put(new, touch, space, before + shift)
+    changed = block.changed({stmt: tuple(to) for stmt, to in new.items()})
+    return _with_first(changed, kept_space, kept, Local(space, Expr(start - low + shift)))
+
+
+def _put(new: dict[Stmt, list[Stmt]], touch: Touch, space: str, by: Expr) -> None:
+    local = replace(touch.local, space=space, row=touch.local.row + by)
+    put_operand(new, touch.command, touch.operand, local)
+
+
+def _copies(block: Block) -> Iterator[_Copy]:
+    """Products of nothing at the end of the body that copy rows to others used around it."""
+    machine = block.machine
+    for latch, use in zip(block.body, block.body[1:], strict=False):
+        if not (isinstance(latch, Command) and isinstance(use, Command)):
+            continue
+        if not (machine.attribute(latch.name, "latches") and machine.attribute(use.name, "uses")):
+            continue
+        written, read = touches(latch, machine), touches(use, machine)
+        addend = int(machine.attribute(use.name, "addend") or 0)
+        operand = machine.local_operands(use.name)[addend]
+        if len(written) != 1 or len(read) != 1 or read[0].operand != operand:
+            continue
+        result, kept = block.web_of(use, operand), written[0]
+        same_size = result is not None and len(result.rows) == len(kept.rows)
+        if result is None or not same_size or result.rows != read[0].rows or kept.adds:
+            continue
+        if {(kept.local.space, row) for row in kept.rows} <= block.outside:
+            yield _Copy(latch, use, result, kept.rows, kept.local.space)
+
+
+def _start(block: Block, copies: list[_Copy], count: int) -> int:
+    """The first of the free rows for what every iteration hands on."""
+    fewest, most = trips(block.loop, env_of(_above(block)))
+    if fewest != most or not block.loop.lower.is_const:
+        raise NotApplicable(f"the number of iterations of loop {block.loop.var} varies")
+    web = copies[0].result
+    return free_rows(block.machine, web, block.taken, count * (int(most) + 1))
+
+
+def _above(block: Block) -> Body:
+    return next(above for stmt, above in walk_paths(block.kernel.body) if stmt is block.loop)
+
+
+def _readers(block: Block, copies: list[_Copy], space: str, kept: frozenset[int]) -> list[Touch]:
+    """Who reads what is kept; `NotApplicable` if anything else happens to those rows."""
+    first = min(block.body.index(c.latch) for c in copies)
+    own = {s for c in copies for s in (c.latch, c.use)}
+    last = max((block.body.index(t.command) for c in copies for t in c.result.writers), default=0)
+    if last > first:
+        raise NotApplicable("what is handed on is written again")
+    found: list[Touch] = []
+    for position, stmt in enumerate(block.body):
+        if not isinstance(stmt, Command) or stmt in own:
+            continue
+        for touch in touches(stmt, block.machine):
+            if touch.local.space != space or not touch.rows & kept:
+                continue
+            if touch.writes or position > first or not touch.rows <= kept:
+                raise NotApplicable("rows that are kept are used for other things")
+            found.append(touch)
+    return found
+
+
+def _with_first(block: Block, space: str, kept: frozenset[int], to: Local) -> Block:
+    """What the first iteration reads, loaded where it does: rows further on, in another memory."""
+    machine = block.machine
+    new: dict[Stmt, Command] = {}
+    body = block.kernel.body
+    if block.loop not in body:
+        raise NotApplicable(f"loop {block.loop.var} stands in another one")
+    end = body.index(block.loop)
+    for number, top in enumerate(body):
+        for stmt, above in walk_paths((top,)):
+            if not isinstance(stmt, Command) or top is block.loop:
+                continue
+            for touch in touches_anywhere(stmt, above, machine):
+                if touch.local.space != space or not touch.rows & kept:
+                    continue
+                is_load = machine.unit(stmt.name) == "load" and touch.writes and not touch.adds
+                if not is_load or number > end or not touch.rows <= kept:
+                    raise NotApplicable("rows that are kept are used around the loop")
+                operands = list(stmt.operands)
+                own = operands[touch.operand]
+                assert isinstance(own, Local)
+                operands[touch.operand] = replace(own, space=to.space, row=own.row + to.row)
+                new[stmt] = replace(stmt, operands=tuple(operands))
+    changed = rebuilt(body, lambda s: (new[s],) if s in new else None)
+    return replace(block, kernel=block.kernel.with_body(changed))
