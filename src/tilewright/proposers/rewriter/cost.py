@@ -122,7 +122,7 @@ class _Touched:
 
 def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping[Command, _Touched]:
     """What each command touches; a product also what the command that latched for it names."""
-    single = frozenset(n for n, b in enumerate(buffers) if b.slots == 1)
+    single = frozenset(n for n, b in enumerate(buffers) if b.slots == 1 and not _in_turn(b))
     found: dict[Command, tuple[set[int], set[int]]] = {}
     for number, buffer in enumerate(buffers):
         for access in buffer.accesses:
@@ -142,6 +142,17 @@ def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping
             single & (reads | writes),
         )
     return result
+
+
+def _in_turn(buffer: Buffer) -> bool:
+    """Whether the iterations of an outermost loop that fills and uses it have rows of their own."""
+    outermost = {next((s for s in a.above if isinstance(s, Loop)), None) for a in buffer.writers}
+    for loop in outermost - {None}:
+        inside = [a for a in buffer.accesses if loop in a.above]
+        own = all(loop.var in a.local.row.names() for a in inside if loop is not None)
+        if own and any(not a.writes for a in inside):
+            return True
+    return False
 
 
 def _event(

@@ -31,6 +31,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.move_settings import default_stride
 from tilewright.proposers.rewriter.sections import is_core_loop
 from tilewright.proposers.rewriter.settings import resolved, settled
 from tilewright.proposers.rewriter.touched_rows import touches
@@ -88,7 +89,7 @@ def block_of(kernel: Kernel, machine: Machine, loop: Loop) -> Block:
     number = _loops(kernel).index(loop)
     free = resolved(kernel, machine)
     loop, above = [(s, a) for s, a in walk_paths(free.body) if isinstance(s, Loop)][number]
-    flat = replace(loop, body=_straight(loop.body, (*above, loop)))
+    flat = replace(loop, body=straight_code(loop.body, (*above, loop)))
     free = simplify(free.with_body(rebuilt(free.body, lambda s: (flat,) if s is loop else None)))
     after = _loops(free)
     if number >= len(after) or after[number].var != flat.var:
@@ -104,7 +105,7 @@ def _loops(kernel: Kernel) -> list[Loop]:
     return [s for s in walk(kernel.body) if isinstance(s, Loop)]
 
 
-def _straight(body: Body, above: Body) -> Body:
+def straight_code(body: Body, above: Body) -> Body:
     """A body with its loops of commands unrolled."""
     result: list[Stmt] = []
     for stmt in body:
@@ -116,7 +117,7 @@ def _straight(body: Body, above: Body) -> Body:
                 raise NotApplicable(f"an iteration has more than {MAX_COMMANDS} commands")
             for turn in range(int(most)):
                 copy = at_value(stmt.body, stmt.var, stmt.lower + turn * stmt.step)
-                result.extend(_straight(copy, above))
+                result.extend(straight_code(copy, above))
         else:
             result.append(stmt)
     if sum(1 for _ in commands(tuple(result))) > MAX_COMMANDS:
@@ -158,7 +159,8 @@ def renamed(block: Block) -> Block:
     Before: `load(A, SPAD(0)); use(SPAD(0)); load(B, SPAD(0)); use(SPAD(0));`
     After:  `load(A, SPAD(0)); use(SPAD(0)); load(B, SPAD(4)); use(SPAD(4));`
 
-    Operands that one product latches and streams get different banks.
+    Operands that one product latches and streams get different banks, and values that are stored
+    lie where one wide store would find them.
     """
     taken = set(block.outside)
     own = {(w.space, r) for w in block.webs for r in w.rows}
@@ -167,12 +169,19 @@ def renamed(block: Block) -> Block:
             taken |= {(touch.local.space, r) for r in touch.rows} - own
     rows: dict[tuple[Command, int], int] = {}
     for web in block.webs:
-        base, end = min(web.rows), max(web.rows) + 1
-        start = free_rows(block.machine, web, taken, end - base)
-        taken |= {(web.space, r) for r in range(start, start + end - base)}
+        base = min(web.rows)
+        count = max(max(web.rows) + 1 - base, _stored_apart(block, web))
+        start = free_rows(block.machine, web, taken, count)
+        taken |= {(web.space, r) for r in range(start, start + count)}
         for touch in web.touches:
             rows[touch.command, touch.operand] = start - base
     return moved(block, rows)
+
+
+def _stored_apart(block: Block, web: Web) -> int:
+    """Rows from a block of a wide store to its next one, for what is stored; else 1."""
+    stores = (t.command for t in web.readers if block.machine.unit(t.command.name) == "store")
+    return max((default_stride(block.machine, s.name) for s in stores), default=1)
 
 
 def free_rows(machine: Machine, web: Web, taken: Set[tuple[str, int]], count: int) -> int:

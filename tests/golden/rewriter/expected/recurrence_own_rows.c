@@ -3,8 +3,8 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
             float h[4][8], float y[3][4]) {
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 1);
   config_ld(4, 1.0f, 4, 1);
-  for (int b2 = 0; b2 < 2; b2++) {
-    mvin2(&h[0][4 * b2], ACC(b2 + 3), 4, 1);
+  for (int b2 = 0; b2 < 8; b2 += 4) {
+    mvin2(&h[0][b2], ACC(b2 + 9), 4, 1);
   }
   config_ld(32, 1.0f, 4, 2);
   for (int b3 = 0; b3 < 8; b3 += 4) {
@@ -26,18 +26,18 @@ void kernel(const float V[8][8], const float Z[8][4], const float W[4][8], const
     preload(SPAD(4116), ACC(0) | ACCUMULATE, 4, 4, 4, 1);
     compute_preloaded(SPAD(1), NONE, 4, 1, 4, 1);
     mvout(&y[t][0], ACC(0), 4, 1);
-    for (int b4 = 0; b4 < 2; b4++) {
-      for (int c = 0; c < 2; c++) {
-        preload(SPAD(8 * b4 + 4 * c + 4096), ACC(b4 + 2 * t + 5) | (c > 0 ? ACCUMULATE : 0), 4, 4, 4, 1);
-        compute_preloaded(ACC(c + 2 * t + 3), NONE, 4, 1, 4, 1);
+    for (int b2 = 0; b2 < 8; b2 += 4) {
+      for (int c = 0; c < 8; c += 4) {
+        preload(SPAD(2 * b2 + c + 4096), ACC(b2 + 5 * t + 14) | (c > 0 ? ACCUMULATE : 0), 4, 4, 4, 1);
+        compute_preloaded(ACC(c + 5 * t + 9), NONE, 4, 1, 4, 1);
       }
     }
-    for (int b4 = 0; b4 < 2; b4++) {
-      preload(SPAD(4 * b4 + 4120), ACC(b4 + 2 * t + 5) | ACCUMULATE, 4, 4, 4, 1);
+    for (int b2 = 0; b2 < 8; b2 += 4) {
+      preload(SPAD(b2 + 4120), ACC(b2 + 5 * t + 14) | ACCUMULATE, 4, 4, 4, 1);
       compute_preloaded(ACC(0), NONE, 4, 1, 4, 1);
     }
-    for (int b4 = 0; b4 < 2; b4++) {
-      mvout(&h[t + 1][4 * b4], ACC(b4 + 2 * t + 5), 4, 1);
+    for (int b2 = 0; b2 < 8; b2 += 4) {
+      mvout(&h[t + 1][b2], ACC(b2 + 5 * t + 14), 4, 1);
     }
     fence();
   }

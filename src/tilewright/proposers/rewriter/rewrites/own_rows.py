@@ -14,15 +14,19 @@ from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
     Kernel,
-    Local,
     Loop,
     Stmt,
-    rebuilt,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.factors import put_operand
-from tilewright.proposers.rewriter.straight import block_of, free_rows, renamed, rolled_up
+from tilewright.proposers.rewriter.straight import (
+    block_of,
+    free_rows,
+    renamed,
+    rolled_up,
+    straight_code,
+)
 from tilewright.proposers.rewriter.touched_rows import Touch, touches, touches_anywhere
 
 
@@ -54,29 +58,26 @@ def _with_own_rows(block: Block) -> Block:
     if not copies:
         raise NotApplicable(f"loop {block.loop.var} copies nothing for its next iteration")
     check_results_unchanged(block)
-    apart = {min(c.result.rows) - min(c.kept) for c in copies}
     spaces = {(c.result.space, c.space) for c in copies}
-    if len(apart) > 1 or len(spaces) > 1:
-        raise NotApplicable("what is handed on is not copied as it lies")
-    ((space, kept_space),), (shift,) = spaces, apart
+    if len(spaces) > 1:
+        raise NotApplicable("what is handed on lies in several memories")
+    ((space, kept_space),) = spaces
     if block.machine.element(space) != block.machine.element(kept_space):
         raise NotApplicable(f"{space} and {kept_space} hold elements of different types")
-    kept = frozenset(row for c in copies for row in c.kept)
-    low = min(kept) + shift
-    count = max(kept) + shift + 1 - low
-    step = block.loop.step
-    count += -count % step
+    low = min(row for c in copies for row in c.result.rows)
+    count = max(row for c in copies for row in c.result.rows) + 1 - low
+    count += -count % block.loop.step
     start, iteration = _start(block, copies, count), block.loop.lower * -1 + var(block.loop.var)
-    before = iteration * (count // step) + (start - low)
+    before = iteration * (count // block.loop.step) + (start - low)
     new: dict[Stmt, list[Stmt]] = {s: [] for c in copies for s in (c.latch, c.use)}
     for copy in copies:
         for touch in copy.result.touches:
             if touch.command is not copy.use:
                 _put(new, touch, space, before + count)
-    for touch in _readers(block, copies, kept_space, kept):
-        _put(new, touch, space, before + shift)
-    changed = block.changed({stmt: tuple(to) for stmt, to in new.items()})
-    return _with_first(changed, kept_space, kept, Local(space, Expr(start - low + shift)))
+    for touch in _readers(block, copies):
+        _put(new, touch, space, before + _further(touch, copies))
+    block = _with_first(block, copies, start - low)
+    return block.changed({stmt: tuple(to) for stmt, to in new.items()})
 
 
 def _put(new: dict[Stmt, list[Stmt]], touch: Touch, space: str, by: Expr) -> None:
@@ -118,48 +119,68 @@ def _above(block: Block) -> Body:
     return next(above for stmt, above in walk_paths(block.kernel.body) if stmt is block.loop)
 
 
-def _readers(block: Block, copies: list[_Copy], space: str, kept: frozenset[int]) -> list[Touch]:
+def _kept(copies: list[_Copy]) -> frozenset[int]:
+    return frozenset(row for c in copies for row in c.kept)
+
+
+def _further(touch: Touch, copies: list[_Copy]) -> int:
+    """From the rows that a copy writes to those that it reads."""
+    for copy in copies:
+        if touch.rows <= copy.kept:
+            return min(copy.result.rows) - min(copy.kept)
+    raise NotApplicable("what is handed on is used in other pieces")
+
+
+def _readers(block: Block, copies: list[_Copy]) -> list[Touch]:
     """Who reads what is kept; `NotApplicable` if anything else happens to those rows."""
     first = min(block.body.index(c.latch) for c in copies)
     own = {s for c in copies for s in (c.latch, c.use)}
     last = max((block.body.index(t.command) for c in copies for t in c.result.writers), default=0)
     if last > first:
         raise NotApplicable("what is handed on is written again")
-    found: list[Touch] = []
+    kept, found = _kept(copies), []
     for position, stmt in enumerate(block.body):
         if not isinstance(stmt, Command) or stmt in own:
             continue
         for touch in touches(stmt, block.machine):
-            if touch.local.space != space or not touch.rows & kept:
-                continue
-            if touch.writes or position > first or not touch.rows <= kept:
-                raise NotApplicable("rows that are kept are used for other things")
-            found.append(touch)
+            if touch.local.space == copies[0].space and touch.rows & kept:
+                if touch.writes or position > first:
+                    raise NotApplicable("rows that are kept are used for other things")
+                found.append(touch)
     return found
 
 
-def _with_first(block: Block, space: str, kept: frozenset[int], to: Local) -> Block:
-    """What the first iteration reads, loaded where it does: rows further on, in another memory."""
-    machine = block.machine
-    new: dict[Stmt, Command] = {}
-    body = block.kernel.body
-    if block.loop not in body:
+def _with_first(block: Block, copies: list[_Copy], by: int) -> Block:
+    """What the first iteration reads, loaded where results lie, `by` rows further on."""
+    machine, space, kept = block.machine, copies[0].space, _kept(copies)
+    if block.loop not in block.kernel.body:
         raise NotApplicable(f"loop {block.loop.var} stands in another one")
-    end = body.index(block.loop)
-    for number, top in enumerate(body):
-        for stmt, above in walk_paths((top,)):
-            if not isinstance(stmt, Command) or top is block.loop:
+
+    def uses_kept(top: Stmt) -> bool:
+        return any(
+            touch.local.space == space and touch.rows & kept
+            for stmt, above in walk_paths((top,))
+            if isinstance(stmt, Command)
+            for touch in touches_anywhere(stmt, above, machine)
+        )
+
+    body: list[Stmt] = []
+    around = False
+    for top in block.kernel.body:
+        around |= top is block.loop
+        if top is block.loop or not uses_kept(top):
+            body.append(top)
+            continue
+        for stmt in straight_code((top,), ()):
+            found = touches(stmt, machine) if isinstance(stmt, Command) else ()
+            if not (isinstance(stmt, Command) and found):
+                body.append(stmt)
                 continue
-            for touch in touches_anywhere(stmt, above, machine):
-                if touch.local.space != space or not touch.rows & kept:
-                    continue
-                is_load = machine.unit(stmt.name) == "load" and touch.writes and not touch.adds
-                if not is_load or number > end or not touch.rows <= kept:
-                    raise NotApplicable("rows that are kept are used around the loop")
-                operands = list(stmt.operands)
-                own = operands[touch.operand]
-                assert isinstance(own, Local)
-                operands[touch.operand] = replace(own, space=to.space, row=own.row + to.row)
-                new[stmt] = replace(stmt, operands=tuple(operands))
-    changed = rebuilt(body, lambda s: (new[s],) if s in new else None)
-    return replace(block, kernel=block.kernel.with_body(changed))
+            touch = found[0]
+            if machine.unit(stmt.name) != "load" or touch.adds or around:
+                raise NotApplicable("rows that are kept are used around the loop")
+            operands = list(stmt.operands)
+            row = touch.local.row + _further(touch, copies) + by
+            operands[touch.operand] = replace(touch.local, space=copies[0].result.space, row=row)
+            body.append(replace(stmt, operands=tuple(operands)))
+    return replace(block, kernel=block.kernel.with_body(tuple(body)))
