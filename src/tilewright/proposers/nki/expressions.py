@@ -32,6 +32,10 @@ class Reader(Protocol):
     tensors: dict[str, Tensor]
     trips: dict[str, int]
 
+    def step(self) -> None:
+        """Count an expression; `UnsupportedError` after too many."""
+        ...
+
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
         """What a call of NKI, or of a function of the file, gives."""
         ...
@@ -43,22 +47,38 @@ _REAL: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 MODULES = {"nki.language": "nl", "nki.isa": "nisa", "nki": "nki", "numpy": "np", "math": "math"}
 MOST_ITEMS = 4096
-"""Of a comprehension."""
+"""Of a comprehension, a list or a tuple."""
+LARGEST = 1 << 256
+"""Whole numbers stay below this: larger ones only burn time and memory."""
+_MOST_POWER = 256
+_LONGEST_NAME = 1000
 
 
 def evaluated(reader: Reader, node: ast.expr) -> Any:
     """The value of an expression; integers that depend on loops are `Linear`."""
+    reader.step()
     found = _EVALUATE.get(type(node))
     if found is None:
         raise UnsupportedError(f"`{ast.unparse(node)[:60]}` is not understood", node.lineno)
     try:
-        return number(found(reader, node))
+        return _bounded(number(found(reader, node)))
     except UnsupportedError as error:
         error.line = error.line or node.lineno
         raise
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError):
         text = ast.unparse(node)[:60]
         raise UnsupportedError(f"`{text}` is not understood", node.lineno) from None
+
+
+def _bounded(value: Any) -> Any:
+    """A value, unless it is so large that it only burns time and memory."""
+    if isinstance(value, int) and not -LARGEST < value < LARGEST:
+        raise UnsupportedError("a number is too large")
+    if isinstance(value, Name) and len(value.text) > _LONGEST_NAME:
+        raise UnsupportedError("an expression of parameters is too long")
+    if isinstance(value, tuple) and len(value) > MOST_ITEMS:
+        raise UnsupportedError(f"a list of more than {MOST_ITEMS:,} items")
+    return value
 
 
 def _constant(reader: Reader, node: ast.Constant) -> Any:
@@ -101,10 +121,21 @@ def _arithmetic(reader: Reader, node: ast.BinOp) -> Any:
         if isinstance(node.op, ast.Sub):
             return linear(left) - linear(right)
     if isinstance(left, (int, float, tuple)) and isinstance(right, (int, float, tuple)):
+        _require_small(node.op, left, right)
         return _REAL[type(node.op)](left, right)
     if isinstance(left, (int, float, Name)) and isinstance(right, (int, float, Name)):
         return Name(f"({_text(left)} {_SIGNS[type(node.op)]} {_text(right)})")
     raise UnsupportedError(f"`{ast.unparse(node)[:60]}` is not understood")
+
+
+def _require_small(op: ast.operator, left: Any, right: Any) -> None:
+    """What is made of two bounded values must not be without bound before it is looked at."""
+    if isinstance(op, ast.Pow) and isinstance(right, int) and abs(right) > _MOST_POWER:
+        raise UnsupportedError("a power is too large")
+    if isinstance(op, ast.Mult):
+        for items, times in ((left, right), (right, left)):
+            if isinstance(items, tuple) and len(items) * times > MOST_ITEMS:
+                raise UnsupportedError(f"a list of more than {MOST_ITEMS:,} items")
 
 
 _SIGNS: Mapping[type[ast.operator], str] = {
@@ -135,6 +166,7 @@ def _comparison(reader: Reader, node: ast.Compare) -> bool:
             holds = (left is right) == isinstance(sign, ast.Is)
         elif isinstance(sign, (ast.In, ast.NotIn)):
             left = integer(left, reader.trips) if isinstance(left, Linear) else left
+            right = right if isinstance(right, (dict, str)) else tuple(_items(right))
             holds = (left in right) == isinstance(sign, ast.In)
         elif isinstance(left, Name) or isinstance(right, Name):
             if not isinstance(sign, (ast.Eq, ast.NotEq)):
@@ -187,6 +219,7 @@ def _generated(
         return
     part = node.generators[number]
     for item in _items(evaluated(reader, part.iter)):
+        reader.step()
         _bind(reader, part.target, item)
         if all(evaluated(reader, test) for test in part.ifs):
             _generated(reader, node, number + 1, found)
@@ -217,12 +250,19 @@ def _string(reader: Reader, node: ast.JoinedStr) -> str:
     return ""
 
 
+_MATHEMATICAL = frozenset({
+    "ceil", "cos", "exp", "fabs", "floor", "gcd", "isqrt", "log", "log2", "log10", "pow", "prod",
+    "sin", "sqrt", "tanh",
+})  # fmt: skip
+
+
 def mathematical(name: str, args: list[Any]) -> Any:
     """A function of `math` of known numbers."""
-    function = getattr(math, name, None)
-    if function is None or name.startswith("_") or name in ("factorial", "comb", "perm"):
+    if name not in _MATHEMATICAL:
         raise UnsupportedError(f"math.{name} is not understood")
-    return function(*args)
+    if name == "prod":
+        args = [tuple(_items(args[0]))]
+    return getattr(math, name)(*args)
 
 
 def _items(values: Any) -> Iterator[Any]:
@@ -312,7 +352,7 @@ def _broadcast(view: Region, shape: Any) -> Region:
 def _builtin(reader: Reader, name: str, args: list[Any]) -> Any:
     if name in ("min", "max"):
         values = args[0] if len(args) == 1 else args
-        return extreme(list(values), name == "max", reader.trips)
+        return extreme(list(_items(values)), name == "max", reader.trips)
     if name == "range":
         return range(*(integer(a, reader.trips) for a in args))
     if name == "len":
@@ -324,11 +364,11 @@ def _builtin(reader: Reader, name: str, args: list[Any]) -> Any:
     if name in ("list", "tuple"):
         return (tuple if name == "tuple" else Items)(_items(args[0]) if args else ())
     if name == "zip":
-        return tuple(zip(*args, strict=False))
+        return tuple(zip(*map(_items, args), strict=False))
     if name == "enumerate":
-        return tuple(enumerate(*args))
+        return tuple(enumerate(_items(args[0]), *args[1:]))
     if name == "sum":
-        return sum(args[0])
+        return sum(_items(args[0]))
     if name == "slice":
         return slice(*args)
     if name == "print":

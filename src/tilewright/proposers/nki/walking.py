@@ -37,6 +37,8 @@ MOST_CARRIED = 64
 """Iterations of a loop that hands names on, such as a list that it makes longer."""
 MOST_STATEMENTS = 2000
 DEEPEST_CALL = 20
+MOST_STEPS = 1_000_000
+"""Expressions that are evaluated, and items that are assigned; real kernels take some thousands."""
 
 
 class _TooManyPartsError(UnsupportedError):
@@ -61,6 +63,13 @@ class Reader:
     """Names that the function which is walked did not bind itself."""
     count: int = 0
     depth: int = 0
+    steps: int = 0
+
+    def step(self) -> None:
+        """Count an expression or an item; `UnsupportedError` after too many."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise UnsupportedError("reading it takes too long")
 
     def run(self, statements: Sequence[ast.stmt]) -> Any:
         """Walk statements; what a `return` among them gives."""
@@ -145,6 +154,7 @@ class Reader:
 
     def _placed(self, name: str, value: Any) -> Any:
         """A value with the tensors that it creates given names."""
+        self.step()
         if isinstance(value, _Fresh):
             return self._alloc(name, value)
         if isinstance(value, tuple):

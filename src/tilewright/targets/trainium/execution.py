@@ -8,6 +8,7 @@ both.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,12 @@ class Limits:
     """Instructions that are recorded."""
     value_bytes: int = 2 << 30
     """Bytes of on-chip and intermediate arrays at one time, all that is not an argument."""
+    cpu_s: float = 120.0
+    """Of the thread that walks: a single statement may copy a million items."""
+
+
+_STEPS_BETWEEN_LOOKS = 256
+"""At the clock: reading it costs more than a step."""
 
 
 class Execution:
@@ -81,6 +88,8 @@ class Execution:
         self.column = 0
         """Place of the call under way."""
         self.steps = 0
+        self._look_at = min(self.limits.steps + 1, _STEPS_BETWEEN_LOOKS)
+        self._started_s = time.thread_time()
         self.depth = 0
         """Calls of the kernel's own functions that are under way."""
         self.scope = Scope(None, None, 0, 0)
@@ -111,13 +120,21 @@ class Execution:
     def step(self, count: int = 1) -> None:
         """Count statements or iterations."""
         self.steps += count
-        if self.steps > self.limits.steps:
-            raise KernelError(
-                "too_long",
-                f"the kernel was stopped after {self.limits.steps:,} statements and iterations",
-                self.line,
-                "timeout",
-            )
+        if self.steps >= self._look_at:
+            self._require_time()
+
+    def _require_time(self) -> None:
+        """Raises `KernelError` for a kernel that has taken more than it may."""
+        limits = self.limits
+        self._look_at = min(limits.steps + 1, self.steps + _STEPS_BETWEEN_LOOKS)
+        late = ""
+        if self.steps > limits.steps:
+            late = f"{limits.steps:,} statements and iterations"
+        elif time.thread_time() - self._started_s > limits.cpu_s:
+            late = f"{limits.cpu_s:g} s"
+        if late:
+            message = f"the kernel was stopped after {late}"
+            raise KernelError("too_long", message, self.line, "timeout")
 
     # ---- loops
 

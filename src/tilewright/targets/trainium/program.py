@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import gc
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ MAX_SOURCE_BYTES = 1 << 20
 DEEPEST_SYNTAX = 100
 """Nesting of expressions and statements; a kernel has less than 30."""
 MOST_NODES = 200_000
+_MOST_MESSAGE = 300
 
 Array = NDArray[Any]
 Language = Literal[1, 2]
@@ -187,10 +189,21 @@ def _walk(program: Program, call: Call, run: Execution, arrays: Mapping[str, Arr
     collects = gc.isenabled()
     gc.disable()  # a trace has a million records and no cycles: looking for them doubles the time
     try:
-        kernel = _kernel(program, call, run)
-        args, kwargs, outputs = _arguments(kernel, call, run, arrays)
-        found = kernel.call(run, args, kwargs)
-        return _returned(outputs if found is None and outputs else found, call, run)
+        with _explained(run):
+            kernel = _kernel(program, call, run)
+            args, kwargs, outputs = _arguments(kernel, call, run, arrays)
+            found = kernel.call(run, args, kwargs)
+            return _returned(outputs if found is None and outputs else found, call, run)
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextmanager
+def _explained(run: Execution) -> Iterator[None]:
+    """Whatever ends a walk ends it as a `KernelError` with its line."""
+    try:
+        yield
     except KernelError as error:
         if error.line is None:
             error.line = run.line or None
@@ -199,16 +212,18 @@ def _walk(program: Program, call: Call, run: Execution, arrays: Mapping[str, Arr
         raise KernelError("too_deep", "the kernel is nested too deeply", run.line) from None
     except MemoryError:
         raise KernelError("too_large", "the kernel needs too much memory", run.line) from None
-    finally:
-        if collects:
-            gc.enable()
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        # An operand of a kind that no rule names: Python's own words say which.
+        message = f"{run.function or 'this line'}: {type(error).__name__}: {error}"[:_MOST_MESSAGE]
+        raise KernelError("unsupported_operand", message, run.line or None) from error
 
 
 def entry_of(program: Program, call: Call, machine: Machine) -> Entry:
     """The kernel of a file; `KernelError` where it has none."""
     run = Execution(machine, program.language, trace=Trace(program.language))
-    kernel = _kernel(program, call, run)
-    _, _, outputs = _arguments(kernel, call, run, {})
+    with _explained(run):
+        kernel = _kernel(program, call, run)
+        _, _, outputs = _arguments(kernel, call, run, {})
     return Entry(kernel.name, program.language, bool(outputs))
 
 

@@ -142,6 +142,8 @@ def _astype(run: Execution, view: View, dtype: Any) -> View:
 
 def expand_dims(run: Execution, data: View, axis: int) -> View:
     """nl.expand_dims: an axis of size 1 more."""
+    if not isinstance(axis, int):  # a text would be taken for a format by %
+        raise KernelError("unsupported_axis", f"an axis is a whole number, not {shown(axis)}")
     rank = len(data.shape) + 1
     at = axis % rank
     if at == 0 and data.on_chip:
