@@ -74,6 +74,22 @@ while True:
     elif fault == request["do"] + " shouts":
         os.write(channel, b"\xff" * 64)
         time.sleep(60)
+    elif fault == request["do"] + " floods":
+        os.write(channel, (1 << 34).to_bytes(8, "big"))
+        while True:  # all memory of the process that reads, if it believes the length
+            os.write(channel, bytes(1 << 20))
+    elif fault == request["do"] + " nests":
+        send(b"[" * 1_000_000)
+    elif fault == request["do"] + " drips":
+        os.write(channel, (1 << 20).to_bytes(8, "big"))
+        while True:  # each byte comes in time
+            os.write(channel, b" ")
+            time.sleep(0.1)
+    elif fault == request["do"] + " lists":
+        reply = {"full": described(inner, fault), "reduced": described(8, fault), "constants": []}
+    elif fault == request["do"] + " counts":
+        reply = {"full": {**described(inner, fault), "operations": 10**400}, "constants": {}}
+        reply["reduced"] = described(8, fault)
     elif request["do"] == "describe":
         reply = {"full": described(inner, fault), "reduced": described(8, fault)}
         reply["constants"] = {"K": 8} if inner != 8 else {}

@@ -130,6 +130,11 @@ def test_an_answer_that_fails_at_smaller_sizes_alone_is_not_called_wrong(
         ("describe raises", "raised ValueError: no luck"),
         ("describe lies", "not understood"),
         ("describe shouts", "ends the process"),
+        ("describe floods", "ends the process"),
+        ("describe nests", "ends the process"),
+        ("describe lists", "not understood"),
+        ("describe counts", "not understood"),
+        ("describe drips", "takes more than"),
         ("describe hangs", "takes more than"),
         ("type", "complex64"),
         ("size", "GiB"),
@@ -138,7 +143,7 @@ def test_an_answer_that_fails_at_smaller_sizes_alone_is_not_called_wrong(
 def test_a_file_that_is_no_problem_is_refused_in_one_sentence(
     fault: str, says: str, problem: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if fault.endswith("hangs"):
+    if fault.endswith(("hangs", "drips")):
         monkeypatch.setattr(oracle, "REFERENCE_TIMEOUT_S", 1)
     with pytest.raises(InputError) as told:
         opened(problem(fault=fault))

@@ -7,6 +7,7 @@ def forward(self, x):                          at::Tensor v0 = tw_answer::scale(
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,8 @@ TYPES = {
 """PyTorch's names of element types."""
 _SAME = frozenset({"contiguous", "cuda", "detach"})
 """Methods that change nothing here: every array is dense, and lies on the device."""
+_OF_ANOTHER = re.compile(r"[A-Za-z_][\w.]*\.(?:device|dtype)", re.ASCII)
+"""Where a tensor lies, or its type, said by another tensor: a name, not a call that does more."""
 _MAKERS = frozenset({"empty", "zeros", "empty_like", "zeros_like"})
 
 
@@ -288,11 +291,11 @@ class Translation:
         for word in node.keywords:
             said = ast.unparse(word.value)
             if word.arg not in ("device", "dtype") or (
-                word.arg == "dtype" and said != "torch.float32" and not said.endswith(".dtype")
+                word.arg == "dtype" and said != "torch.float32" and not _OF_ANOTHER.fullmatch(said)
             ):
                 raise NotReadError(f"{word.arg} of torch.{maker} is not understood", node.lineno)
         devices = [ast.unparse(word.value) for word in node.keywords if word.arg == "device"]
-        on_device = all(d.endswith(".device") or d in ("'cuda'", "'cuda:0'") for d in devices)
+        on_device = all(_OF_ANOTHER.fullmatch(d) or d in ("'cuda'", "'cuda:0'") for d in devices)
         if not on_device or not (devices or maker.endswith("_like")):
             raise NotReadError(f"torch.{maker} makes an array outside the GPU", node.lineno)
         if maker.endswith("_like"):

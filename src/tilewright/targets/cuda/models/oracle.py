@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ HOW_TO_GET = (
 )
 _PROGRAM = Path(__file__).with_name("oracle_program.py")
 _ARITHMETIC = Path(__file__).with_name("oracle_arithmetic.py")
-_MOST_REPLY = 1 << 34
+_MOST_REPLY = 16 << 20
+"""Bytes of the part of a reply in JSON; a description of 2000 arrays takes a quarter of a MiB."""
 _ADDRESSES = 8 << 30
 """That PyTorch's libraries and threads take of a process's address space, beside its memory."""
 _START_S = 120.0
@@ -103,22 +105,29 @@ class OracleProcess:
                     folder, bounds, _environment(), pass_on=[other.fileno()],
                 )
             )  # fmt: skip
-        own.settimeout(_START_S)
         self._stack.callback(own.close)
         self._channel = _Timed(own)
+        self._limit_s = _START_S
         self.ask("open", text=text)
-        own.settimeout(REFERENCE_TIMEOUT_S)
+        self._limit_s = float(REFERENCE_TIMEOUT_S)
 
-    def ask(self, what: str, data: bytes = b"", **more: object) -> tuple[Mapping[str, Any], bytes]:
-        """The reply to a request. `WorkloadError` where the user's code fails in it."""
+    def ask(
+        self, what: str, data: bytes = b"", most_bytes: int = 0, **more: object
+    ) -> tuple[Mapping[str, Any], bytes]:
+        """The reply to a request, with `most_bytes` of payload at most.
+
+        `WorkloadError` where the user's code fails in it, or writes more.
+        """
         try:
+            self._channel.begin(self._limit_s)
             self._channel.send_json({"do": what, **more})
             self._channel.send(data)
             reply = self._channel.receive_json()
+            self._channel.most_bytes = most_bytes
             payload = self._channel.receive()
         except TimeoutError:
             raise self._failed(f"takes more than {REFERENCE_TIMEOUT_S} s") from None
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError, ValueError, RecursionError):
             raise self._failed("ends the process that runs it, or needs too much memory") from None
         if not isinstance(reply, dict):
             raise self._failed("writes to what its process answers by")
@@ -146,23 +155,44 @@ class OracleProcess:
 
 
 class _Timed(Channel):
-    """A channel whose reads and writes end with the socket's time limit."""
+    """A channel whose requests, with their replies, end by a deadline: each byte may be late."""
 
     def __init__(self, own: socket.socket) -> None:
-        super().__init__(own.fileno(), _MOST_REPLY)
+        super().__init__(own.fileno())
         self._own = own
+        self.most_bytes = _MOST_REPLY
+        self._deadline = 0.0
+
+    def begin(self, limit_s: float) -> None:
+        """What follows, up to the next call, must end within so many seconds."""
+        self._deadline = time.monotonic() + limit_s
+        self.most_bytes = _MOST_REPLY
 
     def send(self, message: bytes) -> None:
+        self._limit()
         self._own.sendall(len(message).to_bytes(8, "big") + message)
+
+    def receive(self) -> bytes:
+        length = int.from_bytes(self._exactly(8), "big")
+        if length > self.most_bytes:
+            raise EOFError(f"a message of {length} bytes is not one of ours")
+        return self._exactly(length)
 
     def _exactly(self, count: int) -> bytes:
         found = bytearray()
         while len(found) < count:
+            self._limit()
             part = self._own.recv(min(count - len(found), 1 << 20))
             if not part:
                 raise EOFError("the other end is closed")
             found += part
         return bytes(found)
+
+    def _limit(self) -> None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._own.settimeout(left)
 
 
 def _environment() -> dict[str, str]:

@@ -21,6 +21,8 @@ from tilewright.targets.cuda.shapes import MOST_BYTES
 MOST_OPERATIONS, MOST_COMPARED = 1 << 24, 64 << 20
 """Multiply-adds and bytes of one comparison on the CPU, of which a task has eight."""
 _MOST_AXES, _MOST_ARRAYS = 8, 2000
+_LARGEST_COUNT = 1 << 80
+"""Of operations: more than all computers have done."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def read_problem(path: Path, target: str, name: str) -> tuple[Described, Describ
         full = _made(path, text, {}, found["full"], f"{target}:{name}")
         constants = {str(n): int(value) for n, value in found["constants"].items()}
         reduced = _made(path, text, constants, found["reduced"], f"{target}:{name}")
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise WorkloadError(
             f"{path}: its Model is called with what is not understood ({error}); arrays of "
             f"{', '.join(TYPES)} and numbers are."
@@ -77,13 +79,16 @@ def _made(
         a.name for a, i in zip(inputs, found["inputs"], strict=True)
         if isinstance(a, Argument) and i["free"] is True and a.dtype == "float32"
     )  # fmt: skip
+    operations = max(1, int(found["operations"]))
+    if operations > _LARGEST_COUNT:
+        raise ValueError(f"{operations:.3g} operations")
     form = Form(tuple(inputs), written, tuple(_plain(i) for i in found["initial"]), held)
     given = Given(arrays, free, tuple(held.values()), written)
     workload = Workload(
         name,
         name.partition(":")[0],
         form.arguments,
-        max(1, int(found["operations"])),
+        operations,
         source=str(path),
     )
     return Described(workload, form, TorchProblem(path, text, constants, given))

@@ -39,7 +39,23 @@ _EFFECTS = (
     ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda, ast.ListComp, ast.SetComp,
     ast.DictComp, ast.GeneratorExp, ast.Starred,
 )  # fmt: skip
-_HARMLESS = ("-O0", "-O1", "-O2", "-O3", "-lineinfo", "-std=", "-arch=", "-gencode", "arch=compute")
+_HARMLESS = re.compile(
+    r"(?:-O[0-3]|-lineinfo|-std=(?:c|gnu)\+\+\w\w|-arch=\w+|"
+    r"-gencode|(?:-gencode=)?arch=compute_\w+,code=[\w,\[\]]+)?",
+    re.ASCII,
+)
+"""Options that change no result. Several in one text are several to the compiler, so no spaces."""
+_LIBRARIES = re.compile(
+    r"(?:-l(?:cuda|cudart|cublas|cublasLt|cudnn|curand|cufft|cusolver|cusparse|nvrtc|m))?"
+)
+_INITIAL = re.compile(r"(?:torch\.)?nn\.Module\.__init__|self\.register_(?:buffer|parameter)")
+"""What `__init__` may call as a statement, beside what makes values."""
+_ASKS = ("size", "dim", "numel", "is_contiguous", "stride", "element_size")
+"""What tensors answer about themselves."""
+_OPTIONS = {
+    "extra_cflags": _HARMLESS, "extra_cuda_cflags": _HARMLESS, "extra_ldflags": _LIBRARIES,
+    "extra_include_paths": re.compile(""),
+}  # fmt: skip
 _WORDS = frozenset({
     "name", "cpp_sources", "cuda_sources", "functions", "verbose", "with_cuda", "extra_cflags",
     "extra_cuda_cflags", "extra_ldflags", "extra_include_paths", "build_directory",
@@ -128,6 +144,9 @@ def _require_class(node: ast.ClassDef) -> None:
         raise NotReadError(f"{node.name} is not a plain subclass of nn.Module", node.lineno)
     for part in node.body:
         if isinstance(part, ast.FunctionDef):
+            own = part.name.startswith("__") and part.name != "__init__"
+            if own or part.name in _ASKS:
+                raise NotReadError(f"{node.name} says itself what {part.name} does", part.lineno)
             _require_definition(part)
         elif not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)):
             raise NotReadError(
@@ -165,6 +184,9 @@ def _require_method(function: ast.FunctionDef, bound: set[str]) -> None:
     hidden = sorted(names & (bound | {*_SOURCES, "super"}))
     if hidden:
         raise NotReadError(f"{hidden[0]} means something else in {function.name}", function.lineno)
+    for statement in function.body:
+        if function.name == "__init__" and isinstance(statement, ast.Expr):
+            require_plain_value(statement.value, _INITIAL)
     for node in (node for statement in function.body for node in ast.walk(statement)):
         if isinstance(node, (*_EFFECTS, ast.FunctionDef, ast.ClassDef, ast.Global, ast.Import)):
             raise NotReadError("an expression with effects", getattr(node, "lineno", None))
@@ -179,19 +201,21 @@ def _require_method(function: ast.FunctionDef, bound: set[str]) -> None:
 
 def _is_pure(node: ast.expr) -> bool:
     """Whether an expression only asks: of calls, those that tensors answer about themselves."""
-    asks = ("size", "dim", "numel", "is_contiguous", "stride", "element_size")
     for part in ast.walk(node):
         if isinstance(part, _EFFECTS):
             return False
         if isinstance(part, ast.Call) and not (
-            isinstance(part.func, ast.Attribute) and part.func.attr in asks
+            isinstance(part.func, ast.Attribute) and part.func.attr in _ASKS
         ):
             return False
     return True
 
 
-def require_plain_value(node: ast.expr) -> None:
-    """What a name stands for is a value, or one call that makes a module or an extension."""
+def require_plain_value(node: ast.expr, more: re.Pattern[str] | None = None) -> None:
+    """What a name stands for is a value, or one call that makes a module or an extension.
+
+    `more` may be called too.
+    """
     for part in ast.walk(node):
         if isinstance(part, _EFFECTS):
             raise NotReadError("a value that is computed with effects", node.lineno)
@@ -199,7 +223,7 @@ def require_plain_value(node: ast.expr) -> None:
             called = ast.unparse(part.func)
             if is_loader(part.func):
                 _require_flags(part)
-            elif not _MAKER.fullmatch(called):
+            elif not _MAKER.fullmatch(called) and not (more and more.fullmatch(called)):
                 raise NotReadError(f"a value of {called[:60]}, which is not known", node.lineno)
 
 
@@ -215,11 +239,12 @@ def _require_flags(call: ast.Call) -> None:
     for word in call.keywords:
         if word.arg not in _WORDS:
             raise NotReadError(f"{word.arg or '**'} of {LOADER} is not understood", call.lineno)
-        if word.arg in ("extra_cflags", "extra_cuda_cflags"):
+        allowed = _OPTIONS.get(word.arg)
+        if allowed is not None:
             listed = word.value.elts if isinstance(word.value, (ast.List, ast.Tuple)) else [None]
             for flag in listed:
                 text = flag.value if isinstance(flag, ast.Constant) else None
-                if not isinstance(text, str) or not (text == "" or text.startswith(_HARMLESS)):
+                if not isinstance(text, str) or not allowed.fullmatch(text):
                     what = "an option" if text is None else repr(text)
                     raise NotReadError(f"{what} of the compiler may change results", call.lineno)
     if len(call.args) > 4:

@@ -23,6 +23,8 @@ HONEST, COARSER = ("library", "sequential"), ("tf32-like", "bf16-like")
 """Ways to compute that the oracle's process knows, in the order of its answer."""
 _DRAWS = 6
 """Calls that an output's deviation is estimated from."""
+_SPARE_BYTES = 1 << 20
+"""That an answer may be too long by, so that a message can say how long it is."""
 _KEPT = 256 << 20
 """Bytes of inputs whose right outputs are kept."""
 _OTHERS = ("small", "shifted mean", "sparse", "extremes", "mixed scales", "outliers")
@@ -65,9 +67,14 @@ class TorchProblem:
         first, *rest = _OTHERS
         return (first, AS_GIVEN, *rest) if self.given.free else (AS_GIVEN,) * 4
 
-    def _asked(self, what: str, data: bytes = b"", **more: object) -> bytes:
+    def _asked(
+        self, what: str, arguments: Sequence[Argument], data: bytes = b"", **more: object
+    ) -> dict[str, Array]:
+        """What the process answers: these arrays."""
         process = process_of(self.path, self.text)
-        return process.ask(what, data, constants=dict(self.constants), **more)[1]
+        most = bytes_of(arguments) + _SPARE_BYTES
+        found = process.ask(what, data, most, constants=dict(self.constants), **more)[1]
+        return self._arrays(arguments, found)
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of one argument: the problem's own, or any where the problem has any."""
@@ -83,10 +90,10 @@ class TorchProblem:
 
     def _own(self, seed: int) -> Mapping[str, Array]:
         if seed not in self._drawn:
-            data = self._asked("draw", seed=seed)
             arrays = (*self.given.inputs, *self.given.state)
+            drawn = self._asked("draw", arrays, seed=seed)
             self._drawn.clear()
-            self._drawn[seed] = self._arrays(arrays, data)
+            self._drawn[seed] = drawn
         return self._drawn[seed]
 
     def reference(self, given: Mapping[str, Array]) -> Mapping[str, Followed]:
@@ -100,13 +107,12 @@ class TorchProblem:
         return self._known[key]
 
     def _expected(self, data: bytes) -> Mapping[str, Followed]:
-        found = self._asked("expected", data, draws=_DRAWS, seed=1)
         doubles = [
             Argument(f"{i} {o.name}", o.shape, "float64", "output")
             for o in self.given.outputs
             for i in ("exact", "deviation")
         ]
-        arrays = self._arrays(doubles, found)
+        arrays = self._asked("expected", doubles, data, draws=_DRAWS, seed=1)
         return {
             o.name: Followed(arrays[f"exact {o.name}"], arrays[f"deviation {o.name}"], [], ())
             for o in self.given.outputs
@@ -114,14 +120,13 @@ class TorchProblem:
 
     def honest(self, given: Mapping[str, Array]) -> Mapping[str, HonestError]:
         """What float32 is off by, by the library's sums and by long ones; and lower classes."""
-        found = self._asked("honest", self._data(given))
         ways = (*HONEST, *COARSER)
         results = [
             Argument(f"{way} {o.name}", o.shape, o.dtype, "output")
             for way in ways
             for o in self.given.outputs
         ]
-        arrays = self._arrays(results, found)
+        arrays = self._asked("honest", results, self._data(given))
         expected = self.reference(given)
         return {
             name: errors_of(

@@ -50,6 +50,13 @@ _DEFINED = re.compile(
     r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(?:define|undef)[ \t\f\v]+(\w+)(.*)", re.MULTILINE
 )
 _WORD = re.compile(r"\w+")
+_MODULE = re.compile(
+    r"\bPYBIND11_MODULE\s{0,9}\(\s{0,9}\w{1,99}\s{0,9},\s{0,9}(\w{1,99})\s{0,9}\)\s{0,99}\{([^}]*)\}"
+)
+_DEFINES = re.compile(
+    r'\.\s{0,9}def\s{0,9}\(\s{0,99}"(\w{1,99})"\s{0,9},\s{0,99}&?\s{0,9}(\w{1,99})\s{0,99}[,)]'
+)
+"""A name that Python gets, and the function that it stands for."""
 _RESERVED = re.compile(r"\btw_\w+")
 
 
@@ -128,6 +135,7 @@ def _checked(text: Text) -> tuple[str, list[str]] | Failed:
         return " " * len(found.group())
 
     source = _without_comments(text.text, not_read)
+    _require_own_names(source, not_read)
     source = _without_messages(_DIRECTIVE.sub(blank, source))
     problem = refused(source)
     if problem is not None:
@@ -139,6 +147,18 @@ def _checked(text: Text) -> tuple[str, list[str]] | Failed:
         line = source.count("\n", 0, reserved.start()) + 1
         return located(Failed("build", "compile_error", log, line), shift)
     return source, headers
+
+
+def _require_own_names(source: str, not_read: Callable[[str, int], NotReadError]) -> None:
+    """A module that a text defines itself must give Python each function under its own name."""
+    for mention in re.finditer(r"\bPYBIND11_MODULE\b", source):
+        line = source.count("\n", 0, mention.start()) + 1
+        module = _MODULE.match(source, mention.start())
+        body = module[2] if module else ""
+        named = _DEFINES.findall(body)
+        counted = len(re.findall(r"\bdef\b", body))
+        if not named or len(named) != counted or any(name != own for name, own in named):
+            raise not_read("PYBIND11_MODULE gives Python a function by another name", line)
 
 
 def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -> str:
