@@ -27,13 +27,15 @@ from tilewright.proposers.nki.rewrites.reuse import reuse
 from tilewright.proposers.nki.rewrites.runs import runs
 from tilewright.proposers.nki.rewrites.separate import separate
 from tilewright.proposers.nki.rewrites.spread import spread
+from tilewright.proposers.nki.rewrites.stack import fold, stack
 from tilewright.proposers.nki.rewrites.strips import strip
 from tilewright.proposers.nki.rewrites.turn import turn
 from tilewright.proposers.nki.rewrites.unfold import unfold
 from tilewright.proposers.nki.rewrites.window import window
 
 _FACTORS = (2, 4, 8, 16, 0)
-_HEIGHTS = (3, 4, 8, 16)
+_COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
+"""How many iterations of a loop techniques take."""
 _WIDTHS = (512, 1024, 2048)
 
 
@@ -85,6 +87,8 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "reuse": lambda k, number: _at_op(k, reuse, number),
     "window": lambda k, number: _at_op(k, window, number),
     "bands": lambda k, loop, height: bands(k, _loop(k, loop), _count(height)),
+    "stack": lambda k, loop, count: stack(k, _loop(k, loop), _count(count)),
+    "fold": lambda k, number: _at_op(k, fold, number),
     "pairs": lambda k, number: _at_op(k, pairs, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
@@ -115,6 +119,8 @@ _SENTENCES = {
     "reuse": "take the result of instruction {0} from the earlier one that computes the same",
     "window": "load once the row whose neighbouring windows instruction {0} loads in its loop",
     "bands": "give each partition {1} neighbouring rows of those that the loop over {0} works on",
+    "stack": "run {1} iterations of the loop over {0} together, on partitions of their own",
+    "fold": "run instruction {0} and those behind it in strips, each on partitions of its own",
     "pairs": "reduce once what two neighbouring windows of instruction {0} share",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
     "runs": "load whole runs where instruction {0} loads elements at even distances",
@@ -172,13 +178,13 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
                 if not factor or (factor < loop.trips and loop.trips % factor == 0)
             ]
         return [Step(technique, (loop.variable,)) for loop in loops]
-    if technique == "bands":
+    if technique in _COUNTED:
         return [
-            Step("bands", (loop.variable, str(height)))
+            Step(technique, (loop.variable, str(count)))
             for _, loop in walk(kernel.body)
             if isinstance(loop, Loop)
-            for height in _HEIGHTS
-            if height <= loop.trips
+            for count in _COUNTED[technique]
+            if count <= loop.trips
         ]
     if technique == "hoist":
         return [

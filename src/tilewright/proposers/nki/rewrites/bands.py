@@ -40,14 +40,8 @@ from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.jam import is_parallel
 from tilewright.proposers.nki.rewrites.renaming import copied
+from tilewright.proposers.nki.rewrites.uses import BY_PARTITION
 from tilewright.proposers.nki.rewrites.window import window
-
-_BY_PARTITION = (
-    "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
-    "scalar_tensor_tensor", "reciprocal", "tensor_reduce", "tensor_tensor_scan",
-    "tensor_copy_predicated",
-)  # fmt: skip
-"""Instructions that do the same in every partition, with what this partition holds."""
 
 
 def bands(kernel: Kernel, path: Path, height: int) -> Kernel:
@@ -80,7 +74,7 @@ def _rows(loop: Loop, kernel: Kernel) -> int:
     """How many partitions the loop works on, one row of each tensor in HBM in each of them."""
     tensors, own, found = kernel.tensors(), allocated(loop.body), set[int]()
     for op in ops(loop.body):
-        if op.name not in _BY_PARTITION:
+        if op.name not in BY_PARTITION:
             raise NotApplicableError(f"{op.name} does not work partition by partition")
         if any(isinstance(v, Linear) and v.factor(loop.variable) for _, v in op.arguments):
             raise NotApplicableError("a number depends on the iteration")

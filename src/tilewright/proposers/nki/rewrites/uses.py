@@ -24,6 +24,13 @@ from tilewright.proposers.nki.ir import (
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.places import extents
 
+BY_PARTITION = (
+    "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
+    "scalar_tensor_tensor", "reciprocal", "tensor_reduce", "tensor_tensor_scan",
+    "tensor_copy_predicated",
+)  # fmt: skip
+"""Instructions that do the same in every partition, with what this partition holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Uses:
