@@ -6,7 +6,7 @@ other statement waits until what it reads is complete. New tiles in PSUM wait fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Statement, Tensor, ops, variables
 
@@ -18,20 +18,30 @@ def banks_of(tensor: Tensor) -> int:
     return -(-tensor.partition_bytes // BANK_BYTES)
 
 
-def longest_chain(body: Body, times: Sequence[tuple[float, float]]) -> float:
+def longest_chain(
+    body: Body, times: Sequence[tuple[float, float, Mapping[str, float]]]
+) -> float:
     """ns from the beginning of the first statement to the end of the last one.
 
-    `times` are the ns of the first iteration of each statement, and of all of its iterations.
+    `times` are the ns of the first iteration of each statement, of all of its iterations, and of
+    each engine. An engine does what precedes in the text first.
     """
     ready: dict[str, tuple[float, float, bool]] = {}
     """Of what was written: when the first piece is there, when all is, whether it is in pieces."""
     banks, end = _Banks(body), 0.0
+    engines: dict[str, float] = {}
+    """ns of what each engine has done."""
     for number, statement in enumerate(body):
         found = _ops(statement)
         if not found:
             continue
-        first, total = times[number]
+        first, total, busy = times[number]
         start, finish = banks.taken(number), 0.0
+        for engine, ns in busy.items():
+            done = engines.get(engine, 0.0)
+            finish = max(finish, done + ns)
+            if not isinstance(statement, Loop):
+                start = max(start, done)
         for op in found:
             for region in op.reads:
                 if region.tensor not in ready:
@@ -42,6 +52,9 @@ def longest_chain(body: Body, times: Sequence[tuple[float, float]]) -> float:
                 else:
                     start = max(start, whole)
         finish = max(finish, start + total)
+        for engine, ns in busy.items():
+            done = engines.get(engine, 0.0)
+            engines[engine] = ns + (done if engine == "dma" else max(done, start))
         for op in found:
             for region in op.writes:
                 piece, whole, pieces = ready.get(region.tensor, (start + first, 0.0, True))

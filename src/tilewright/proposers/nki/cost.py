@@ -94,7 +94,7 @@ def estimate(kernel: Kernel) -> Cost:
     tensors = kernel.tensors()
     _add(kernel.body, 1, tensors, cost)
     times = [_times(statement, tensors) for statement in kernel.body]
-    cost.chain = longest_chain(kernel.body, [(first, every) for first, every, _ in times])
+    cost.chain = longest_chain(kernel.body, times)
     lives = _lives(kernel.body)
     cost.sbuf, cost.banks = _most(lives)
     parts: list[tuple[float, float]] = []
