@@ -18,9 +18,7 @@ def banks_of(tensor: Tensor) -> int:
     return -(-tensor.partition_bytes // BANK_BYTES)
 
 
-def longest_chain(
-    body: Body, times: Sequence[tuple[float, float, Mapping[str, float]]]
-) -> float:
+def longest_chain(body: Body, times: Sequence[tuple[float, float, Mapping[str, float]]]) -> float:
     """ns from the beginning of the first statement to the end of the last one.
 
     `times` are the ns of the first iteration of each statement, of all of its iterations, and of
