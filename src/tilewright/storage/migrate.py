@@ -59,9 +59,16 @@ def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEA
         )
         connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
         return
-    # Imported late: alembic takes longer to import than everything else here together.
-    from alembic import command
-    from alembic.config import Config
+    try:
+        # Imported late: alembic takes longer to import than everything else here together.
+        from alembic import command
+        from alembic.config import Config
+    except ModuleNotFoundError as error:
+        raise StorageError(
+            f"{name} was written by an earlier tilewright (its schema is {current}, this version "
+            f"reads {HEAD}), and what upgrades it is missing: install it with "
+            f"`pip install 'tilewright[migrate]'`, or {elsewhere}."
+        ) from error
 
     with as_file(files("tilewright.storage") / "migrations") as folder:
         config = Config()

@@ -115,6 +115,22 @@ def test_an_up_to_date_database_opens_without_alembic(file: Path) -> None:
     assert done.stdout.split() == ["1", "False"]
 
 
+def test_an_older_database_is_kept_where_alembic_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".tilewright"
+    folder.mkdir()
+    dump = (Path(__file__).parent / "databases" / "0001.sql").read_text()
+    with sqlite3.connect(folder / "tilewright.db") as connection:
+        connection.executescript(dump)
+        before = list(connection.iterdump())
+    monkeypatch.setitem(sys.modules, "alembic", None)
+    with pytest.raises(StorageError, match=r"earlier tilewright .*0001.*'tilewright\[migrate\]'"):
+        open_project(tmp_path)
+    with sqlite3.connect(folder / "tilewright.db") as connection:
+        assert list(connection.iterdump()) == before
+
+
 def test_opening_at_the_same_time_creates_one_database(tmp_path: Path) -> None:
     script = f"from tilewright.storage.project import *; open_project(Path({str(tmp_path)!r}))"
     processes = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(4)]
