@@ -173,6 +173,15 @@ def without_template(parameters: Mapping[str, str | int]) -> dict[str, str | int
     }
 
 
+def planned_values(parameters: Mapping[str, str | int]) -> dict[str, int]:
+    """The values of a template's parameters among those of an instance's plan, by name."""
+    return {
+        name.removeprefix(PLANNED): int(value)
+        for name, value in parameters.items()
+        if name.startswith(PLANNED)
+    }
+
+
 def concrete(text: str, notation: TemplateNotation | None) -> str:
     """A kernel as it stands, or a template with its first values; raises as `parse_template`."""
     template = parse_template(text, notation)

@@ -98,7 +98,7 @@ def part(site: Site, request: Request) -> Response:
         shown = drawn_trials(trials.views)
         values.update(tree=beam_tree(shown), total=len(trials.views), legend_entries=LEGEND)
     elif name == "menu":
-        values["options"] = option_rows(trials.views)
+        values.update(options=option_rows(trials.views), templates=trials.templates())
     else:
         values["log"] = site.project.log(run.id)
     return HTMLResponse(_render(f"{name}.html.j2", **values))

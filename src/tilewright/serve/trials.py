@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.report.importance import ParameterRow, parameter_rows
 from tilewright.report.views import TrialState, TrialView
 from tilewright.storage.overview import TrialOverview
 
@@ -28,6 +29,7 @@ class LiveTrials:
         self.correct = 0
         self.failed = 0
         self._first_of: dict[str, int] = {}
+        self._instances: dict[str, list[tuple[Mapping[str, int], float]]] = {}
 
     def extend(self, trials: Sequence[TrialOverview]) -> None:
         """Take in the next trials of the run."""
@@ -37,6 +39,9 @@ class LiveTrials:
             view = _view(trial, self.views[parent] if parent is not None else None, self._start)
             self.views.append(view)
             self.causes.append(trial.cause)
+            if trial.instance_of and trial.latency is not None:
+                measured = self._instances.setdefault(trial.instance_of, [])
+                measured.append((trial.values, trial.latency))
             self.correct += view.latency is not None
             self.failed += view.state == "failed"
             faster = self.best is None or (view.latency or 0) < (self.best.latency or 0)
@@ -47,6 +52,13 @@ class LiveTrials:
     @property
     def _start(self) -> float | None:
         return self.views[0].latency if self.views else None
+
+    def templates(self) -> list[TemplateRow]:
+        """The templates with measured instances, in the order of their first ones."""
+        return [
+            TemplateRow(self._first_of.get(first), len(measured), parameter_rows(measured))
+            for first, measured in self._instances.items()
+        ]
 
     def lineage(self, index: int) -> list[int]:
         """The trials from the starting kernel to this one."""
@@ -66,6 +78,15 @@ class LiveTrials:
             self.views[index] = replace(self.views[index], winning=index in winning)
         self.winning = winning
         self.best = self.views[best.index]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRow:
+    """A template: the trial that brought it (None if unknown), and what its parameters did."""
+
+    trial: int | None
+    measured: int
+    parameters: Sequence[ParameterRow]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, case, func, select
 
 from tilewright.core.records import Failed, RunRecord, Trial
 from tilewright.core.run_notes import Label
+from tilewright.core.templates import planned_values
 from tilewright.storage.database import Database
 from tilewright.storage.schema import artifacts, calls, events, runs, trials
 from tilewright.storage.sql import load_record, run_of, trial_of
@@ -47,7 +48,8 @@ class RunOverview:
 class TrialOverview:
     """A trial without its texts. `failure` is the kind, stage and line of what failed.
 
-    `cause` is the largest entry of its breakdown: what most cycles go to.
+    `cause` is the largest entry of its breakdown: what most cycles go to. `values` are those of a
+    template's parameters, and `instance_of` is the candidate that brought the template.
     """
 
     index: int
@@ -66,6 +68,8 @@ class TrialOverview:
     failure: tuple[str, str, int | None] | None
     wall_s: float
     cached: bool
+    instance_of: str = ""
+    values: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +262,9 @@ def _trial_overview(row: Row[Any]) -> TrialOverview:
     plan = json.loads(row.plan) if row.plan else {}
     breakdown: Mapping[str, float] = outcome.get("breakdown") or {}
     failed = outcome["type"] == Failed.__name__
-    turn = plan.get("parameters", {}).get("turn")
+    parameters = plan.get("parameters", {})
+    turn = parameters.get("turn")
+    values = planned_values(parameters)
     return TrialOverview(
         index=row._mapping["index"],  # row.index is a method of the tuple
         iteration=row.iteration,
@@ -276,4 +282,6 @@ def _trial_overview(row: Row[Any]) -> TrialOverview:
         failure=(outcome["kind"], outcome["stage"], outcome["line"]) if failed else None,
         wall_s=row.wall_s,
         cached=row.cached,
+        instance_of=str(parameters.get("instance", row.candidate_id)) if values else "",
+        values=values,
     )

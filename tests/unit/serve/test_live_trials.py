@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from tilewright.report.views import TrialView
 from tilewright.serve.pages import MOST_NODES, drawn_trials
 from tilewright.serve.trials import LiveTrials, option_rows
 from tilewright.storage.project import open_overview, open_project
-from tilewright.testing.runs import history, run_record
+from tilewright.testing.runs import history, measured, run_record
 
-from .conftest import store
+from .conftest import Client, store
 
 TEXTS = {"plan", "expected", "breakdown", "details", "feedback", "warnings", "log", "diff"}
 
@@ -79,3 +80,32 @@ def test_the_menu_counts_what_each_option_brought() -> None:
     mine = [v for v in views if v.option == one.option]
     assert one.best_gain == max(v.gain for v in mine if v.gain is not None)
     assert one.kept == sum(v.state == "kept" for v in mine)
+
+
+def test_the_page_shows_what_the_parameters_of_a_template_did(
+    tmp_path: Path, served: Callable[..., Client]
+) -> None:
+    trials = list(history(25, lines=8))
+    for at, trial in enumerate(trials[1:]):
+        values: dict[str, str | int] = {"tune.TM": (16, 32)[at % 2], "tune.TN": (4, 8)[at // 2 % 2]}
+        plan = replace(
+            trial.candidate.plan, parameters={**values, "instance": trials[0].candidate.id}
+        )
+        outcome = measured(1000.0 * (1 + at % 2) + at // 2 % 2)
+        trials[at + 1] = replace(
+            trial, candidate=replace(trial.candidate, plan=plan), outcome=outcome
+        )
+    run = store(tmp_path, History(trials))
+    live = LiveTrials()
+    with closing(open_overview(tmp_path)) as overview:
+        live.extend(overview.trials(run.id))
+    (template,) = live.templates()
+    assert (template.trial, template.measured) == (0, 24)
+    assert [(row.name, row.values, row.best) for row in template.parameters] == [
+        ("TM", (16, 32), 16),
+        ("TN", (4, 8), 4),
+    ]
+    page = served(tmp_path).ask(f"/runs/{run.id}/parts/menu").text
+    assert 'Parameters of the template of <a href="/runs/3fa94c10/trials/0">' in page
+    assert page.index('<th scope="row">TM</th><td>16, 32</td>') < page.index("TN</th>")
+    assert "100 %" in page

@@ -1,0 +1,61 @@
+"""How much each parameter of a template matters for latency, as far as the instances tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+FEWEST = 8
+"""Measured instances below which nothing is said: chance would decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    """A parameter of a template and what its values did.
+
+    `importance` is the share of the variance of log latency that the parameter explains alone, 0 to
+    1, less what values without any effect would seem to explain (epsilon squared of a one-way
+    analysis of variance). None with fewer than `FEWEST` instances, or where all are equally fast.
+    Parameters that only matter together have low shares, and a search measures fast points more
+    often than slow ones, so it describes the points that were measured, not the whole template.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    best: int
+    importance: float | None
+
+
+def parameter_rows(measured: Sequence[tuple[Mapping[str, int], float]]) -> list[ParameterRow]:
+    """One row for each parameter of the instances of one template, most important first.
+
+    `measured` holds the values and the latency (any unit, above 0) of each measured instance.
+    """
+    if not measured:
+        return []
+    fastest, _ = min(measured, key=lambda instance: instance[1])
+    rows = [
+        ParameterRow(
+            name,
+            tuple(sorted({values[name] for values, _ in measured})),
+            fastest[name],
+            _importance([(values[name], math.log(latency)) for values, latency in measured]),
+        )
+        for name in fastest
+    ]
+    return sorted(rows, key=lambda row: (-(row.importance or 0.0), row.name))
+
+
+def _importance(points: Sequence[tuple[int, float]]) -> float | None:
+    groups: dict[int, list[float]] = {}
+    for value, log_latency in points:
+        groups.setdefault(value, []).append(log_latency)
+    mean = sum(y for _, y in points) / len(points)
+    total = sum((y - mean) ** 2 for _, y in points)
+    spare = len(points) - len(groups)
+    if len(points) < FEWEST or total <= 0 or spare < 1:
+        return None
+    within = sum((y - sum(group) / len(group)) ** 2 for group in groups.values() for y in group)
+    by_chance = (len(groups) - 1) * within / spare
+    return min(1.0, max(0.0, (total - within - by_chance) / total))
