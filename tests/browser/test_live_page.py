@@ -180,6 +180,32 @@ def test_new_trials_appear_without_reloading(
     assert page.evaluate("window.same")
 
 
+def test_a_page_in_sight_reconnects_when_the_machine_wakes(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    trials = history(6, lines=8)
+    store(tmp_path, History(trials[:5]), status="running")
+    page.clock.install()
+    page.add_init_script(
+        """
+        window.connections = 0;
+        window.EventSource = class extends EventSource {
+          constructor(address) { super(address); window.connections++; }
+        };
+        """
+    )
+    opened(page, serve(tmp_path), f"/runs/{RUN}")
+    complete(page)
+    page.clock.run_for(45_000)  # an ordinary minute without news
+    assert page.evaluate("connections") == 1
+    page.clock.fast_forward(3_600_000)  # no timer runs while a machine sleeps
+    page.wait_for_function("() => connections === 2")
+    with closing(open_project(tmp_path)) as storage:
+        storage.append_trial(RUN, trials[5])
+    page.wait_for_function("() => document.querySelector('#trials a').textContent === '5'")
+    assert page.locator("#link").inner_text() == "live"
+
+
 def test_the_filter_is_in_the_address_and_in_effect_again(
     page: playwright.Page, serve: Callable[..., str], tmp_path: Path
 ) -> None:
