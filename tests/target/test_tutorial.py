@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -66,8 +67,33 @@ def test_the_tutorial_for_cuda_works_as_it_stands(tmp_path: Path) -> None:
     assert "correct" in after
 
 
+@pytest.mark.slow
+@pytest.mark.toolchain
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@NEEDS_SED
+def test_the_tutorial_for_c_works_as_it_stands(tmp_path: Path) -> None:
+    said = _run("tutorial-host-c.md", tmp_path)
+    assert "as fast as the starting kernel" in said
+    assert "confirmed" in said
+    assert "tanhf(sum)" in (tmp_path / "my-layer" / "kernel.c").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="tile instructions are of x86-64")
+@NEEDS_SED
+def test_the_tutorial_for_amx_works_as_it_stands(tmp_path: Path) -> None:
+    said = _run("tutorial-amx.md", tmp_path)
+    checked, wrong, own = said.partition("wrong result")
+    assert wrong
+    assert all("ok kernel" in part for part in (checked, own))
+
+
 @pytest.mark.parametrize(
-    "page", ["README.md", "tutorial.md", "tutorial-trainium.md", "tutorial-cuda.md", "glossary.md"]
+    "page", ["README.md", "glossary.md", *sorted(page.name for page in DOCS.glob("tutorial*.md"))]
 )
 def test_links_of_a_newcomers_pages_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#]+)", (DOCS / page).read_text())
