@@ -67,9 +67,12 @@ def why_not(error: OSError) -> str:
     if error.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL):
         return "the processor, or the virtual machine that it belongs to, offers none"
     if error.errno in (errno.EACCES, errno.EPERM):
+        level = _paranoid()
+        if level.lstrip("-").isdigit() and int(level) <= 2:
+            return "the system does not allow it (a container's filter of system calls, as a rule)"
         return (
-            f"the system does not allow it (kernel.perf_event_paranoid is {_paranoid()}: set it to "
-            "2 or less, and let containers call perf_event_open)"
+            f"the system does not allow it (kernel.perf_event_paranoid is {level}: set it to 2 or "
+            "less, and let containers call perf_event_open)"
         )
     return f"the system refuses ({error.strerror})"
 

@@ -52,21 +52,23 @@ def test_another_process_is_counted_with_all_its_threads(busy: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "says"),
+    ("number", "paranoid", "says"),
     [
-        (errno.ENOENT, "virtual machine"),
-        (errno.EACCES, "perf_event_paranoid"),
-        (errno.EPERM, "perf_event_open"),
-        (errno.ENOSYS, "Function not implemented"),
+        (errno.ENOENT, "2", "virtual machine"),
+        (errno.EACCES, "4", "perf_event_paranoid is 4: set it to 2"),
+        (errno.EPERM, "not known", "perf_event_open"),
+        (errno.EPERM, "2", "a container's filter"),
+        (errno.ENOSYS, "2", "Function not implemented"),
     ],
 )
 def test_what_keeps_counters_from_being_read_is_said(
-    number: int, says: str, monkeypatch: pytest.MonkeyPatch
+    number: int, paranoid: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(kind: int, event: int, thread: int) -> int:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(counters, "_opened", refuse)
+    monkeypatch.setattr(counters, "_paranoid", lambda: paranoid)
     assert says in str(availability())
     with pytest.raises(OSError, match=os.strerror(number)) as raised:
         Counters(os.getpid())
