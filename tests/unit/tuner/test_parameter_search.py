@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -80,6 +81,23 @@ def test_the_guided_search_is_near_the_best_long_before_a_random_one() -> None:
     at_random = [reached(RandomParameters(), seed) for seed in range(0, 300, 100)]
     assert np.mean(guided) < 1.03
     assert np.mean(guided) < np.mean(at_random)
+
+
+def test_the_first_points_try_all_values_equally_often() -> None:
+    text = template("TUNE(A, 1, 2, 4)\nTUNE(B, 1, 2, 4, 8, 16, 32)\nTUNE(C, 0, 1)")
+    points = GuidedParameters().next_points(text, [], 6, 0)
+    assert len(points) == 6
+    assert [sorted(Counter(values).values()) for values in zip(*points, strict=True)] == [
+        [2, 2, 2],
+        [1] * 6,
+        [3, 3],
+    ]
+
+
+def test_a_few_equal_measurements_in_a_corner_say_little_of_the_opposite_one() -> None:
+    rows = np.array([[0.0, 0, 0, 0], [0.2, 0, 0.1, 0], [0, 0.2, 0, 0.1]])
+    _, deviation = GaussianProcess(rows, np.ones(3)).predict(np.ones((1, 4)))
+    assert deviation[0] > 0.7
 
 
 def test_wrong_and_stopped_instances_keep_the_search_away() -> None:

@@ -18,6 +18,10 @@ from tilewright.tuner.candidates import Floats
 _LENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 5.0])
 _NOISES = (1e-4, 1e-2, 5e-2)
 _ROUNDS = 2
+_LIKELY_LENGTH = 1.0
+"""The length that is likeliest before anything is measured: that of the whole axis. Its logarithm
+has a normal distribution of deviation 1: a dozen measurements say little about eight lengths, and
+the likeliest ones for them alone see structure where there is none."""
 _JITTER = 1e-9
 
 
@@ -54,22 +58,27 @@ class GaussianProcess:
         return guessed
 
     def _fitted(self) -> tuple[Floats, float]:
-        """The lengths and the noise of highest likelihood, one parameter after the other."""
+        """The likeliest lengths and noise after the measurements, one parameter after the other."""
         best, noise = np.full(self._rows.shape[1], 0.6), _NOISES[1]
-        likelihood = self._solved(best, noise)[2]
+        likelihood = self._likelihood(best, noise)
         for _ in range(_ROUNDS):
             for column in range(len(best)):
                 for length in _LENGTHS:
                     tried = best.copy()
                     tried[column] = length
-                    found = self._solved(tried, noise)[2]
+                    found = self._likelihood(tried, noise)
                     if found > likelihood:
                         best, likelihood = tried, found
             for other in _NOISES:
-                found = self._solved(best, other)[2]
+                found = self._likelihood(best, other)
                 if found > likelihood:
                     noise, likelihood = other, found
         return best, noise
+
+    def _likelihood(self, lengths: Floats, noise: float) -> float:
+        """Logarithm of the posterior density of these parameters, but for a constant."""
+        before = -0.5 * float(np.square(np.log(lengths / _LIKELY_LENGTH)).sum())
+        return self._solved(lengths, noise)[2] + before
 
     def _solved(self, lengths: Floats, noise: float) -> tuple[Floats, Floats, float]:
         """Cholesky factor, weights and log likelihood with these parameters."""

@@ -43,10 +43,10 @@ class RandomParameters:
 class GuidedParameters:
     """Descent over the lattice of a template's values, guided by a model of what was measured.
 
-    The first points are spread over the lattice. After that a Gaussian process on the logarithm of
-    latencies predicts the neighbours of the fastest points, and random others; those of the largest
-    expected improvement are next. Points of one batch lie apart: each is taken to be as slow as
-    predicted before the next is chosen.
+    The first points try all values about equally often. After that a Gaussian process on the
+    logarithm of latencies predicts the neighbours of the fastest points, and random others; those
+    of the largest expected improvement are next. Points of one batch lie apart: each is taken to be
+    as slow as predicted before the next is chosen.
     """
 
     def next_points(
@@ -60,7 +60,7 @@ class GuidedParameters:
             return []
         values = _values(tried)
         spread = max(0, _spread(lattice) - len(tried)) if values is not None else count
-        chosen = _apart(lattice, taken, free, min(spread, count, len(free)), rng)
+        chosen = _balanced(lattice, taken, free, min(spread, count, len(free)), rng)
         if len(chosen) < count and values is not None:
             free = np.setdiff1d(free, chosen)
             chosen += _promising(lattice, taken, values, free, count - len(chosen), rng)
@@ -92,22 +92,25 @@ def _values(tried: Sequence[TriedPoint]) -> Floats | None:
     )
 
 
-def _apart(
+def _balanced(
     lattice: Lattice, taken: Integers, free: Integers, count: int, rng: np.random.Generator
 ) -> list[int]:
-    """Points far from those taken and from each other, out of a random pool."""
+    """Points that try every value of every parameter about as often, out of a random pool.
+
+    Points as far apart as can be would lie in the corners: among the extreme values, few of which
+    are any good.
+    """
+    values = lattice.places.max(axis=0) + 1
+    offset = np.concatenate([[0], np.cumsum(values)[:-1]])  # of a parameter among all values
+    used = np.bincount((lattice.places[taken] + offset).ravel(), minlength=int(values.sum()))
     chosen: list[int] = []
     pool = rng.permutation(free)[:POOL]
-    at = lattice.coordinates
-    near = [np.square(at[pool] - at[row]).sum(axis=1) for row in taken]
-    distance = np.min(near, axis=0) if near else np.square(at[pool] - 0.5).sum(axis=1) * -1.0
     while len(chosen) < count and len(pool):
-        row = int(pool[int(np.argmax(distance))])
-        chosen.append(row)
-        to_row = np.square(at[pool] - at[row]).sum(axis=1)
-        distance = np.minimum(distance, to_row) if near or len(chosen) > 1 else to_row
-        keep = pool != row
-        pool, distance = pool[keep], distance[keep]
+        share = used[lattice.places[pool] + offset] * values  # 1 where it is used once in a turn
+        at = int(np.argmin(share.sum(axis=1)))
+        chosen.append(int(pool[at]))
+        used[lattice.places[pool[at]] + offset] += 1
+        pool = np.delete(pool, at)
     return chosen
 
 
