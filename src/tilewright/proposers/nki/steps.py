@@ -18,6 +18,7 @@ from tilewright.proposers.nki.rewrites.defer import defer
 from tilewright.proposers.nki.rewrites.engines import ENGINES, move
 from tilewright.proposers.nki.rewrites.hoist import hoist
 from tilewright.proposers.nki.rewrites.jam import jam
+from tilewright.proposers.nki.rewrites.join import join
 from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
@@ -86,6 +87,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "defer": lambda k, number: _at_op(k, defer, number),
     "reuse": lambda k, number: _at_op(k, reuse, number),
     "window": lambda k, number: _at_op(k, window, number),
+    "join": lambda k, number: _at_op(k, join, number),
     "bands": lambda k, loop, height: bands(k, _loop(k, loop), _count(height)),
     "stack": lambda k, loop, count: stack(k, _loop(k, loop), _count(count)),
     "fold": lambda k, number: _at_op(k, fold, number),
@@ -118,6 +120,7 @@ _SENTENCES = {
     "defer": "scale the result of the product instead of its operand by instruction {0}",
     "reuse": "take the result of instruction {0} from the earlier one that computes the same",
     "window": "load once the row whose neighbouring windows instruction {0} loads in its loop",
+    "join": "load what instruction {0} loads together with the loads that it overlaps with",
     "bands": "give each partition {1} neighbouring rows of those that the loop over {0} works on",
     "stack": "run {1} iterations of the loop over {0} together, on partitions of their own",
     "fold": "run instruction {0} and those behind it in strips, each on partitions of its own",
@@ -243,7 +246,7 @@ _AT = {
     "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
-    "window": ("dma_copy",), "runs": ("dma_copy",),
+    "window": ("dma_copy",), "join": ("dma_copy",), "runs": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
     "pairs": ("tensor_reduce",),
 }  # fmt: skip
