@@ -80,6 +80,7 @@ AT_THE_START = {
     "echo Permission denied >&2; exit 255": "Permission denied",
     "echo Welcome to far; cat": "answered 'Welcome to far'",
     "echo []; cat": "answered",
+    "head -c 100000 /dev/zero | tr '\\0' '['; echo; cat": "answered",
     'echo \'{"ready": "k"}\'; cat': "named no versions",
     'echo \'{"ready": "k", "versions": {"scripted": "another"}}\'; cat': "not be comparable",
 }

@@ -68,7 +68,7 @@ class RemoteWorker:
         line = self._line()
         try:
             reply = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             reply = None
         if not isinstance(reply, dict) or not _is_reply(reply):
             raise self._gone(f"answered {line[:80].decode(errors='replace')!r}")

@@ -101,7 +101,8 @@ class Case:
             values = drawn.pop() if drawn else self._redrawn_values(rng)
             return problem.sample(problem.operands(values), rng)
 
-        return honest_errors(problem.formula, draw, problem.numbers)
+        lower = bool(self.lowest)
+        return honest_errors(problem.formula, draw, problem.numbers, only_different=lower)
 
     @cached_property
     def careless(self) -> Mapping[str, float]:

@@ -136,17 +136,24 @@ def error_between(got: Array, expected: Followed) -> Error:
 
 
 def honest_errors(
-    formula: Formula, draw: Callable[[], Mapping[str, Array]], numbers: Format = SINGLE
+    formula: Formula,
+    draw: Callable[[], Mapping[str, Array]],
+    numbers: Format = SINGLE,
+    *,
+    only_different: bool = False,
 ) -> Mapping[str, HonestError]:
     """By output: errors of honest arithmetics on operands that are drawn.
 
     Outputs of few elements are drawn several times, as the error of one draw may be 0 by chance.
-    Raises `HopelessError` where honest results overflow or have no digits left.
+    With `only_different` elements of one value count as one: where numbers have few digits, a value
+    that happens to need no more has no error in any of them. Raises `HopelessError` where honest
+    results overflow or have no digits left.
     """
     honest, coarser = honest_ways(numbers), coarser_ways(numbers)
     ways = (*honest, *coarser)
     draws = [follow(formula, draw(), ways, numbers)]
-    fewest = min(found.size for found in draws[0].values())
+    counted = np.unique if only_different else np.ravel
+    fewest = min(counted(found.exact).size for found in draws[0].values())
     draws += [follow(formula, draw(), ways, numbers) for _ in range(min(15, (_FEW - 1) // fewest))]
     names = [way.name for way in honest], [way.name for way in coarser]
     return {name: errors_of(name, [d[name] for d in draws], *names) for name in draws[0]}

@@ -55,8 +55,11 @@ class Channel:
         self.send(json.dumps(message).encode())
 
     def receive_json(self) -> Any:
-        """The next message as JSON; `EOFError` when the other side is gone."""
-        return json.loads(self.receive())
+        """The next message as JSON; `EOFError` when the other side is gone, or sends no JSON."""
+        try:
+            return json.loads(self.receive())
+        except (ValueError, RecursionError):
+            raise EOFError("a message that is no JSON is not one of ours") from None
 
     def each_json(self) -> Iterator[Any]:
         """The messages as they come, until the other side is gone."""

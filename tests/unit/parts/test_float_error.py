@@ -15,6 +15,7 @@ from tilewright.core.tasks import open_task
 from tilewright.parts import float_error, inputs
 from tilewright.parts.arithmetic import CARELESS, HONEST
 from tilewright.parts.float_error import (
+    FACTOR,
     MARGIN,
     Error,
     HonestError,
@@ -115,6 +116,20 @@ def test_outputs_of_few_elements_are_drawn_often() -> None:
     calls = 0
     honest_errors(product, lambda: {**draw(), **operands(calls, 32, 32, 3)})
     assert calls == 1
+
+
+def test_a_value_that_needs_few_digits_does_not_set_the_error_of_lower_classes() -> None:
+    """300 elements of one value are one draw: that of 1 x 1 has no error in any class."""
+    values = iter([np.float32(1.0), *np.linspace(0.9, 1.9, 40, dtype=np.float32)])
+
+    def draw() -> dict[str, np.ndarray]:
+        value = next(values)
+        return {"A": np.full((1, 1), value), "B": np.ones((1, 300), np.float32)}
+
+    assert honest_errors(product, draw)["C"].coarser["tf32-like"].rms == 0.0
+    found = honest_errors(product, draw, only_different=True)["C"]
+    assert found.coarser["tf32-like"].rms > 100
+    assert found.coarser["bf16-like"].rms > 2 * found.permitted("tf32-like").rms / FACTOR
 
 
 def test_precision_classes_are_told_apart_by_their_errors() -> None:

@@ -59,6 +59,16 @@ def test_a_message_arrives_whole(message: object) -> None:
         sender.join()
 
 
+@pytest.mark.parametrize("sent", [b"no JSON", b"[" * 100_000, b"\xff"])
+def test_a_message_that_is_no_json_is_the_end(sent: bytes) -> None:
+    """What a worker that was taken over writes costs it its candidate, not the search."""
+    left, right = socket.socketpair()
+    with left, right:
+        Channel(left.fileno()).send(sent)
+        with pytest.raises(EOFError, match="no JSON"):
+            Channel(right.fileno()).receive_json()
+
+
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0" * 7 + b"\x05ab", b"\xff" * 8])
 def test_a_closed_or_broken_channel_is_the_end(sent: bytes) -> None:
     read, write = os.pipe()
