@@ -92,11 +92,14 @@ def answering(outcome: object) -> str:
     return f"echo '{READY}'; read x; read x; echo {answer}; cat"
 
 
+CHECKING, ELSEWHERE = '{"stage": "check"}', '{"stage": ["later"]}'
 FORGED = to_json(Measured(-1.0, "cycles", "simulated", 0.5, Verdict(())))
 LATER = {
     f"echo '{READY}'; read x; read x; echo nonsense; cat": "crash",
     f"echo '{READY}'; read x; read x; exit 3": "crash",
     f"echo '{READY}'; cat > /dev/null": "timeout",
+    f"echo '{READY}'; read x; read x; while echo '{CHECKING}'; do sleep 0.05; done": "crash",
+    f"echo '{READY}'; read x; read x; echo '{ELSEWHERE}'; cat": "crash",
     answering({"type": "Plan"}): "crash",
     answering({"type": "Measured"}): "crash",
     answering({**FORGED, "latency": "fast"}): "crash",

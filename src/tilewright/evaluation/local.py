@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import monotonic
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, get_args
 
 from tilewright.core import errors
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.errors import InternalError, TilewrightError
-from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
+from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome, Stage
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.batch import Batch, Pending
@@ -28,6 +28,8 @@ from tilewright.evaluation.worker_process import WorkerProcess
 
 START_TIMEOUT_S = 120.0
 """For a worker to import its target and open the task."""
+_MOST_STAGES = 4
+"""Of one evaluation, which checks before it measures and again after; each has its time limit."""
 CHECKPOINT_EVERY_S = 0.1
 """Between two calls of a batch's checkpoint at most."""
 
@@ -40,6 +42,8 @@ class _Job:
     started: float = 0.0
     stage: Stage = "build"
     deadline: float = 0.0
+    begun: int = 0
+    """Stages that the worker has named."""
 
 
 Worker: TypeAlias = WorkerProcess | RemoteWorker
@@ -204,7 +208,7 @@ class LocalExecutor:
         for worker in readable(list(self._busy), wait_s):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
-            except EOFError:
+            except (EOFError, _ForgedError):
                 self._on_death(worker, batch)
         for worker, job in list(self._busy.items()):
             if monotonic() >= job.deadline:
@@ -224,18 +228,22 @@ class LocalExecutor:
             job.started = monotonic()
             return
         if "stage" in reply:
+            job.begun += 1
+            if reply["stage"] not in get_args(Stage) or job.begun > _MOST_STAGES:
+                raise _ForgedError
             job.stage = reply["stage"]
             job.deadline = monotonic() + self._timeouts.of(job.stage)
             return
+        outcome = None if "error" in reply else _outcome_of(reply)
         del self._busy[worker]
-        if "error" in reply:
+        if outcome is None:
             self._idle.append(worker)
             raise raised(reply["error"])
         if waiting:  # before the outcome is kept and told: the worker need not wait for that
             self._give(worker, waiting.popleft())
         else:
             self._idle.append(worker)
-        self._finish(job, from_json(reply["outcome"]), batch)
+        self._finish(job, outcome, batch)
 
     def _on_death(self, worker: Worker, batch: Batch) -> None:
         job = self._busy.pop(worker)
@@ -259,6 +267,20 @@ class LocalExecutor:
         batch.finish(job.pending, outcome, monotonic() - job.started)
 
 
+class _ForgedError(Exception):
+    """A reply that no worker of ours gives: something has taken it over."""
+
+
+def _outcome_of(reply: Mapping[str, Any]) -> Outcome:
+    try:
+        found = from_json(reply["outcome"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise _ForgedError from None
+    if not isinstance(found, (Measured, Failed)):
+        raise _ForgedError
+    return found
+
+
 def _too_late() -> InternalError:
     return InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
 
@@ -279,7 +301,9 @@ def readable(workers: Sequence[Worker], timeout_s: float) -> list[Worker]:
 
 def raised(error: Mapping[str, str]) -> TilewrightError:
     """The worker's exception, of the same class where it takes just a message."""
-    kind = getattr(errors, error["type"], InternalError)
+    kind = getattr(errors, str(error["type"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, TilewrightError)):
+        kind = InternalError
     if kind is errors.UnknownNameError:
         kind = errors.InputError
     error_of_worker: TilewrightError = kind(error["message"])
