@@ -24,6 +24,7 @@ _TYPES: dict[str, type] = {
         records.EvaluationRequest,
         records.Check,
         records.Verdict,
+        records.Gap,
         records.Measured,
         records.Failed,
         records.Baseline,

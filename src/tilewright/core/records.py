@@ -452,6 +452,19 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch of time without useful work of the machine, in the unit of the latency.
+
+    `cause` (a name of the breakdown) and `line` of the source (None if unknown) cost most of it.
+    """
+
+    start: float
+    length: float
+    cause: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A correct, measured candidate.
 
@@ -468,7 +481,7 @@ class Measured:
     beats, as the target's model says; None where there is none. `by_line` holds cycles by cause,
     and other counts, of each source line (its number as text), where the target can tell. `phases`
     are cycles by cause before the machine first works, in parts of as much work each, and after the
-    last work; empty where that is not known.
+    last work; empty where that is not known. `gaps` are the longest gaps in order of time.
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")
@@ -493,6 +506,7 @@ class Measured:
     bound: float | None = None
     by_line: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     phases: tuple[Mapping[str, float], ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tilewright.tools.records import (
     Difference,
     Evaluated,
     Profiled,
+    ProfiledGap,
     ProfiledLine,
     ProfiledPhase,
     Tried,
@@ -101,14 +102,22 @@ def profiled(trial: Trial, exclusive: Sequence[str] = ()) -> Profiled | None:
         dict(sorted(outcome.breakdown.items(), key=lambda item: -item[1])),
         dict(outcome.details),
         tuple(
-            ProfiledLine(line, texts[line - 1].strip() if line <= len(texts) else "", counts)
+            ProfiledLine(line, _text(texts, line), counts)
             for line, counts in sorted(most, key=lambda item: item[0])
         ),
         outcome.feedback,
         tuple(cause for cause in exclusive if cause in outcome.breakdown),
         _phases(outcome),
         len(counted) - len(most),
+        tuple(
+            ProfiledGap(gap.start, gap.length, gap.cause, gap.line, _text(texts, gap.line))
+            for gap in outcome.gaps
+        ),
     )
+
+
+def _text(lines: Sequence[str], number: int | None) -> str:
+    return lines[number - 1].strip() if number and number <= len(lines) else ""
 
 
 def _phases(outcome: Measured) -> tuple[ProfiledPhase, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tilewright.tools.records import Profiled, ProfiledLine, ProfiledPhase
+from tilewright.tools.records import Profiled, ProfiledGap, ProfiledLine, ProfiledPhase
 from tilewright.tools.words import block, number, phrase, words
 
 TOLD_SHARE = 2e-4
 """Causes at a source line that take a smaller share of the latency are left out."""
+MOST_GAPS = 3
+"""Times without work of one cause at one line that are told."""
 MOST_GIST_CAUSES = 4
 """Causes that are kept of an earlier profile."""
 
@@ -22,6 +24,7 @@ def profile_text(answer: Profiled) -> list[str]:
         *_causes(answer),
         *block("counters", _pairs(answer.counters)),
         *block(f"phases, {answer.unit} by cause", _by_phase(answer.phases)),
+        *block(f"longest times without work, in {answer.unit}", _gaps(answer.gaps)),
         *block("notes", answer.notes.splitlines()),
         *block("by source line", lines),
         f"  and {left_out} lines with less" if left_out else "",
@@ -69,6 +72,21 @@ def _by_phase(phases: Sequence[ProfiledPhase]) -> Iterable[str]:
     for phase in phases:
         causes = phrase(phase.causes) or "nothing"
         yield f"{phase.when}: {number(sum(phase.causes.values()))} ({causes})"
+
+
+def _gaps(gaps: Sequence[ProfiledGap]) -> Iterable[str]:
+    """Gaps by cause and line, the longest first, each with where its longest ones begin."""
+    alike: dict[tuple[str, int | None], list[ProfiledGap]] = {}
+    for gap in gaps:
+        alike.setdefault((gap.cause, gap.line), []).append(gap)
+    for (cause, line), found in sorted(
+        alike.items(), key=lambda item: -max(gap.length for gap in item[1])
+    ):
+        where = f" at line {line}: {found[0].text}" if line else ""
+        longest = sorted(found, key=lambda gap: -gap.length)[:MOST_GAPS]
+        shown = ", ".join(f"{number(g.length)} from {number(g.start)} on" for g in longest)
+        more = f" and {len(found) - len(longest)} more" if len(found) > len(longest) else ""
+        yield f"{words(cause)}: {shown}{more}{where}"
 
 
 def _pairs(counts: Mapping[str, float]) -> Iterator[str]:

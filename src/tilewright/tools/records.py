@@ -92,13 +92,25 @@ class ProfiledPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfiledGap:
+    """A stretch of time without useful work: most of it has this cause, at this line."""
+
+    start: float
+    length: float
+    cause: str
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profiled:
     """Where a measured kernel's time goes: `causes` in `unit` and `counters`, all absolute.
 
     Each unit of time has exactly one of the causes that are `exclusive`, which add up to the
     latency; all others overlap with these. `phases` split the exclusive ones. `lines` are those
     that the target could tell apart, with every cause and counter; of more than are told,
-    `lines_left_out` with the least. `notes` is what the target says in words.
+    `lines_left_out` with the least. `notes` is what the target says in words. `gaps` are the
+    longest stretches without useful work, in order of time.
     """
 
     candidate: str
@@ -112,6 +124,7 @@ class Profiled:
     exclusive: tuple[str, ...] = ()
     phases: tuple[ProfiledPhase, ...] = ()
     lines_left_out: int = 0
+    gaps: tuple[ProfiledGap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -90,3 +91,21 @@ def test_every_cycle_is_accounted_for(config: SimConfig) -> None:
     assert result.phases[0]["array_busy"] == result.phases[-1]["array_busy"] == 0
     assert all(phase["array_busy"] for phase in result.phases[1:-1])
     assert sum(count for _, count in result.executed) == result.instructions
+
+
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_the_longest_gaps_are_those_of_the_cycles_without_work(
+    config: SimConfig, rounds: int
+) -> None:
+    result = run(config, [*product(m.NONE), *product(m.ACC, keep=True), m.config_ex(os=1)], rounds)
+    first, *_, last = result.gaps
+    start, *_, end = result.phases
+    assert (first.start, first.cycles) == (0, sum(start.values()))
+    assert (last.start + last.cycles, last.cycles) == (result.cycles, sum(end.values()))
+    assert end[last.cause] == max(end.values())
+    for before, after in pairwise(result.gaps):
+        assert before.start + before.cycles < after.start  # the array works in between
+    lost = result.cycles - result.breakdown["array_busy"]
+    told = sum(gap.cycles for gap in result.gaps)
+    assert told == lost if len(result.gaps) < 16 else told < lost
+    assert (len(result.gaps) == 16) == (rounds == 20)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bench_world import BROKEN, FASTER, START, TARGET, WRONG, ToyBench
 
-from tilewright.core.records import Candidate, MachineFact, Measured, Trial
+from tilewright.core.records import Candidate, Gap, MachineFact, Measured, Trial
 from tilewright.tools.arguments import LONGEST_KERNEL, LONGEST_NOTE, MOST_KERNELS
 from tilewright.tools.records import (
     Answer,
@@ -163,6 +163,30 @@ def test_profile_tells_phases_and_which_causes_overlap(bench: ToyBench) -> None:
     assert "causes in cycles, which add up to the latency:\n  copy: 700" in text
     assert "causes in cycles that overlap with these:\n  fence: 200" in text
     assert "work, part 1 of 2: 1,300 (fence 700, copy 600)" in text
+
+
+def test_profile_tells_the_longest_times_without_work(bench: ToyBench) -> None:
+    outcome = bench.trials[0].outcome
+    assert isinstance(outcome, Measured)
+    gaps = (
+        Gap(0.0, 1_038.0, "cpu_fetch", 1),
+        *(Gap(2_000.0 + 100 * n, 40.0 + n, "dma_wait", 2) for n in range(5)),
+        Gap(9_000.0, 90.0, "fence", None),
+    )
+    bench.trials[0] = replace(bench.trials[0], outcome=replace(outcome, gaps=gaps))
+    found = told(bench, "profile", kernel="start")
+    assert isinstance(found, Profiled)
+    lines = [text.strip() for text in bench.trials[0].candidate.source.splitlines()]
+    assert [gap.text for gap in found.gaps] == [lines[0], *[lines[1]] * 5, ""]
+    text = answer_text(found)
+    assert [line.strip() for line in text.partition("without work, in cycles:\n")[2].splitlines()][
+        :3
+    ] == [
+        f"cpu fetch: 1,038 from 0 on at line 1: {lines[0]}",
+        "fence: 90 from 9,000 on",
+        "dma wait: 44 from 2,400 on, 43 from 2,300 on, 42 from 2,200 on and 2 more at line 2: "
+        + lines[1],
+    ]
 
 
 def test_lines_that_a_profile_leaves_out_are_counted(bench: ToyBench) -> None:

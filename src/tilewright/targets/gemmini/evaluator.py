@@ -171,6 +171,7 @@ class GemminiRunner:
             feedback=told.feedback,
             by_line=told.by_line,
             phases=few_phases(result.phases),
+            gaps=told.gaps,
             bound=told.bound,
             warnings=order_warnings(artifact, result),
         )

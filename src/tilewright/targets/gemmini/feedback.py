@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tilewright.core.records import Workload
+from tilewright.core.records import Gap, Workload
 from tilewright.parts.debug_lines import source_lines
 from tilewright.parts.inputs import bytes_of
 from tilewright.parts.languages import C
@@ -100,6 +100,15 @@ def cycles_by_line(result: SimResult, binary: bytes) -> dict[str, dict[str, floa
     for line, (_, cause, cycles) in zip(lines, counted, strict=True):
         table[line or 0][cause] += cycles
     return {str(line or "elsewhere"): dict(table[line]) for line in sorted(table)}
+
+
+def longest_gaps(result: SimResult, binary: bytes) -> tuple[Gap, ...]:
+    """The longest stretches of cycles in which the array is idle, in order of time."""
+    lines = source_lines(binary, [gap.pc for gap in result.gaps], C.file)
+    return tuple(
+        Gap(gap.start, gap.cycles, gap.cause, line)
+        for gap, line in zip(result.gaps, lines, strict=True)
+    )
 
 
 def describe(

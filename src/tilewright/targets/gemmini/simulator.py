@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.core.errors import InputError, ToolchainMissingError
-from tilewright.core.records import Artifact, Failed, Stage, Workload
+from tilewright.core.records import Artifact, Failed, Gap, Stage, Workload
 from tilewright.parts.cases import Case
 from tilewright.parts.debug_lines import source_line, source_lines
 from tilewright.parts.languages import C
-from tilewright.targets.gemmini.feedback import cycles_by_line, describe, least_latency
+from tilewright.targets.gemmini.feedback import (
+    cycles_by_line,
+    describe,
+    least_latency,
+    longest_gaps,
+)
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.settings import EvaluationSettings
@@ -56,10 +61,11 @@ def versions(instance: Instance) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Feedback in words, its table by line, and cycles that no kernel of the workload beats."""
+    """Feedback in words, its table by line, the longest gaps, and a bound in cycles."""
 
     feedback: str
     by_line: Mapping[str, Mapping[str, float]]
+    gaps: tuple[Gap, ...]
     bound: float
 
 
@@ -126,7 +132,8 @@ class Simulator:
         """What a timed run says to whoever proposes the next step."""
         by_line = cycles_by_line(result, artifact.binary)
         text = describe(self._workload, self._config, result, artifact.binary, by_line)
-        return Told(text, by_line, least_latency(self._workload, self._config))
+        gaps = longest_gaps(result, artifact.binary)
+        return Told(text, by_line, gaps, least_latency(self._workload, self._config))
 
     def _regions(self, case: Case) -> list[object]:
         arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]

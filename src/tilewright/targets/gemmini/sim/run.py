@@ -93,6 +93,19 @@ class BankLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Cycles in a row in which the array was idle, from cycle `start` on.
+
+    `cause` (an entry of `EXCLUSIVE`) and `pc` are those of most of them.
+    """
+
+    start: int
+    cycles: int
+    cause: str
+    pc: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unordered:
     """DRAM accesses of two instructions that no fence orders, and that came in order in this run.
 
@@ -123,7 +136,8 @@ class SimResult:
     `outputs` holds the bytes of every region (`run_kernel`) or range read (`run_program`) after
     the run. `breakdown` and `hotspots` are empty without timing; see `BREAKDOWN`. `phases` split
     the cycles of the causes in `EXCLUSIVE`: before the array's first busy cycle, in parts of as
-    many busy cycles each (the last may be shorter), after the last one. `executed` says how often
+    many busy cycles each (the last may be shorter), after the last one. `gaps` are the longest,
+    at most 16, in order of time. `executed` says how often
     the instruction at an address ran, `computes` how many commands let the array compute.
     `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
     instruction at which the program stopped.
@@ -144,6 +158,7 @@ class SimResult:
     unordered: tuple[Unordered, ...] = ()
     pc: int = 0
     phases: tuple[Mapping[str, int], ...] = ()
+    gaps: tuple[Gap, ...] = ()
     executed: tuple[tuple[int, int], ...] = ()
     computes: int = 0
 
@@ -247,6 +262,7 @@ def _result(config: SimConfig, raw: dict[str, Any], outputs: tuple[bytes, ...]) 
         bank_losses=tuple(BankLoss(*loss) for loss in raw["bank_losses"]),
         unordered=tuple(Unordered(*u) for u in raw["unordered"]),
         phases=tuple(dict(zip(EXCLUSIVE, cycles, strict=True)) for cycles in raw["phases"]),
+        gaps=tuple(Gap(*gap) for gap in raw["gaps"]),
         executed=tuple(raw["executed"]),
         computes=raw["computes"],
     )

@@ -70,6 +70,11 @@ nb::dict result_to_dict(const Result& result) {
     phases.append(by_cause);
   }
   out["phases"] = phases;
+  nb::list gaps;
+  for (const Gap& gap : result.gaps) {
+    gaps.append(nb::make_tuple(gap.start, gap.cycles, gap.cause, gap.pc));
+  }
+  out["gaps"] = gaps;
   nb::list executed;
   for (const auto& [pc, count] : result.executed) executed.append(nb::make_tuple(pc, count));
   out["executed"] = executed;

@@ -92,6 +92,7 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
       timing.report(result.breakdown, result.hotspots);
       result.bank_losses = timing.bank_losses();
       result.phases = timing.phases();
+      result.gaps = timing.longest_gaps();
       result.unordered = timing.unordered();
       if (order == OrderPolicy::fence && !result.unordered.empty()) {
         const OpenOrder& first = result.unordered.front().first;

@@ -41,6 +41,14 @@ struct BankLoss {
   u64 first_pc = 0;   // the first instruction it hit
 };
 
+// Cycles in a row in which the array was idle. `cause` and `pc` are those of most of them.
+struct Gap {
+  u64 start = 0;  // its first cycle
+  u64 cycles = 0;
+  std::string cause;
+  u64 pc = 0;
+};
+
 struct Result {
   std::string status = "ok";  // or fault, slower_than_limit, timeout
   std::optional<Fault> fault;
@@ -57,6 +65,7 @@ struct Result {
   // Cycles by cause, of those in `breakdown` that exclude one another: before the first product,
   // in equal parts of the time that the array is busy, after the last product.
   std::vector<std::vector<u64>> phases;
+  std::vector<Gap> gaps;                      // the longest ones, in order of time
   std::vector<std::pair<u64, u64>> executed;  // address of an instruction, how often it ran
   u64 computes = 0;                           // commands that let the array compute
   std::vector<UnorderedPair> unordered;  // that were not raced

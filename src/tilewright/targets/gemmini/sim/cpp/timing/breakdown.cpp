@@ -56,7 +56,40 @@ void Breakdown::repeat(u64 times) {
   for (const auto& [cause, pc] : recent_) {
     count(cause, pc, times);
     phases_.add(cause, times);
+    gaps_.add(cause, pc, times);
   }
+}
+
+void Gaps::add_idle(Cause cause, u64 pc, u64 times) {
+  length_ += times;
+  for (std::size_t i = parts_.size(); i-- > 0;) {
+    if (parts_[i].cause == cause && parts_[i].pc == pc) {
+      parts_[i].cycles += times;
+      return;
+    }
+  }
+  if (parts_.size() < kParts) parts_.push_back({cause, pc, times});
+}
+
+void Gaps::keep(std::vector<Gap>& longest) const {
+  if (longest.size() == kKept && length_ <= longest.back().cycles) return;
+  const Part& most = *std::max_element(
+      parts_.begin(), parts_.end(),
+      [](const Part& a, const Part& b) { return a.cycles < b.cycles; });
+  const auto after = std::upper_bound(
+      longest.begin(), longest.end(), length_,
+      [](u64 cycles, const Gap& gap) { return cycles > gap.cycles; });
+  longest.insert(after, {now_ - length_, length_,
+                         kNames[static_cast<std::size_t>(most.cause)], most.pc});
+  if (longest.size() > kKept) longest.pop_back();
+}
+
+std::vector<Gap> Gaps::longest() const {
+  std::vector<Gap> all = longest_;
+  if (length_ > 0) keep(all);
+  std::sort(all.begin(), all.end(),
+            [](const Gap& a, const Gap& b) { return a.start < b.start; });
+  return all;
 }
 
 // What was lost since the last busy cycle belongs to the part that the next busy one is in.

@@ -77,6 +77,44 @@ class Phases {
   bool is_pending_ = false;
 };
 
+// The longest stretches of cycles in which the array is idle.
+class Gaps {
+ public:
+  static constexpr std::size_t kKept = 16;
+  // Different causes and instructions that are told apart in one gap.
+  static constexpr std::size_t kParts = 64;
+
+  void add(Cause cause, u64 pc, u64 times) {
+    if (cause > Cause::drain) return;
+    if (cause != Cause::array_busy) {
+      add_idle(cause, pc, times);
+    } else if (length_ > 0) {
+      keep(longest_);
+      parts_.clear();
+      length_ = 0;
+    }
+    now_ += times;
+  }
+
+  // In order of time, the one that the run ends with too.
+  std::vector<Gap> longest() const;
+
+ private:
+  struct Part {
+    Cause cause;
+    u64 pc;
+    u64 cycles;
+  };
+
+  void add_idle(Cause cause, u64 pc, u64 times);
+  void keep(std::vector<Gap>& longest) const;
+
+  u64 now_ = 0;     // cycles so far: each has exactly one of the causes up to `drain`
+  u64 length_ = 0;  // of the gap that is open
+  std::vector<Part> parts_;
+  std::vector<Gap> longest_;  // longest first
+};
+
 class Breakdown {
  public:
   // The cause of a cycle, which is that of skipped cycles like it too.
@@ -84,6 +122,7 @@ class Breakdown {
     recent_.emplace_back(cause, pc);
     count(cause, pc);
     phases_.add(cause, 1);
+    gaps_.add(cause, pc, 1);
   }
 
   // Something that is not a cycle, and happens in none that is like the next.
@@ -112,6 +151,8 @@ class Breakdown {
   // Cycles by cause, in the order of `report`, of the causes up to `drain`: see `Phases::all`.
   std::vector<std::vector<u64>> phases() const { return phases_.all(); }
 
+  std::vector<Gap> longest_gaps() const { return gaps_.longest(); }
+
  private:
   struct Counter {
     // Counts of instructions seen lately: the same few often come again.
@@ -126,6 +167,7 @@ class Breakdown {
   std::array<Counter, static_cast<std::size_t>(Cause::count)> counters_;
   std::vector<std::pair<Cause, u64>> recent_;
   Phases phases_;
+  Gaps gaps_;
   struct AtBank {
     u64 cycles = 0;
     u64 first_pc = 0;

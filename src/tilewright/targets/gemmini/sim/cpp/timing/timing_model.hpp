@@ -45,6 +45,7 @@ class TimingModel {
   std::vector<BankLoss> bank_losses() const { return breakdown_.bank_losses(); }
 
   std::vector<std::vector<u64>> phases() const { return breakdown_.phases(); }
+  std::vector<Gap> longest_gaps() const { return breakdown_.longest_gaps(); }
 
   // DRAM accesses without a fence that came in order.
   const std::vector<UnorderedPair>& unordered() const { return order_.unordered(); }
