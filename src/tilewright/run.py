@@ -34,6 +34,7 @@ from tilewright.core.roles import (
     ExplainsCode,
     ExternallySimulated,
     ExternalRun,
+    OffersTemplates,
     Storage,
     Untimed,
 )
@@ -164,6 +165,7 @@ def _session(
     require_agents(settings.proposers)
     models = Models(settings, project, replay, strict_replay)
     others = load_proposers(models.others, opened.target.brief())
+    _require_values(opened, settings)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
         if settings.schedule_from:
@@ -323,6 +325,17 @@ def _new_run(opened: OpenTask, settings: Settings, versions: Mapping[str, str]) 
         versions=versions,
         created_at=now(),
     )
+
+
+def _require_values(opened: OpenTask, settings: Settings) -> None:
+    """`ConfigurationError` where values alone are to be searched, and no kernel leaves any open."""
+    offered = isinstance(opened.task, OffersTemplates) and opened.task.templates()
+    if "structure" in settings.without and opened.template is None and not offered:
+        raise ConfigurationError(
+            f"without structure only the values of a template are searched, and {opened.name} has "
+            "none: give a folder whose kernel leaves values open (docs/templates.md), or leave "
+            "structure in."
+        )
 
 
 def _versions(opened: OpenTask) -> dict[str, str]:

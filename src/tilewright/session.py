@@ -46,6 +46,7 @@ from tilewright.executors import (
     worker_count,
 )
 from tilewright.models import Models
+from tilewright.proposers.begun_anew import TemplateProposer
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.proposers.parameters import ParametersFirst
 from tilewright.search.events import (
@@ -268,6 +269,8 @@ class Session:
         offered = opened.task.templates() if isinstance(opened.task, OffersTemplates) else {}
         if opened.template is not None or settings.templates or offered:
             notation = opened.target.brief().language.templates
+            if "structure" in settings.without:
+                proposer = TemplateProposer(proposer.name)
             search = GuidedParameters()
             proposer = ParametersFirst(proposer, search, opened.template, notation)
         task = SearchTask(

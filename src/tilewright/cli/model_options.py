@@ -25,7 +25,8 @@ Without = Annotated[
         metavar="PART",
         help="Leave a part of the prompts or of the search out, to see what it is worth: isa, "
         "costs, menu, filter, dropout, feedback, examples, history, failed, done, plan, "
-        "ensemble or tools (one turn whatever --turns says). Repeatable.",
+        "ensemble, tools (one turn whatever --turns says) or structure (only the values of "
+        "templates are searched). Repeatable.",
     ),
 ]
 Edits = Annotated[

@@ -41,9 +41,10 @@ _LIMITS = {f"max_{field.name}": field.name for field in dataclasses.fields(Budge
 """The settings that make the budget, and what each limits."""
 COMPONENTS = (
     "isa", "costs", "menu", "filter", "dropout", "feedback", "examples", "history", "failed",
-    "done", "plan", "ensemble", "tools",
+    "done", "plan", "ensemble", "tools", "structure",
 )  # fmt: skip
-"""What `without` may name: parts of what language models are told, and who is asked."""
+"""What `without` may name: parts of what language models are told, and who is asked. Without
+`structure` only the values of templates are searched, by whomever else kernels would be written."""
 SHARES = 4
 """Proposals in turns that the evaluations of a budget are enough for, unless a share is given."""
 ALLOCATIONS = ("even", "adaptive")

@@ -56,6 +56,7 @@ def test_optimize_with_a_model_shows_and_writes_its_cost(cli: Cli) -> None:
         (("--proposer", "openai/m?tmp=1@http://x/v1"), "tmp"),
         (("--proposer", "openai/m", "--replay", "missing.jsonl"), "missing.jsonl"),
         (("--without", "isas"), "did you mean 'isa'"),
+        (("--without", "structure"), "toy:digits has none"),
         (("--repairs", "-1"), "repairs"),
         (("--record", "missing/folder/x"), "missing/folder"),
         (("--from", "beefbeef"), "beefbeef"),

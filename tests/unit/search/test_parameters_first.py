@@ -21,6 +21,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.templates import MACROS, KernelTemplate, Point, TriedPoint, parse_template
 from tilewright.parts.languages import C
+from tilewright.proposers.begun_anew import TemplateProposer
 from tilewright.proposers.parameters import ENOUGH, NAME, ParametersFirst
 from tilewright.search.beam import BeamSearch
 
@@ -175,6 +176,16 @@ def test_a_template_is_kept_although_its_first_values_are_slow() -> None:
     other = trial(2, Candidate("other", start().candidate.id, plain, "model"), measured(300.0))
     kept = BeamSearch(4, 9, 4).select(History([start(), slower, other]))
     assert [t.index for t in kept] == [0, 1]
+
+
+def test_without_other_structure_nothing_follows_settled_values() -> None:
+    of = ParametersFirst(TemplateProposer("builtin"), InOrder(), template(), MACROS)
+    history = History([start()])
+    while plans := of.plan(BRIEF, start(), history, 1, 0):
+        assert plans[0].proposer == NAME
+        made = of.implement(BRIEF, start(), plans[0], 1, 0)[0]
+        history = history.extended([trial(len(history), made, measured(200.0))])
+    assert len(history) == 1 + ENOUGH
 
 
 def test_it_can_be_sent_to_another_process_and_says_how_the_others_work() -> None:
