@@ -90,12 +90,16 @@ class Accelerator:
         self.mvin(*operands, key=2)
 
     def mvout(self, to: Any, source: Any, cols: int, rows: int) -> None:
-        assert cols <= DIM
+        assert cols <= 4 * DIM
         numbers = self._block(to, cols, rows, self.store_stride)
         touched = {(to[0], int(n)) for n in numbers.flat}
         assert not touched & self.loaded, f"{to} is stored before its load is ordered"
         self.stored |= touched
-        self._flat(to[0])[numbers] = self._read(source, cols, rows)
+        blocks = [
+            self._read((source[0], source[1] + first, source[2]), min(DIM, cols - first), rows)
+            for first in range(0, cols, DIM)  # blocks lie DIM rows apart
+        ]
+        self._flat(to[0])[numbers] = np.hstack(blocks)
 
     def preload(self, b: Any, c: Any, bcols: int, brows: int, ccols: int, crows: int) -> None:
         self.latched = None

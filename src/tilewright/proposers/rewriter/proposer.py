@@ -28,10 +28,19 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import LONGEST, Draft, completed, draw, extended
+from tilewright.proposers.rewriter.planner import (
+    LONGEST,
+    SERIAL_FOLLOW_UPS,
+    Draft,
+    completed,
+    draw,
+    extended,
+    passes_through_memory,
+)
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.replay import replayed
 from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
+from tilewright.proposers.rewriter.whole import option_of, sequences
 
 NAME = "builtin"
 MOST_COMPLETED = 4
@@ -66,6 +75,8 @@ class RewriterProposer:
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
         reused = _plans_of_schedule(brief, parent, kernel, machine, before, rng)[:count]
+        if not any(t.candidate.plan for t in history):
+            reused += _whole_plans(brief, parent, kernel, machine, before)[: count - len(reused)]
         count -= len(reused)
         anew = self._plans_anew(brief, parent, history, count - count // 3, before, rng)
         count -= len(anew)
@@ -223,6 +234,20 @@ def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
     """The plan with further steps, so that the way to a variant's kernel is known as well."""
     steps = "; ".join(filter(None, (str(plan.parameters.get("steps", "")), *map(str, more))))
     return replace(plan, parameters={**plan.parameters, "steps": steps})
+
+
+def _whole_plans(
+    brief: Brief, parent: Trial, kernel: Kernel, machine: Machine, before: Cost
+) -> list[Plan]:
+    """Sequences that do everything for a recurrence; none for other kernels."""
+    menu = brief.target.menu_for(brief.workload)
+    if not (menu and passes_through_memory(kernel, machine)):
+        return []
+    offered = {*SERIAL_FOLLOW_UPS, *(o.technique for o in menu if o.technique)}
+    return [
+        _plan(parent, Draft(option_of(steps, menu), steps, after, estimate(after, machine)), before)
+        for steps, after in sequences(kernel, machine, offered)
+    ]
 
 
 def _plans_of_schedule(
