@@ -60,33 +60,43 @@ void Breakdown::repeat(u64 times) {
   }
 }
 
-void Gaps::add_idle(Cause cause, u64 pc, u64 times) {
-  length_ += times;
-  for (std::size_t i = parts_.size(); i-- > 0;) {
+void Gaps::add_part(Cause cause, u64 pc, u64 times) {
+  for (std::size_t i = 0; i < count_; i++) {
     if (parts_[i].cause == cause && parts_[i].pc == pc) {
       parts_[i].cycles += times;
+      last_ = i;
       return;
     }
   }
-  if (parts_.size() < kParts) parts_.push_back({cause, pc, times});
+  if (count_ == kParts) return;
+  last_ = count_++;
+  parts_[last_] = {cause, pc, times};
 }
 
-void Gaps::keep(std::vector<Gap>& longest) const {
+// The last `busy` cycles are not of the gap.
+void Gaps::end(u64 busy) {
+  keep(now_ - busy, longest_);
+  parts_[0] = {};
+  last_ = count_ = 0;
+  length_ = 0;
+}
+
+void Gaps::keep(u64 end, std::vector<Gap>& longest) const {
   if (longest.size() == kKept && length_ <= longest.back().cycles) return;
   const Part& most = *std::max_element(
-      parts_.begin(), parts_.end(),
+      parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(count_),
       [](const Part& a, const Part& b) { return a.cycles < b.cycles; });
   const auto after = std::upper_bound(
       longest.begin(), longest.end(), length_,
       [](u64 cycles, const Gap& gap) { return cycles > gap.cycles; });
-  longest.insert(after, {now_ - length_, length_,
+  longest.insert(after, {end - length_, length_,
                          kNames[static_cast<std::size_t>(most.cause)], most.pc});
   if (longest.size() > kKept) longest.pop_back();
 }
 
 std::vector<Gap> Gaps::longest() const {
   std::vector<Gap> all = longest_;
-  if (length_ > 0) keep(all);
+  if (length_ > 0) keep(now_, all);
   std::sort(all.begin(), all.end(),
             [](const Gap& a, const Gap& b) { return a.start < b.start; });
   return all;

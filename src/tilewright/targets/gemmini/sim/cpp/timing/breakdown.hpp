@@ -86,14 +86,18 @@ class Gaps {
 
   void add(Cause cause, u64 pc, u64 times) {
     if (cause > Cause::drain) return;
-    if (cause != Cause::array_busy) {
-      add_idle(cause, pc, times);
-    } else if (length_ > 0) {
-      keep(longest_);
-      parts_.clear();
-      length_ = 0;
-    }
     now_ += times;
+    if (cause == Cause::array_busy) {
+      if (length_ > 0) end(times);
+      return;
+    }
+    length_ += times;
+    Part& last = parts_[last_];
+    if (last.cause == cause && last.pc == pc) {  // most cycles are like the one before
+      last.cycles += times;
+    } else {
+      add_part(cause, pc, times);
+    }
   }
 
   // In order of time, the one that the run ends with too.
@@ -101,17 +105,20 @@ class Gaps {
 
  private:
   struct Part {
-    Cause cause;
-    u64 pc;
-    u64 cycles;
+    Cause cause = Cause::array_busy;  // of no idle cycle
+    u64 pc = 0;
+    u64 cycles = 0;
   };
 
-  void add_idle(Cause cause, u64 pc, u64 times);
-  void keep(std::vector<Gap>& longest) const;
+  void add_part(Cause cause, u64 pc, u64 times);
+  void end(u64 busy);
+  void keep(u64 end, std::vector<Gap>& longest) const;
 
   u64 now_ = 0;     // cycles so far: each has exactly one of the causes up to `drain`
   u64 length_ = 0;  // of the gap that is open
-  std::vector<Part> parts_;
+  std::array<Part, kParts> parts_;
+  std::size_t count_ = 0;  // of its parts
+  std::size_t last_ = 0;   // the one that was added to last
   std::vector<Gap> longest_;  // longest first
 };
 
