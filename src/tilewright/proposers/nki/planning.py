@@ -87,9 +87,11 @@ def draw(
 
 
 def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]) -> list[Draft]:
+    """Complete sequences, each under the option of its first technique that the menu offers."""
     found: list[Draft] = []
     for steps, after in complete_sequences(kernel, techniques):
-        option = next((o for o in menu if o.technique == steps[0].technique), None)
+        techniques_used = dict.fromkeys(step.technique for step in steps)
+        option = next((o for used in techniques_used for o in menu if o.technique == used), None)
         if option is not None:
             found.append(Draft(option, steps, after, cost_of(after)))
     return found

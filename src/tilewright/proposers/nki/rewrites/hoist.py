@@ -49,7 +49,7 @@ def hoist(kernel: Kernel, path: Path, name: str) -> Kernel:
         if n not in chosen and not (isinstance(s, Alloc) and s.tensor.name in needed)
     )  # fmt: skip
     _require_invariant(loop, between, slice_body, needed)
-    kept = [n for n in needed if n in read(rest) or n == name]
+    kept = [n for n in sorted(needed) if n in read(rest) or n == name]
     if written(rest) & needed or any(_read_early(body, chosen, n) for n in kept):
         raise NotApplicableError(f"{name} is used before it is complete")
     between = [k for k in between if any(k.variable in variables(op) for op in ops(slice_body))]

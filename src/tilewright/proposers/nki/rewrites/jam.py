@@ -57,7 +57,7 @@ class _Together:
         self._tensors = {**world.tensors}
         self._copies = {}
         placeholder = variable("*copy*")
-        for name in self._varying:
+        for name in sorted(self._varying):
             if not tensors[name].on_chip:
                 raise NotApplicableError(f"{name} in HBM is made in each iteration")
             self._copies[name] = (factor, placeholder)

@@ -1,0 +1,47 @@
+"""Plans: whose option a complete sequence stands under, and how plans and refusals are worded."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from test_nki_join import filtered
+from test_nki_legality import read
+
+from tilewright.core.records import History, MenuOption
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.planning import complete_sequences, draw
+from tilewright.proposers.nki.rewrites.jam import jam
+from tilewright.proposers.nki.steps import Step
+
+
+def test_a_complete_sequence_stands_under_the_first_technique_that_is_offered() -> None:
+    """Dropping a part of the menu must not drop the sequences that begin with it."""
+    kernel, follow_ups = read(filtered(7, 8, 9)), ("join", "jam")
+    found = [steps for steps, _ in complete_sequences(kernel, follow_ups)]
+    begins, *_, ends = max(found, key=len)
+    assert begins.technique != ends.technique
+    menu = [MenuOption("other", "", ends.technique)]
+    drafts = draw(kernel, menu, follow_ups, History(()), 8, random.Random(0))
+    assert any(d.steps[0] == begins and d.option.id == "other" for d in drafts)
+
+
+def test_names_of_the_kernel_are_marked_in_sentences() -> None:
+    assert Step.parse("hoist right m").sentence == "compute `right` before the loop over `m`"
+    assert Step.parse("jam r 0").sentence == "run all iterations of the loop over `r` together"
+    assert Step.parse("merge 3").sentence.startswith("merge instruction 3 with")
+
+
+LARGE = """
+for r in nl.affine_range(4):
+    b = nl.ndarray((128, 30000), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=b[:, 0:64], src=x[r * 128 : r * 128 + 128])
+    a = nl.ndarray((128, 30000), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=a[:, 0:64], src=b[:, 0:64])
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128], src=a[:, 0:64])
+"""
+
+
+def test_the_first_tile_by_name_that_does_not_fit_is_named() -> None:
+    with pytest.raises(NotApplicableError, match=r"^a would not fit$"):
+        jam(read(LARGE), (1,), 4)
