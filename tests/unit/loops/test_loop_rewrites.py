@@ -339,6 +339,9 @@ def test_a_loop_without_constant_quotients_has_no_reciprocal(source: str) -> Non
         ("void kernel(float X[4]) { static int n; }", 1),
         ("void kernel(float X[010]) {}", 1),
         ("typedef float vf __attribute__((vector_size(4 * 8)));\nvoid kernel(float X[4]) {}", 1),
+        ("void kernel(long X[4]) {\n  X[0] = 18446744073709551616u;\n}", 2),
+        ("void kernel(long X[4]) {\n  X[0] = " + "9" * 5000 + ";\n}", 2),
+        ("void kernel(long X[4]) {\n  X[0] = 0x" + "f" * 5000 + ";\n}", 2),
         ("", 1),
         ("int x = {", 1),
     ],
@@ -347,6 +350,17 @@ def test_what_is_not_known_is_refused_with_its_line(text: str, line: int) -> Non
     with pytest.raises(UnsupportedError) as error:
         parse(text)
     assert error.value.line == line
+
+
+@pytest.mark.parametrize("empty", ["{}", ";", "for (int r = 0; r < 7; r++) {}"])
+def test_every_technique_passes_over_loops_without_a_body(empty: str) -> None:
+    """A model leaves such loops behind: they must not end a search."""
+    kernel = parse(
+        f"void kernel(float X[9]) {{\n  for (int q = 0; q < 9; q++) {empty}\n"
+        "  for (int i = 0; i < 9; i++) X[i] = 1.0f;\n}"
+    )
+    found = [step for technique in TECHNIQUES for step in steps_of(kernel, technique, LANES)]
+    assert found
 
 
 @settings(max_examples=200)

@@ -17,6 +17,8 @@ from tilewright.proposers.loops.scope import Interval, Value, number
 
 _FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uU]?[lL]{0,2}|[lL]{1,2}[uU])")
+_LONGEST = 80
+"""Characters of a whole number; C has none of more than 64 bits."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _WHOLE_ONLY = ("%", "<<", ">>", "&", "|", "^")
 OPERATORS = ("+", "-", "*", "/", "&&", "||", *_COMPARISONS, *_WHOLE_ONLY)
@@ -117,10 +119,10 @@ def literal_value(node: Node) -> Value:
         literal = Number(text)
         kind: Type = "float" if text[-1] in "fF" else "double"
         return Value(Negative(literal) if negative else literal, kind)
-    found = _WHOLE.fullmatch(text)
-    if found is None:
-        raise UnsupportedError(node, f"the number {text_of(node)!r} is not known")
-    value, suffix = int(found[1], 0), found[2].lower()
+    found = _WHOLE.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None or (value := int(found[1], 0)) > RANGES["uint64_t"][1]:
+        raise UnsupportedError(node, f"the number {text_of(node)[:_LONGEST]!r} is not known")
+    suffix = found[2].lower()
     kinds: tuple[Type, ...] = ("int", "uint32_t", "int64_t", "uint64_t")
     if "u" in suffix:
         kinds = ("uint32_t", "uint64_t")

@@ -98,7 +98,7 @@ def _nest(kernel: Kernel, number: int) -> tuple[Kernel, For, For]:
     What the outer loop declares before the one inside is moved into that.
     """
     outer = loops(kernel)[number]
-    *declared, inner = outer.body
+    declared, inner = outer.body[:-1], outer.body[-1] if outer.body else None
     if not isinstance(inner, For):
         raise NotApplicableError("the body of the loop is not one loop")
     if outer.threads > 1:
