@@ -53,8 +53,14 @@ def _evenly(numbers: list[Expr], index: Expr) -> Expr | None:
     return None
 
 
+_MOST_BITS = 128
+"""Of a constant: products of products grow without end where nothing cuts them off."""
+
+
 def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
-    """Two integers combined; `NotModelled` where the result is not affine."""
+    """Two integers combined; `NotModelled` where the result is not affine, or overflows."""
+    if max(left.const.bit_length(), right.const.bit_length()) > _MOST_BITS:
+        raise NotModelled("a number that overflows")
     match operator:
         case "+":
             return left + right

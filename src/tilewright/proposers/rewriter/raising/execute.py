@@ -20,6 +20,8 @@ SPACING = 1 << 40
 MOST_STEPS = 4_000_000
 """Iterations and calls of one run."""
 MOST_COMMANDS = 1_500_000
+MOST_BYTES = 4 << 20
+"""That the core clears or copies at once."""
 Event: TypeAlias = tuple[int, ...]
 """Number of the command, its line, and its operands."""
 
@@ -67,14 +69,21 @@ class _Memory:
         return value
 
     def clear(self, address: int, size: int) -> None:
+        _require_few(size)
         for at in range(address, address + size):
             self.cells[at] = 0
 
     def copy(self, source: int, target: int, size: int) -> int:
+        _require_few(size)
         for offset in range(size):
             if source + offset in self.cells:
                 self.cells[target + offset] = self.cells[source + offset]
         return target
+
+
+def _require_few(size: int) -> None:
+    if size > MOST_BYTES:
+        raise NotRaised(f"the core clears or copies more than {MOST_BYTES >> 20} MiB")
 
 
 def executed(source: str, machine: Machine) -> Run:

@@ -698,14 +698,14 @@ class Translator:
             kind = promoted(a)
             if not (right.isdecimal() and int(right) < 8 * kind.bytes):
                 right = f"places({right}, {8 * kind.bytes})"
-            return self._kept(f"({left} {operator} {right})", kind), kind
+            return self._kept(_held(f"({left} {operator} {right})", operator, kind), kind), kind
         kind = common(a, b)
         left, right = self.converted(left, a, kind, node), self.converted(right, b, kind, node)
         if operator == "/":
             return (f"({left} / {right})" if kind.floating else f"divided({left}, {right})"), kind
         if operator == "%":
             return f"rest({left}, {right})", kind
-        return self._kept(f"({left} {operator} {right})", kind), kind
+        return self._kept(_held(f"({left} {operator} {right})", operator, kind), kind), kind
 
     def _conditional(self, node: Node) -> tuple[str, Type | None]:
         test = self.truth(_field(node, "condition"))
@@ -828,9 +828,22 @@ def _places(count: int, bits: int) -> int:
     return count
 
 
+def _within(value: int) -> int:
+    if value.bit_length() > _MOST_BITS:
+        raise OverflowError("a product or a shift that overflows")
+    return value
+
+
+def _held(code: str, operator: str, kind: Number) -> str:
+    """Signed numbers that may not overflow are not cut off, and must not grow without end."""
+    grows = operator in ("*", "<<") and kind.signed and not kind.floating
+    return f"within{code}" if grows else code
+
+
+_MOST_BITS = 128
 RUNTIME: Mapping[str, object] = {
-    "signed": _signed, "places": _places, "divided": _divided, "rest": _rest, "int": int,
-    "bool": bool, "float": float, "next": next,
+    "within": _within, "signed": _signed, "places": _places, "divided": _divided, "rest": _rest,
+    "int": int, "bool": bool, "float": float, "next": next,
 }  # fmt: skip
 """What the translated text calls, beside the memory and the list of commands."""
 
