@@ -21,9 +21,10 @@ from tilewright.core.tasks import open_task
 from tilewright.sandbox import find_sandbox
 from tilewright.targets.cuda.evaluator import CudaEvaluation
 from tilewright.targets.cuda.models import oracle, problem_file
-from tilewright.targets.cuda.models.oracle import Torch, find_torch
+from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
+from tilewright.targets.cuda.other_python import FoundPython
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
 ANSWER = '''
@@ -63,7 +64,7 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     numpy = Path(str(importlib.util.find_spec("numpy").origin)).parent.parent  # type: ignore[union-attr]
     roots = [Path(sys.prefix), Path(sys.base_prefix), numpy]
     probe = [sys.executable, "-c", "import numpy"]
-    torch = Torch(sys.executable, "none", find_sandbox(roots, probe))
+    torch = FoundPython(sys.executable, "none", find_sandbox(roots, probe))
     monkeypatch.setattr(oracle, "find_torch", lambda: torch)
     monkeypatch.setattr(oracle, "_PROGRAM", Path(__file__).with_name("fake_oracle.py"))
     function = Resources("product", 1, 0, 0)
@@ -169,7 +170,7 @@ def test_without_pytorch_one_sentence_says_how_to_get_it(
     with pytest.raises(ToolchainMissingError, match=r"pip install torch.*TILEWRIGHT_TORCH"):
         opened(path)
     monkeypatch.setenv(oracle.PYTHON, str(tmp_path / "no-python"))
-    with pytest.raises(ToolchainMissingError, match="no-python cannot import PyTorch"):
+    with pytest.raises(ToolchainMissingError, match="no-python cannot import torch"):
         opened(path)
     find_torch.cache_clear()
 

@@ -70,7 +70,7 @@ def run_on_cpu(
         folder = Path(name)
         (folder / "program").write_bytes(program)
         (folder / "program").chmod(0o755)
-        offsets = _write_inputs(folder / "inputs.bin", arguments, runs)
+        offsets = write_inputs(folder / "inputs.bin", arguments, runs)
         written = bytes_of(a for a in arguments if a.is_written)
         lines = [str(len(arguments))]
         lines += [f"{bytes_of([a])} {int(a.is_written)}" for a in arguments]
@@ -89,7 +89,7 @@ def run_on_cpu(
         )
         finished = sandbox.run(["./program"], folder, bounds)
         report = _report(folder / "report.txt")
-        outputs = _outputs(folder / "outputs.bin", arguments, written * len(runs))
+        outputs = read_outputs(folder / "outputs.bin", arguments, written * len(runs))
     ended = any(row == ["done"] for row in report) and finished.status == 0
     failed = None
     if finished.status is None:
@@ -106,7 +106,7 @@ def run_on_cpu(
     return Ran(tuple(outputs), _launches(report), failed)
 
 
-def _write_inputs(path: Path, arguments: Sequence[Argument], runs: Sequence[Run]) -> list[int]:
+def write_inputs(path: Path, arguments: Sequence[Argument], runs: Sequence[Run]) -> list[int]:
     """Where the arrays of each run begin; runs on the same arrays share them."""
     at: dict[int, int] = {}
     offsets = []
@@ -129,7 +129,7 @@ def _report(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in text.split("\n") if line]
 
 
-def _outputs(path: Path, arguments: Sequence[Argument], most: int) -> list[dict[str, bytes]]:
+def read_outputs(path: Path, arguments: Sequence[Argument], most: int) -> list[dict[str, bytes]]:
     """Outputs of the runs that came to their end, in order."""
     try:
         data = read_output(path, most)

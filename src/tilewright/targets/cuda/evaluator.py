@@ -51,7 +51,8 @@ class CudaEvaluation:
     """What the three roles share.
 
     `workload` is what a GPU would time; `compared` is what is run here, at `sizes` that a
-    launcher is given after the arrays. `lowest` is the class of precision that is good enough.
+    launcher is given after the arrays. `lowest` is the class of precision that is good enough,
+    `full_sizes` are those at which a GPU times.
     """
 
     workload: Workload
@@ -61,6 +62,7 @@ class CudaEvaluation:
     settings: EvaluationSettings
     architecture: Architecture
     lowest: str = ""
+    full_sizes: Mapping[str, int] = field(default_factory=dict)
     launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
     _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
     _programs: dict[str, bytes | Failed] = field(default_factory=dict)
@@ -111,6 +113,10 @@ class CudaEvaluation:
             runs,
             self.settings.simulation_timeout_s,
         )
+
+    def only_a_gpu(self, source: str) -> tuple[str, int] | None:
+        """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
+        return only_a_gpu(source)
 
     @property
     def _call(self) -> str:
@@ -169,7 +175,7 @@ class CudaChecker:
         self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
     ) -> Verdict | Failed:
         evaluation, source = self._evaluation, artifact.source
-        reason = only_a_gpu(source)
+        reason = evaluation.only_a_gpu(source)
         if reason is not None:
             return not_checked(*reason)
         if evaluation.compared.operations > MOST_OPERATIONS:

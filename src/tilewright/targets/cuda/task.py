@@ -35,6 +35,10 @@ from tilewright.targets.cuda.source import refused
 class CudaTask:
     """The `Task` role, open to attacks."""
 
+    evaluation = CudaEvaluation
+    """What the roles share; other forms of kernel have their own."""
+    device_evaluation = DeviceEvaluation
+
     def __init__(
         self,
         workload: Workload,
@@ -59,8 +63,8 @@ class CudaTask:
         self._gpu = gpu
         self._templates = templates or {}
         self._published = published
-        self._evaluation = CudaEvaluation(
-            workload, compared, sizes, problem, settings, architecture, lowest
+        self._evaluation = self.evaluation(
+            workload, compared, sizes, problem, settings, architecture, lowest, full_sizes
         )
 
     rules = staticmethod(refused)
@@ -128,7 +132,7 @@ class CudaTask:
         """What evaluates on the GPU, where one can be used."""
         shared, (problem, sizes) = self._evaluation, self._full
         assert self._gpu is not None
-        return DeviceEvaluation(
+        return self.device_evaluation(
             self.workload,
             sizes,
             problem,

@@ -31,7 +31,7 @@ _OF_CUDA = re.compile(
     r"Stream(Create(WithFlags|WithPriority)?|Destroy|Synchronize|WaitEvent|BeginCapture|EndCapture)"
     r"|Event(Create(WithFlags)?|Record(WithFlags)?|Destroy|Synchronize)|"
     r"Graph(Instantiate\w*|Launch|Destroy|ExecDestroy)|GetDevice|DeviceGetAttribute|"
-    r"OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
+    r"Library(LoadData|GetKernel)|OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
 )
 _OF_THE_COMPILER = re.compile(
     r"__cuda(Register\w+|UnregisterFatBinary|PushCallConfiguration|PopCallConfiguration|InitModule|"

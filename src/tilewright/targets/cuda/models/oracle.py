@@ -6,23 +6,20 @@ the same, in a process of its own, and never beside a candidate.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.errors import ToolchainMissingError, WorkloadError
+from tilewright.core.errors import WorkloadError
 from tilewright.parts.folder import REFERENCE_TIMEOUT_S
-from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder
+from tilewright.sandbox import Limits, open_folder
 from tilewright.sandbox.child import Channel
+from tilewright.targets.cuda.other_python import FoundPython, environment, find_python
 
 PYTHON = "TILEWRIGHT_TORCH"
 """Names a Python that has PyTorch, where the one that runs tilewright has none."""
@@ -39,43 +36,11 @@ _ADDRESSES = 8 << 30
 _START_S = 120.0
 
 
-@dataclass(frozen=True)
-class Torch:
-    """A Python that has PyTorch, and the folders that it reads."""
-
-    python: str
-    version: str
-    sandbox: Sandbox
-
-
 @cache
-def find_torch() -> Torch:
+def find_torch() -> FoundPython:
     """The Python that the variable names, else this one. Raises `ToolchainMissingError`."""
-    named = os.environ.get(PYTHON)
-    if named is None and importlib.util.find_spec("torch") is None:
-        raise ToolchainMissingError(
-            f"problems in KernelBench's form are computed by PyTorch, which is not installed: "
-            f"{HOW_TO_GET}."
-        )
-    python = named or sys.executable
-    text = (
-        "import importlib.metadata as m, sys; print(m.version('torch')); "
-        "print(*{sys.prefix, sys.base_prefix, *filter(None, sys.path)}, sep='\\n')"
-    )
-    try:
-        printed = subprocess.run(
-            [python, "-c", text], capture_output=True, text=True, timeout=_START_S,
-            stdin=subprocess.DEVNULL, check=True,
-        ).stdout.splitlines()  # fmt: skip
-        roots = [Path(line) for line in printed[1:] if Path(line).is_dir()]
-        sandbox = find_sandbox(roots, [python, "-I", "-c", "pass"], _environment())
-    except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        line = said.strip().splitlines()[-1] if said.strip() else "no message"
-        raise ToolchainMissingError(
-            f"{python} cannot import PyTorch ({line[:200]}): {HOW_TO_GET}."
-        ) from error
-    return Torch(python, printed[0], sandbox)
+    why = "problems in KernelBench's form are computed by PyTorch"
+    return find_python("torch", PYTHON, why, HOW_TO_GET)
 
 
 @lru_cache(maxsize=2)
@@ -102,7 +67,7 @@ class OracleProcess:
             self._process = self._stack.enter_context(
                 torch.sandbox.started(
                     [torch.python, "-I", "program.py", str(other.fileno())],
-                    folder, bounds, _environment(), pass_on=[other.fileno()],
+                    folder, bounds, environment(), pass_on=[other.fileno()],
                 )
             )  # fmt: skip
         self._stack.callback(own.close)
@@ -193,12 +158,3 @@ class _Timed(Channel):
         if left <= 0:
             raise TimeoutError
         self._own.settimeout(left)
-
-
-def _environment() -> dict[str, str]:
-    return {
-        "PATH": os.environ.get("PATH", ""),
-        "USER": "nobody",
-        "HOME": "/nonexistent",
-        "OMP_NUM_THREADS": "1",
-    }

@@ -1,0 +1,182 @@
+"""What stands for PyTorch in the process of a Triton kernel: arrays without any arithmetic.
+
+A launcher asks them for sizes, makes further ones and hands them to kernels. Whatever else it wants
+of PyTorch would be computed by no kernel of its own, and is not checked.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+SIZES = {
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "uint8": 1, "int16": 2,
+    "int32": 4, "int64": 8, "bool": 1,
+}  # fmt: skip
+"""Bytes of an element, by PyTorch's name of its type."""
+
+
+class NotCheckedError(Exception):
+    """What only PyTorch, or a GPU, can do."""
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """A type of elements, which Triton knows by how it is written."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"torch.{self.name}"
+
+    __repr__ = __str__
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return SIZES[self.name]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory of the device: where it begins here, and which one it is in what is recorded."""
+
+    number: int
+    address: int
+    size: int
+
+
+class Array:
+    """A tensor as a launcher sees it. Strides and the offset within the room are in elements."""
+
+    def __init__(
+        self, room: Room, dtype: Dtype, shape: Sequence[int], stride: Sequence[int] | None = None,
+        offset: int = 0,
+    ) -> None:  # fmt: skip
+        self.room, self.dtype, self.shape = room, dtype, tuple(shape)
+        self._stride, self._offset = tuple(stride or dense(shape)), offset
+        self.device = "cuda"
+
+    @property
+    def ndim(self) -> int:
+        """How many axes."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """How many axes."""
+        return len(self.shape)
+
+    def numel(self) -> int:
+        """How many elements."""
+        return math.prod(self.shape)
+
+    def size(self, axis: int | None = None) -> Any:
+        """All extents, or one."""
+        return self.shape if axis is None else self.shape[axis]
+
+    def stride(self, axis: int | None = None) -> Any:
+        """All strides, or one."""
+        return self._stride if axis is None else self._stride[axis]
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def is_contiguous(self) -> bool:
+        """Whether elements lie as in C."""
+        return self._stride == dense(self.shape)
+
+    def contiguous(self) -> Array:
+        """The array itself, where its elements lie as in C."""
+        if not self.is_contiguous():
+            raise NotCheckedError("contiguous() of an array whose rows are not dense copies it")
+        return self
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self.room.address + self._offset * self.dtype.itemsize
+
+    def view(self, *shape: Any) -> Array:
+        """The same elements in another shape, one extent of which may be -1."""
+        found = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
+        if found.count(-1) == 1:
+            known = math.prod(size for size in found if size != -1)
+            found[found.index(-1)] = self.numel() // max(known, 1)
+        if math.prod(found) != self.numel() or not self.is_contiguous():
+            raise ValueError(f"view({found}) of an array of shape {list(self.shape)}")
+        return Array(self.room, self.dtype, found, offset=self._offset)
+
+    reshape = view
+
+    def transpose(self, first: int, second: int) -> Array:
+        """Two axes exchanged."""
+        shape, stride = list(self.shape), list(self._stride)
+        shape[first], shape[second] = shape[second], shape[first]
+        stride[first], stride[second] = stride[second], stride[first]
+        return Array(self.room, self.dtype, shape, stride, self._offset)
+
+    def t(self) -> Array:
+        """A matrix with its axes exchanged."""
+        return self.transpose(0, 1)
+
+    @property
+    def T(self) -> Array:  # noqa: N802, PyTorch's name
+        """A matrix with its axes exchanged."""
+        return self.transpose(0, 1)
+
+    def zero_(self) -> Array:
+        """Filled with zeros, on the device."""
+        if not self.is_contiguous():
+            raise NotCheckedError("zero_() of an array whose rows are not dense")
+        on_zero(self)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotCheckedError(f"it asks PyTorch for .{name} of an array")
+
+
+def dense(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of elements that lie as in C."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def on_zero(array: Array) -> None:
+    """What filling with zeros does here; `install` replaces it."""
+    raise NotImplementedError
+
+
+def install(room: Callable[[int], Room], zero: Callable[[Array], None]) -> None:
+    """Let `import torch` find the stand-in. `room` makes memory of so many bytes."""
+    globals()["on_zero"] = zero
+    dtypes = {name: Dtype(name) for name in SIZES}
+
+    def empty(*shape: Any, dtype: Dtype = dtypes["float32"], device: object = None) -> Array:
+        if not str(device).startswith("cuda"):
+            raise NotCheckedError("it makes an array outside the GPU: say device='cuda', or A.device")
+        extents = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if not all(isinstance(size, int) and size > 0 for size in extents):
+            raise ValueError(f"torch.empty({', '.join(map(str, extents))})")
+        return Array(room(math.prod(extents) * dtype.itemsize), dtype, extents)
+
+    def zeros(*shape: Any, **words: Any) -> Array:
+        return empty(*shape, **words).zero_()
+
+    def empty_like(other: Array, dtype: Dtype | None = None, device: object = None) -> Array:
+        return empty(*other.shape, dtype=dtype or other.dtype, device=device or other.device)
+
+    def zeros_like(other: Array, **words: Any) -> Array:
+        return empty_like(other, **words).zero_()
+
+    def missing(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotCheckedError(f"it asks for torch.{name}, which no kernel of its own computes")
+
+    torch: Any = types.ModuleType("torch")
+    functions = {"empty": empty, "zeros": zeros, "empty_like": empty_like, "zeros_like": zeros_like}
+    torch.__dict__.update(functions, **dtypes, Tensor=Array, __getattr__=missing)
+    sys.modules["torch"] = torch

@@ -1,0 +1,108 @@
+"""Runs a launcher without a GPU: what it launches is compiled to PTX and written down."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from arrays import Array, NotCheckedError  # type: ignore[import-not-found]
+
+_LARGEST_NUMBER = 1 << 64
+_SCRATCH = ("global_scratch_size", "profile_scratch_size")
+
+
+class Recorder:
+    """What stands for the driver of a GPU: it keeps each launch instead of starting it."""
+
+    def __init__(self, capability: int, shared_bytes: int) -> None:
+        compiler: Any = importlib.import_module("triton.backends.compiler")
+        self._target = compiler.GPUTarget("cuda", capability, 32)
+        self._shared_bytes = shared_bytes
+        self.codes: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.utils = self
+        self.launcher_cls = self._launcher
+
+    def get_current_target(self) -> Any:
+        """The GPU that is compiled for."""
+        return self._target
+
+    def get_current_device(self) -> int:
+        """The first one."""
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        """The usual one."""
+        return 0
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        """What Triton asks of a device before a launch."""
+        return {"max_shared_mem": self._shared_bytes, "warpSize": 32}
+
+    def load_binary(self, name: str, code: bytes, *rest: Any) -> tuple[Any, int, int, int, int]:
+        """Keeps the PTX of a kernel; its number stands for what a driver would return."""
+        text = code.decode()
+        if text not in self.codes:
+            self.codes.append(text)
+        return None, self.codes.index(text), 0, 0, 1024
+
+    def zeroed(self, array: Array) -> None:
+        """Keeps that an array is filled with zeros."""
+        size = array.numel() * array.dtype.itemsize
+        self.events.append({"zero": _place(array), "bytes": size})
+
+    def _launcher(self, source: Any, metadata: Any) -> Any:
+        def launch(
+            x: int, y: int, z: int, stream: int, code: int, packed: Any, of_launch: Any, enter: Any,
+            leave: Any, *given: Any,
+        ) -> None:  # fmt: skip
+            if getattr(metadata, "num_ctas", 1) != 1:
+                raise NotCheckedError("it launches clusters of blocks (num_ctas)")
+            if getattr(metadata, "launch_cooperative_grid", False):
+                raise NotCheckedError("its blocks wait for one another (launch_cooperative_grid)")
+            if any(getattr(metadata, name, 0) for name in _SCRATCH):
+                raise NotCheckedError("it needs memory that Triton's runtime hands out "
+                                      "(tensor descriptors, profiling)")  # fmt: skip
+            taken = zip(source.signature.items(), given, strict=True)
+            self.events.append({
+                "launch": metadata.name, "code": code, "grid": [int(x), int(y), int(z)],
+                "threads": 32 * metadata.num_warps, "shared": metadata.shared,
+                "line": line_of_caller(),
+                "given": [_given(kind, v) for (_, kind), v in taken if kind != "constexpr"],
+            })  # fmt: skip
+
+        return launch
+
+
+def _given(kind: Any, value: Any) -> dict[str, Any]:
+    if isinstance(value, Array):
+        return {"array": _place(value)}
+    if isinstance(value, (bool, int)) and abs(value) < _LARGEST_NUMBER:
+        return {"whole": int(value), "type": str(kind)}
+    if isinstance(value, float):
+        return {"real": value.hex(), "type": str(kind)}
+    raise NotCheckedError(f"it hands {type(value).__name__} to a kernel: arrays and numbers are "
+                          "understood")  # fmt: skip
+
+
+def _place(array: Array) -> list[int]:
+    """The number of its memory, and the offset in bytes."""
+    return [array.room.number, array.data_ptr() - array.room.address]
+
+
+def line_of_caller() -> int | None:
+    """The line of kernel.py that is being run."""
+    frame: Any = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.endswith("/kernel.py"):
+        frame = frame.f_back
+    return None if frame is None else int(frame.f_lineno)
+
+
+def install(recorder: Recorder, ptx: int) -> None:
+    """Let Triton launch by the recorder, and stop at PTX of a version (90 for 9.0)."""
+    backend: Any = importlib.import_module("triton.backends.nvidia.compiler")
+    runtime: Any = importlib.import_module("triton.runtime.driver")
+    backend.CUDABackend.make_cubin = lambda self, code, *rest: code.encode()
+    backend.get_ptx_version_from_options = lambda options, arch: ptx
+    runtime.driver.set_active(recorder)

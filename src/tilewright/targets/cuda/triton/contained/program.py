@@ -1,0 +1,144 @@
+"""The contained process of a Triton kernel: compiles what its launcher launches, or interprets it.
+
+Started by `triton/process.py` in a folder of its own with whatever Python has Triton, so that it
+imports nothing of tilewright. `job.json` says what to do; what comes of it is in `report.json` and
+`outputs.bin`. Nothing in here says what is right.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python does not look there
+_arrays: Any = importlib.import_module("arrays")
+FILE = Path(__file__).with_name("kernel.py")
+
+
+def main() -> None:
+    """One job."""
+    job = json.loads(Path("job.json").read_text())
+    report: dict[str, Any] = {}
+    try:
+        if job["do"] == "compile":
+            report = _compiled(job)
+        else:
+            report = {"done": 0}
+            _interpreted(job, report)
+    except BaseException as error:
+        report["failed"] = _failed(error)
+    Path("report.json").write_text(json.dumps(report))
+
+
+def _compiled(job: dict[str, Any]) -> dict[str, Any]:
+    compiling: Any = importlib.import_module("compiling")
+    recorder = compiling.Recorder(job["capability"], job["shared_bytes"])
+    rooms: list[Any] = []
+
+    def room(size: int) -> Any:
+        rooms.append(_arrays.Room(len(rooms), (len(rooms) + 1) << 44, size))
+        return rooms[-1]
+
+    _arrays.install(room, recorder.zeroed)
+    given = [_array(a, room) for a in job["arguments"]]
+    compiling.install(recorder, job["ptx"])
+    _launcher()(*given, *job["sizes"])
+    sizes = [room.size for room in rooms[len(given) :]]
+    return {"codes": recorder.codes, "events": recorder.events, "allocated": sizes}
+
+
+def _interpreted(job: dict[str, Any], report: dict[str, Any]) -> None:
+    interpreting: Any = importlib.import_module("interpreting")
+    np: Any = importlib.import_module("numpy")
+    memory = interpreting.install()
+    launcher = interpreting.Launcher(memory)
+    kept: list[Any] = []
+
+    def room(size: int, name: str = "an array of its own", item: int = 4, writable: bool = True) -> Any:
+        data = np.full(-(-size // 256) * 256 + 512, 0xFF, np.uint8)
+        kept.append(data)
+        at = -(-data.ctypes.data // 256) * 256
+        made = _arrays.Room(len(kept), at, size)
+        memory.add(made, name, item, writable)
+        return made
+
+    _arrays.install(room, interpreting.zeroed)
+    function = _launcher()
+    with Path("inputs.bin").open("rb") as inputs, Path("outputs.bin").open("wb") as outputs:
+        for run in job["runs"]:
+            kept.clear()
+            memory.rooms.clear()
+            given = []
+            inputs.seek(run["offset"])
+            for argument in job["arguments"]:
+                item = _arrays.SIZES[argument["dtype"]]
+                array = _array(
+                    argument,
+                    lambda size, a=argument, i=item: room(size, a["name"], i, a["role"] != "input"),
+                )
+                interpreting.as_bytes(array.room)[:] = np.frombuffer(
+                    inputs.read(array.room.size), np.uint8
+                )
+                given.append(array)
+            launcher.order, launcher.seed = run["order"], run["seed"]
+            function(*given, *job["sizes"])
+            for array, argument in zip(given, job["arguments"], strict=True):
+                if argument["role"] != "input":
+                    outputs.write(interpreting.as_bytes(array.room).tobytes())
+            report["done"] += 1
+
+
+def _array(said: dict[str, Any], room: Any) -> Any:
+    dtype = _arrays.Dtype(said["dtype"])
+    size = dtype.itemsize
+    for extent in said["shape"]:
+        size *= extent
+    return _arrays.Array(room(size), dtype, said["shape"])
+
+
+def _launcher() -> Any:
+    spec: Any = importlib.util.spec_from_file_location("kernel", FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kernel"] = module
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    """What went wrong, in what was the first place of the kernel's file."""
+    chain: list[BaseException] = [error]
+    while chain[-1].__cause__ is not None and len(chain) < 20:
+        chain.append(chain[-1].__cause__)
+    line: int | None = None
+    for one in chain:
+        for frame in traceback.extract_tb(one.__traceback__):
+            if frame.filename == str(FILE):
+                line = frame.lineno
+    first = chain[-1]
+    node, source = getattr(error, "node", None), getattr(error, "src", None)
+    if node is not None and source is not None:
+        line = _line_within(source, node)
+        first = error
+    names = [type(one).__name__ for one in chain]
+    return {
+        "type": type(first).__name__,
+        "kind": str(getattr(first, "kind", "")),
+        "names": names,
+        "message": str(getattr(first, "error_message", None) or first)[:2000],
+        "line": line,
+    }
+
+
+def _line_within(source: str, node: Any) -> int | None:
+    """Triton counts the lines of a function's own text."""
+    at = FILE.read_text().find(source)
+    return None if at < 0 else FILE.read_text().count("\n", 0, at) + int(node.lineno)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What builds, checks and times kernels of Triton shares: compiled launches, and the interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.core.records import Failed
+from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
+from tilewright.targets.cuda.emulation import Ran, Run
+from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.launcher import call
+from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, read_resources
+from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.targets.cuda.triton.host_code import host_code
+from tilewright.targets.cuda.triton.process import interpret, record
+from tilewright.targets.cuda.triton.recorded import Recorded
+
+_SLOWER = 3.0
+"""Times longer than a kernel in C++ that compiling one of Triton, or interpreting it, may take."""
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What a launcher launches, with the machine code and the resources of each function."""
+
+    recorded: Recorded
+    machine_codes: tuple[bytes, ...]
+    functions: tuple[Resources, ...]
+
+
+def assembled(
+    source: str, evaluation: CudaEvaluation | DeviceEvaluation, sizes: Sequence[int], nvcc: Nvcc,
+    timeout_s: float,
+) -> Assembled | Failed:  # fmt: skip
+    """A kernel at full size: Triton writes PTX in a sandbox, and nvcc's assembler reads it."""
+    architecture: Architecture = evaluation.architecture
+    recorded = record(
+        source, evaluation.workload.arguments, sizes, int(architecture.name.removeprefix("sm_")),
+        ptx_version(nvcc), architecture.block_shared_kib << 10, timeout_s * _SLOWER,
+    )  # fmt: skip
+    if isinstance(recorded, Failed):
+        return recorded
+    if not recorded.launches:
+        return Failed("build", "compile_error", "kernel.py launches nothing.")
+    codes, functions = list[bytes](), list[Resources]()
+    for text in recorded.codes:
+        target = re.search(r"^\.target (sm_\w+)", text, re.MULTILINE)
+        words = ["-cubin", f"-arch={target[1] if target else architecture.name}", "-Xptxas", "-v",
+                 "program.ptx", "-o", "kernel.cubin"]  # fmt: skip
+        made = nvcc.run({"program.ptx": text}, words, "kernel.cubin", timeout_s)
+        if isinstance(made, Failed):
+            return made
+        codes.append(made[0])
+        functions += read_resources(made[1])
+    return Assembled(recorded, tuple(codes), tuple(functions))
+
+
+def ptx_version(nvcc: Nvcc) -> int:
+    """The newest PTX that a toolkit's assembler reads: 13.0 has 9.0, 12.4 has 8.4, 12.8 has 8.7."""
+    found = re.search(r"(\d+)\.(\d+)", nvcc.id)
+    major, minor = (int(found[1]), int(found[2])) if found else (13, 0)
+    if major >= 13:
+        return 90 + 10 * (major - 13) + minor
+    return 80 + minor - (minor >= 6)
+
+
+class TritonEvaluation(CudaEvaluation):
+    """As for CUDA C++, of kernels in Triton: compiled at full size, interpreted at the reduced."""
+
+    def compiled(self, source: str) -> Compiled | Failed:
+        """A kernel's machine code; the last one is kept."""
+        if source not in self._compiled:
+            self._compiled.clear()
+            sizes = tuple(self.full_sizes.values())
+            found = assembled(source, self, sizes, self.nvcc, self._compile_s)
+            if isinstance(found, Failed):
+                self._compiled[source] = found
+            else:
+                self.launches[source] = found.recorded.launches
+                self._compiled[source] = Compiled(b"".join(found.machine_codes), found.functions)
+        return self._compiled[source]
+
+    def program(self, source: str) -> bytes | Failed:
+        """The text itself is what is interpreted."""
+        return source.encode()
+
+    def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
+        """What came of runs by the interpreter, with the launches of the compiled kernel."""
+        source = program.decode()
+        launches = self.launches.get(source, ())
+        found = interpret(
+            source, self.compared.arguments, tuple(self.sizes.values()), runs,
+            self.settings.simulation_timeout_s * _SLOWER,
+        )  # fmt: skip
+        return Ran(found.outputs, launches, found.failed)
+
+    def only_a_gpu(self, source: str) -> tuple[str, int] | None:
+        """Nothing is known before the interpreter meets it."""
+        return None
+
+
+class TritonDeviceEvaluation(DeviceEvaluation):
+    """As for CUDA C++: the program that is linked with a kernel launches its machine code."""
+
+    def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
+        """A kernel's program and what its functions need; the start's and the last are kept."""
+        if source not in self._built:
+            for known in [s for s in self._built if s != self.start]:
+                del self._built[known]
+            self._built[source] = self._linked(source)
+        return self._built[source]
+
+    def _linked(self, source: str) -> tuple[bytes, Compiled] | Failed:
+        timeout_s = self.settings.compile_timeout_s * 3  # nvcc starts a dozen programs
+        sizes = tuple(self.sizes.values())
+        found = assembled(source, self, sizes, self.compiler.nvcc, timeout_s)
+        if isinstance(found, Failed):
+            return found
+        arguments = self.workload.arguments
+        text = host_code(found.recorded, found.machine_codes, arguments, self.sizes)
+        linked = self.compiler.build(text, call(arguments, tuple(self.sizes)), timeout_s)
+        if isinstance(linked, Failed):
+            return linked
+        return linked[0], Compiled(linked[1].cubin, found.functions)

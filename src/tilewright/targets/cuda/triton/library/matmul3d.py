@@ -1,0 +1,22 @@
+import triton
+import triton.language as tl
+
+
+# Each of the B matrices of A is multiplied by the same matrix W: the rows of all of them are one matrix.
+@triton.jit
+def product(A, W, C, R, N, K, TILE: tl.constexpr):
+    rows = tl.program_id(0) * TILE + tl.arange(0, TILE)[:, None]
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
+    total = tl.zeros((TILE, TILE), dtype=tl.float64)
+    for first in range(0, K, TILE):
+        across = first + tl.arange(0, TILE)[None, :]
+        down = first + tl.arange(0, TILE)[:, None]
+        left = tl.load(A + rows.to(tl.int64) * K + across, mask=(rows < R) & (across < K), other=0.0)
+        right = tl.load(W + down.to(tl.int64) * N + columns, mask=(down < K) & (columns < N), other=0.0)
+        total = tl.dot(left, right, total, input_precision="ieee")
+    tl.store(C + rows.to(tl.int64) * N + columns, total, mask=(rows < R) & (columns < N))
+
+
+def kernel(PARAMETERS):
+    rows = B * M
+    product[(triton.cdiv(rows, 64), triton.cdiv(N, 64))](A, W, C, rows, N, K, TILE=64)

@@ -1,0 +1,125 @@
+"""`TritonTarget`: the workloads of the target `cuda`, for kernels in Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.errors import ToolchainMissingError, WorkloadError
+from tilewright.core.records import FolderTemplate, TargetBrief
+from tilewright.native.settings import EvaluationSettings
+from tilewright.native.target import require_linux
+from tilewright.parts.brief_files import load_examples, load_template, render
+from tilewright.parts.folder import read_folder
+from tilewright.parts.languages import PYTHON
+from tilewright.targets.cuda.device.gpus import find_gpu
+from tilewright.targets.cuda.kernelbench import wrong_products
+from tilewright.targets.cuda.problems import create_problem
+from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
+from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, REGISTERED, Shape, parse_shape
+from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.cuda.triton.process import find_triton
+from tilewright.targets.cuda.triton.task import TritonTask
+
+FOLDER = Path(__file__).parent
+TRITON = replace(PYTHON, name="Triton", templates=None)
+"""Python with kernels of Triton; free parameters are not known in it."""
+
+
+class TritonTarget(CudaTarget):
+    """Kernels in Triton, for one NVIDIA GPU."""
+
+    name = "triton"
+
+    @cached_property
+    def _brief(self) -> TargetBrief:
+        return replace(
+            super()._brief, name=self.name, language=TRITON,
+            examples=load_examples(FOLDER / "examples", {}),
+            rules=render(FOLDER / "rules.md", {}),
+            plan_hints=render(FOLDER / "plan_hints.md", {}).strip(),
+        )  # fmt: skip
+
+    def template(self) -> FolderTemplate:
+        """What `tilewright init` writes: a matrix product."""
+        return load_template(FOLDER / "template.toml", {})
+
+    def workloads(self) -> Mapping[str, str]:
+        """Patterns and registered names of the kinds that have a starting kernel."""
+        patterns = {f"{n}-{kind.pattern}": kind.text for n, kind in KINDS.items() if _has_start(n)}
+        named = {n: text for n, text in REGISTERED.items() if _has_start(n.partition("-")[0])}
+        return {**patterns, **named}
+
+    def open(self, spec: str, settings: Mapping[str, object]) -> TritonTask:
+        """The workload named by `spec`, with its plain starting kernel."""
+        require_linux(self.name)
+        shape = parse_shape(spec)
+        if not _has_start(shape.kind):
+            raise WorkloadError(
+                f"workload {spec!r} has no starting kernel in Triton: use cuda:{spec}, or a folder "
+                "of your own (`tilewright init my-kernel --target triton`)."
+            )
+        reduced, start, gpu = shape.reduced(), starting_kernel(shape), find_gpu()
+        lowest = lowest_precision(settings)
+        return TritonTask(
+            shape.workload(self.name),
+            reduced.workload(self.name),
+            reduced.sizes,
+            start,
+            create_problem(reduced, lowest),
+            EvaluationSettings.from_mapping(settings),
+            chosen_architecture(settings, gpu.architecture if gpu else None),
+            {"naive": start},
+            create_problem(shape),
+            shape.sizes,
+            gpu,
+            published=lambda: wrong_products(shape, 0),
+            lowest=lowest,
+        )
+
+    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> TritonTask:
+        """A user's kernel folder, run at its own shapes; its launcher takes arrays only."""
+        require_linux(self.name)
+        workload, start, problem = read_folder(
+            folder, self.name, TRITON, MOST_BYTES, "the memory of a GPU"
+        )
+        gpu = find_gpu()
+        return TritonTask(
+            workload, workload, {}, start, problem, EvaluationSettings.from_mapping(settings),
+            chosen_architecture(settings, gpu.architecture if gpu else None), {}, problem, {}, gpu,
+            lowest=lowest_precision(settings),
+        )  # fmt: skip
+
+    def versions(self) -> Mapping[str, str]:
+        """Those of the target `cuda`, and Triton's."""
+        return {**super().versions(), "triton": find_triton().version}
+
+    def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
+        """Triton; what the target `cuda` says of the compilers and the GPU holds here too."""
+        try:
+            triton = find_triton()
+        except ToolchainMissingError as error:
+            return [("Triton", None, str(error))]
+        return [("Triton", True, f"{triton.version} ({triton.python})")]
+
+
+def _library(kind: str) -> Path:
+    return FOLDER / "library" / f"{kind}.py"
+
+
+def _has_start(kind: str) -> bool:
+    return _library(kind).exists()
+
+
+def starting_kernel(shape: Shape) -> str:
+    """The plain kernel of a workload, with its sizes as the launcher's defaults."""
+    text = _library(shape.kind).read_text(encoding="utf-8")
+    checked = ", ".join(f"{name} = {size}" for name, size in shape.reduced().sizes.items())
+    note = f"# Timed at the sizes that are the defaults; checked at {checked} as well.\n"
+    taken = [a.name for a in shape.arguments]
+    taken += [f"{name}={size}" for name, size in shape.sizes.items()]
+    for name, size in shape.values.items():
+        text = text.replace(f"<{name}>", str(size))
+    return note + text.replace("PARAMETERS", ", ".join(taken))

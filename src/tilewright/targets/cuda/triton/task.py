@@ -1,0 +1,27 @@
+"""A task whose kernels are Triton's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core.records import Failed
+from tilewright.targets.cuda.task import CudaTask
+from tilewright.targets.cuda.triton.evaluator import TritonDeviceEvaluation, TritonEvaluation
+from tilewright.targets.cuda.triton.hostile import hostile_kernels
+from tilewright.targets.cuda.triton.rules import refused
+
+
+class TritonTask(CudaTask):
+    """A CUDA task whose candidates are files of Triton kernels and a launcher."""
+
+    evaluation = TritonEvaluation
+    device_evaluation = TritonDeviceEvaluation
+
+    @staticmethod
+    def rules(source: str) -> Failed | None:
+        """What a kernel's text may hold."""
+        return refused(source)
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        """Kernels that are wrong for this task, whatever it is."""
+        return hostile_kernels(self._evaluation.compared.arguments)
