@@ -68,5 +68,5 @@ def test_targets_declare_the_kinds_of_failure_that_their_code_names() -> None:
         assert named <= set(brief.failures), name
 
 
-OTHERS = {"trainium", "trainium2", "cuda", "kernelbench"}
+OTHERS = {"trainium", "trainium2", "cuda", "kernelbench", "triton"}
 """Targets with tests of this contract of their own."""

@@ -1,4 +1,4 @@
-"""What builds, checks and times kernels of Triton shares: compiled launches, and the interpreter."""
+"""What building, checking and timing kernels of Triton share: launches, and how they run."""
 
 from __future__ import annotations
 

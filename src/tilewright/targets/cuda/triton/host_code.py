@@ -1,7 +1,7 @@
 """Host code that does what a launcher did: it loads the machine code of its kernels, and launches.
 
-    product[(8, 8)](A, B, C, 512)     static const unsigned char tw_code0[] = {...};
-                                      void kernel(const float *A, ...) { ... cudaLaunchKernel(...); }
+    product[(8, 8)](A, B, C, 512)    static const unsigned char tw_code0[] = {...};
+                                     void kernel(const float *A, ...) { ... cudaLaunchKernel(...) }
 
 No Python is left: what is timed is what the GPU and the driver take.
 """
@@ -21,7 +21,8 @@ static const void *tw_kernel{number}() {{
     cudaLibrary_t library;
     if (cudaLibraryLoadData(&library, tw_code{number}, 0, 0, 0, 0, 0, 0) != cudaSuccess ||
         cudaLibraryGetKernel(&found, library, "{name}") != cudaSuccess) return nullptr;
-    cudaFuncSetAttribute((const void *)found, cudaFuncAttributeMaxDynamicSharedMemorySize, {shared});
+    cudaFuncSetAttribute((const void *)found, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         {shared});
   }}
   return (const void *)found;
 }}
@@ -32,7 +33,7 @@ def host_code(
     recorded: Recorded, machine_codes: Sequence[bytes], arguments: Sequence[Argument],
     sizes: Mapping[str, int],
 ) -> str:  # fmt: skip
-    """The text of kernel.cu. It does not depend on the values of `sizes`, which must be the same."""
+    """The text of kernel.cu, for `sizes` as they were when the launcher ran."""
     started = [event for event in recorded.events if isinstance(event, Started)]
     text = "#include <cuda_runtime.h>\n"
     for number, (code, name) in enumerate(zip(machine_codes, recorded.names, strict=True)):

@@ -94,13 +94,16 @@ def interpret(
     else:
         failed = None
         if len(outputs) < len(runs):
-            failed = Failed("check", "crash", "the process of the kernel ended before its last run.")
+            failed = Failed(
+                "check", "crash", "the process of the kernel ended before its last run."
+            )
     return Ran(tuple(outputs), (), failed)
 
 
 def _called(arguments: Sequence[Argument], sizes: Sequence[int]) -> dict[str, Any]:
     arrays = [
-        {"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "role": a.role} for a in arguments
+        {"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "role": a.role}
+        for a in arguments
     ]
     return {"arguments": arrays, "sizes": list(sizes)}
 
@@ -132,7 +135,8 @@ def _ran(
     except (OSError, ValueError, RecursionError):
         pass
     said = finished[1].decode(errors="replace").strip().splitlines()
-    log = f"the process of the kernel ended without an answer: {said[-1][:300] if said else 'it said nothing'}"
+    told = said[-1][:300] if said else "it said nothing"
+    log = f"the process of the kernel ended without an answer: {told}"
     return Failed(stage, "crash", log)  # type: ignore[arg-type]
 
 

@@ -122,7 +122,7 @@ def _given(said: Mapping[str, Any], sizes: Sequence[int]) -> Place | Number:
     if "real" in said:
         _require(kind in ("fp32", "fp64"), "a number")
         value = float.fromhex(_text(said["real"], 40))
-        special = {"inf": "__builtin_inf()", "-inf": "-__builtin_inf()", "nan": "__builtin_nan(\"\")"}
+        special = {"inf": "__builtin_inf()", "-inf": "-__builtin_inf()", "nan": '__builtin_nan("")'}
         return Number(kind, special.get(str(value)) or value.hex())
     whole = _whole(said["whole"], -(1 << 63), (1 << 64) - 1)
     if kind in ("fp32", "fp64"):

@@ -33,8 +33,10 @@ _BUILTINS = {
     "range", "min", "max", "len", "int", "float", "bool", "abs", "tuple", "list", "dict", "zip",
     "enumerate", "sum", "reversed", "sorted", "all", "any", "divmod", "round", "ValueError", "str",
 }  # fmt: skip
-_HIDDEN = {"handle", "fn", "run", "rewriter", "rewrite", "kwargs", "raw_src", "src", "data", "warmup",
-           "pre_run_hooks", "add_pre_run_hook", "module", "device_caches", "room", "format", "format_map"}  # fmt: skip
+_HIDDEN = {
+    "handle", "fn", "run", "rewriter", "rewrite", "kwargs", "raw_src", "src", "data", "warmup",
+    "pre_run_hooks", "add_pre_run_hook", "module", "device_caches", "room", "format", "format_map",
+}  # fmt: skip
 """Attributes under which Triton and the stand-in for PyTorch keep what is theirs."""
 _STATEMENTS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
 _REFUSED = (
@@ -47,7 +49,7 @@ _DEEPEST = 100
 class _NotAllowedError(Exception):
     def __init__(self, reason: str, node: ast.AST | None = None) -> None:
         super().__init__(reason)
-        self.line = getattr(node, "lineno", None)
+        self.line: int | None = getattr(node, "lineno", None)
 
 
 def refused(source: str) -> Failed | None:
@@ -68,7 +70,9 @@ def _parsed(source: str) -> ast.Module:
             warnings.simplefilter("ignore")
             tree = ast.parse(source, PYTHON.file)
     except SyntaxError as error:
-        raise _NotAllowedError(f"the file is no Python: {error.msg}", error) from None
+        found = _NotAllowedError(f"the file is no Python: {error.msg}")
+        found.line = error.lineno
+        raise found from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise _NotAllowedError(f"the file cannot be parsed ({type(error).__name__})") from None
     waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
@@ -101,8 +105,10 @@ def _require(tree: ast.Module) -> None:
 def _imported(node: ast.Import | ast.ImportFrom) -> str:
     said = ast.unparse(node)
     if said not in _IMPORTS:
-        raise _NotAllowedError(f"`{said[:80]}` is not allowed: a file may `import triton`, `import "
-                               "triton.language as tl`, `import torch` and `import math`", node)  # fmt: skip
+        raise _NotAllowedError(
+            f"`{said[:80]}` is not allowed: a file may `import triton`, `import triton.language as "
+            "tl`, `import torch` and `import math`", node,
+        )  # fmt: skip
     return _IMPORTS[said]
 
 
@@ -128,7 +134,7 @@ def _names_of(node: ast.AST) -> Iterable[str]:
 def _require_node(node: ast.AST, bound: set[str]) -> None:
     match node:
         case ast.Name(id=name):
-            if name.startswith("_") or (name not in bound and name not in _BUILTINS):
+            if name.startswith("__") or (name not in bound and name not in _BUILTINS):
                 raise _NotAllowedError(f"{name} is not known here: it is defined nowhere in the "
                                        "file", node)  # fmt: skip
         case ast.arg(arg=name) if name.startswith("__"):
@@ -151,11 +157,19 @@ def _require_attribute(node: ast.Attribute, name: str) -> None:
     if name.startswith("_") or name in _HIDDEN or not isinstance(node.ctx, ast.Load):
         raise _NotAllowedError(f".{name} is not allowed", node)
     if root in _OF and name not in _OF[root]:
-        hint = "one configuration is chosen by whoever writes the kernel" if name == "autotune" else (
-            "the launcher computes nothing itself" if root == "torch" else "it is not known here"
+        hint = (
+            "one configuration is chosen by whoever writes the kernel"
+            if name == "autotune"
+            else (
+                "the launcher computes nothing itself"
+                if root == "torch"
+                else "it is not known here"
+            )
         )
         raise _NotAllowedError(f"{root}.{name} is not allowed: {hint}", node)
-    if (root == "tl" or ast.unparse(node.value) == "triton.language") and name in _MODULES_OF_TRITON:
+    if (
+        root == "tl" or ast.unparse(node.value) == "triton.language"
+    ) and name in _MODULES_OF_TRITON:
         raise _NotAllowedError(f"tl.{name} is not allowed: use what `tl` itself has", node)
 
 

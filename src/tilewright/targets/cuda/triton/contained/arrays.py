@@ -124,7 +124,7 @@ class Array:
         return self.transpose(0, 1)
 
     @property
-    def T(self) -> Array:  # noqa: N802, PyTorch's name
+    def T(self) -> Array:
         """A matrix with its axes exchanged."""
         return self.transpose(0, 1)
 
@@ -156,7 +156,9 @@ def install(room: Callable[[int], Room], zero: Callable[[Array], None]) -> None:
 
     def empty(*shape: Any, dtype: Dtype = dtypes["float32"], device: object = None) -> Array:
         if not str(device).startswith("cuda"):
-            raise NotCheckedError("it makes an array outside the GPU: say device='cuda', or A.device")
+            raise NotCheckedError(
+                "it makes an array outside the GPU: say device='cuda', or A.device"
+            )
         extents = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, int) and size > 0 for size in extents):
             raise ValueError(f"torch.empty({', '.join(map(str, extents))})")

@@ -81,8 +81,8 @@ class Memory:
             late = (seen != 0) & (seen != self.program)
             if np.any(foreign | late):
                 kept = np.ascontiguousarray(pointers)[where]
-                old = self._native.load(kept, np.ones_like(kept, bool),
-                                        np.zeros(kept.shape, values.dtype), values.dtype)  # fmt: skip
+                empty = np.zeros(kept.shape, values.dtype)
+                old = self._native.load(kept, np.ones_like(kept, bool), empty, values.dtype)
                 differs = _bits(old) != _bits(values[where])
                 if np.any(foreign & differs) and not self._follows(before[foreign & differs]):
                     first = np.argmax(foreign & differs)
@@ -119,7 +119,7 @@ class Memory:
         return self.program in self._met and all(int(p) in self._met for p in np.unique(programs))
 
     def _race(self, number: int, at: int, other: int, does: str, did: str) -> None:
-        room, name, item, _ = self.rooms[number]
+        name = self.rooms[number][1]
         by = f"program {other - 1}" if other > 0 else "another program"
         raise MemoryFaultError("race", f"program {self.program - 1} {does} element {int(at)} of "
                                f"{name}, which {by} of the same launch {did}")  # fmt: skip
@@ -152,9 +152,11 @@ class Memory:
         return found
 
     def _outside(self, address: int, writes: bool) -> None:
-        near = min(self.rooms, key=lambda k: min(abs(address - k[0].address),
-                                                 abs(address - k[0].address - k[0].size)))  # fmt: skip
-        room, name, item, _ = near
+        def away(known: tuple[Room, str, int, bool]) -> int:
+            begin = known[0].address
+            return min(abs(address - begin), abs(address - begin - known[0].size))
+
+        room, name, item, _ = min(self.rooms, key=away)
         element = (address - room.address) // item
         raise MemoryFaultError("out_of_bounds", f"program {self.program - 1} "
                                f"{'writes' if writes else 'reads'} element {element} of {name}, "
@@ -182,7 +184,7 @@ def _is_bfloat16(handle: Any) -> bool:
 
 def _widened(handle: Any) -> Any:
     if str(handle.dtype.scalar) in _FLOAT8:
-        raise NotCheckedError("Triton's interpreter does not compute with 8-bit floats as a GPU does")
+        raise NotCheckedError("Triton's interpreter does not compute with 8-bit floats as a GPU")
     if not _is_bfloat16(handle):
         return handle
     return interpreter.TensorHandle(_from_bfloat16(handle.data), tl.float32)
@@ -212,7 +214,7 @@ def _in_float32(method: Any, arguments: int) -> Any:
 def _cast(method: Any) -> Any:
     def cast(self: Any, source: Any, to: Any, *rest: Any) -> Any:
         if str(source.dtype.scalar) in _FLOAT8 or str(to.scalar) in _FLOAT8:
-            raise NotCheckedError("Triton's interpreter does not round to 8-bit floats as a GPU does")
+            raise NotCheckedError("Triton's interpreter does not round to 8-bit floats as a GPU")
         wide = _widened(source)
         if to.scalar == tl.bfloat16:
             values = wide.data.astype(np.float32)
@@ -249,7 +251,7 @@ def _only_of_known(method: Any) -> Any:
     def applied(self: Any, given: Any) -> Any:
         for tensor in given if isinstance(given, (tuple, list)) else [given]:
             if _is_bfloat16(tensor.handle):
-                raise NotCheckedError("Triton's interpreter does not reduce bfloat16 as a GPU does: "
+                raise NotCheckedError("Triton's interpreter does not reduce bfloat16 as a GPU: "
                                       "widen it by .to(tl.float32)")  # fmt: skip
         return method(self, given)
 
@@ -259,7 +261,12 @@ def _only_of_known(method: Any) -> Any:
 def install() -> Memory:
     """Complete the interpreter; the memory that it uses from now on."""
     builder = interpreter.InterpreterBuilder
-    for name, arguments in {"binary_op": 2, "unary_op": 1, "create_clampf": 3, "create_fma": 3}.items():
+    for name, arguments in {
+        "binary_op": 2,
+        "unary_op": 1,
+        "create_clampf": 3,
+        "create_fma": 3,
+    }.items():
         setattr(builder, name, _in_float32(getattr(builder, name), arguments))
     builder.cast_impl = _cast(builder.cast_impl)
     builder.create_fp_to_fp = _cast(builder.create_fp_to_fp)
@@ -287,7 +294,9 @@ class Launcher:
     ) -> None:
         rewritten = function.rewrite()
         known = inspect.signature(rewritten).parameters
-        bound = inspect.getcallargs(rewritten, *given, **{n: w for n, w in words.items() if n in known})
+        bound = inspect.getcallargs(
+            rewritten, *given, **{n: w for n, w in words.items() if n in known}
+        )
         constant = {n for n, p in known.items() if "constexpr" in str(p.annotation)}
         extents = tuple(grid(bound)) if callable(grid) else tuple(grid)
         extents = tuple(int(size) for size in extents) + (1,) * (3 - len(extents))
@@ -298,7 +307,9 @@ class Launcher:
         self._memory.begin()
         scope = interpreter._patch_lang(function.fn)
         try:
-            values = {n: v if n in constant else interpreter._implicit_cvt(v) for n, v in bound.items()}
+            values = {
+                n: v if n in constant else interpreter._implicit_cvt(v) for n, v in bound.items()
+            }
             interpreter.interpreter_builder.set_grid_dim(*extents)
             for number in self._turns(count):
                 x, rest = number % extents[0], number // extents[0]

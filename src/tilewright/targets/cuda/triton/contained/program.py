@@ -59,7 +59,9 @@ def _interpreted(job: dict[str, Any], report: dict[str, Any]) -> None:
     launcher = interpreting.Launcher(memory)
     kept: list[Any] = []
 
-    def room(size: int, name: str = "an array of its own", item: int = 4, writable: bool = True) -> Any:
+    def room(
+        size: int, name: str = "an array of its own", item: int = 4, writable: bool = True
+    ) -> Any:
         data = np.full(-(-size // 256) * 256 + 512, 0xFF, np.uint8)
         kept.append(data)
         at = -(-data.ctypes.data // 256) * 256

@@ -28,7 +28,7 @@ def gated(G, Y, count, WIDE: tl.constexpr):
 
 def kernel(PARAMETERS):
     count = R * C
-    grid = (triton.cdiv(count, 1024),)
-    scaled[grid](X, scale, bias, Y, C, count, WIDE=1024)
-    silu[grid](Y, count, WIDE=1024)
-    gated[grid](G, Y, count, WIDE=1024)
+    grid = (triton.cdiv(count, 4096),)
+    scaled[grid](X, scale, bias, Y, C, count, WIDE=4096, num_warps=8)
+    silu[grid](Y, count, WIDE=4096, num_warps=8)
+    gated[grid](G, Y, count, WIDE=4096, num_warps=8)

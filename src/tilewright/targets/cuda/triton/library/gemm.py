@@ -6,7 +6,7 @@ import triton.language as tl
 def product(A, B, C, M, N, K, TILE: tl.constexpr):
     rows = tl.program_id(0) * TILE + tl.arange(0, TILE)[:, None]
     columns = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
-    total = tl.zeros((TILE, TILE), dtype=tl.float64)
+    total = tl.zeros((TILE, TILE), dtype=tl.float32)
     for first in range(0, K, TILE):
         across = first + tl.arange(0, TILE)[None, :]
         down = first + tl.arange(0, TILE)[:, None]
