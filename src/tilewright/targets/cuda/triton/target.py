@@ -130,5 +130,5 @@ def starting_kernel(shape: Shape) -> str:
     taken = [a.name for a in shape.arguments]
     taken += [f"{name}={size}" for name, size in shape.sizes.items()]
     for name, size in shape.values.items():
-        text = text.replace(f"<{name}>", str(size))
+        text = text.replace(f"{{{name}}}", str(size))
     return note + text.replace("PARAMETERS", ", ".join(taken))

@@ -24,7 +24,7 @@ def convolution(X, F, Y, C, H, W, K, P, Q, R: tl.constexpr, S: tl.constexpr, STR
 
 
 def kernel(PARAMETERS):
-    P = (H + 2 * <P> - <R>) // <T> + 1
-    Q = (W + 2 * <P> - <S>) // <T> + 1
+    P = (H + 2 * {P} - {R}) // {T} + 1
+    Q = (W + 2 * {P} - {S}) // {T} + 1
     grid = (triton.cdiv(P * Q, 256), triton.cdiv(K, 64), N)
-    convolution[grid](X, F, Y, C, H, W, K, P, Q, R=<R>, S=<S>, STRIDE=<T>, PADDING=<P>, TALL=64, WIDE=256, num_warps=8)
+    convolution[grid](X, F, Y, C, H, W, K, P, Q, R={R}, S={S}, STRIDE={T}, PADDING={P}, TALL=64, WIDE=256, num_warps=8)
