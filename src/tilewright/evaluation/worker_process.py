@@ -12,7 +12,7 @@ from tilewright.sandbox.child import Child
 
 _PASSED_ON = (
     "PATH", "HOME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TILEWRIGHT_TORCH",
-    "TILEWRIGHT_KERNELBENCH",
+    "TILEWRIGHT_KERNELBENCH", "TILEWRIGHT_TRITON",
 )  # fmt: skip
 _LOG_BYTES = 4000
 _MAX_BYTES = 1 << 28

@@ -13,6 +13,7 @@ import pytest
 
 from tilewright.core.errors import ToolchainMissingError, UnknownNameError, WorkloadError
 from tilewright.core.records import Failed
+from tilewright.evaluation import worker_process
 from tilewright.targets.cuda.nvcc import Nvcc
 from tilewright.targets.cuda.other_python import FoundPython
 from tilewright.targets.cuda.triton import create_target, process
@@ -194,6 +195,10 @@ def test_a_missing_triton_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
             find_triton()
     finally:
         find_triton.cache_clear()
+
+
+def test_workers_find_the_same_triton() -> None:
+    assert process.VARIABLE in worker_process._PASSED_ON
 
 
 def test_workloads_without_a_starting_kernel_say_so() -> None:
