@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from tilewright.api.results import OpenRun, Run
 from tilewright.api.task import Task, written
 from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
+from tilewright.core.errors import InputError
 from tilewright.core.records import Candidate
 from tilewright.run import Evaluation
 from tilewright.search.events import Event, RunStarted
@@ -201,7 +203,14 @@ def evaluate(
 
 def _named(task: str | Path | Task, project: Path) -> str:
     """The name by which any process opens the task."""
-    return written(task, project / TASKS) if isinstance(task, Task) else str(task)
+    if isinstance(task, Task):
+        return written(task, project / TASKS)
+    if not isinstance(task, str | PathLike):
+        raise InputError(
+            f"task must be a workload's name, a folder or a tw.Task, and is {task!r}: name "
+            "one like 'gemmini:gemm-512x512x512'."
+        )
+    return str(task)
 
 
 def _settings(settings: Settings | None, budget: str | None, proposers: Sequence[str]) -> Settings:

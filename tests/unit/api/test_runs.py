@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from threading import get_ident
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,14 @@ def test_html_is_escaped_and_shows_what_was_reached() -> None:
     assert "&lt;script&gt;" in html
     assert "<script>" not in html
     assert mine.id in repr(mine)
+
+
+@pytest.mark.parametrize("task", [5, None, b"toy", ["toy"]])
+def test_a_task_is_a_name_a_folder_or_functions(task: Any) -> None:
+    with pytest.raises(InputError, match=r"task must be a workload's name, a folder or a tw.Task"):
+        tw.optimize(task)
+    with pytest.raises(InputError, match=r"and is .*: name one like"):
+        tw.evaluate("void kernel(void) {}", task)
 
 
 def test_ask_and_tell_reach_what_a_loop_of_their_own_is_for(evaluated: list[str]) -> None:
