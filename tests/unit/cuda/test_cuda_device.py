@@ -15,7 +15,7 @@ import pytest
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument, Candidate, Failed, Measured
 from tilewright.targets.cuda import create_target
-from tilewright.targets.cuda.device.build import refused_object
+from tilewright.targets.cuda.device.build import LOADING, refused_object
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
 from tilewright.targets.cuda.device.values import drawn_floats, hash_of
@@ -156,3 +156,13 @@ def test_host_code_calls_and_defines_only_what_a_launcher_needs(
         assert refused is not None
         assert refused.kind == "forbidden_call"
         assert named in refused.log
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+def test_only_host_code_of_our_own_loads_machine_code(tmp_path: Path) -> None:
+    text = 'extern "C" int cudaLibraryLoadData(); int kernel() { return cudaLibraryLoadData(); }'
+    loading = object_file(tmp_path, text)
+    assert refused_object(loading, LOADING) is None
+    refused = refused_object(loading)
+    assert refused is not None
+    assert "calls cudaLibraryLoadData" in refused.log

@@ -31,8 +31,10 @@ _OF_CUDA = re.compile(
     r"Stream(Create(WithFlags|WithPriority)?|Destroy|Synchronize|WaitEvent|BeginCapture|EndCapture)"
     r"|Event(Create(WithFlags)?|Record(WithFlags)?|Destroy|Synchronize)|"
     r"Graph(Instantiate\w*|Launch|Destroy|ExecDestroy)|GetDevice|DeviceGetAttribute|"
-    r"Library(LoadData|GetKernel)|OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
+    r"OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
 )
+LOADING = frozenset({"cudaLibraryLoadData", "cudaLibraryGetKernel"})
+"""What loads machine code: for host code that tilewright writes itself (Triton's kernels)."""
 _OF_THE_COMPILER = re.compile(
     r"__cuda(Register\w+|UnregisterFatBinary|PushCallConfiguration|PopCallConfiguration|InitModule|"
     r"LaunchKernel(_ptsz)?|GetKernel)"
@@ -51,14 +53,19 @@ class DeviceCompiler:
     architecture: str
     _harness: list[bytes] = field(default_factory=list)
 
-    def build(self, source: str, call: str, timeout_s: float) -> tuple[bytes, Compiled] | Failed:
-        """The program of a kernel, and what each of its functions needs."""
+    def build(
+        self, source: str, call: str, timeout_s: float, also: frozenset[str] = frozenset()
+    ) -> tuple[bytes, Compiled] | Failed:
+        """The program of a kernel, and what each of its functions needs.
+
+        `also` are functions that its host code may call beside those of every kernel.
+        """
         text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
         made = self.nvcc.run({"program.cu": text}, self._words("kernel.o"), "kernel.o", timeout_s)
         if isinstance(made, Failed):
             return made
         object_file, log = made
-        refused = refused_object(object_file)
+        refused = refused_object(object_file, also)
         if refused is not None:
             return refused
         parts = {"kernel.o": object_file, "harness.o": self._of_all()}
@@ -85,7 +92,7 @@ class DeviceCompiler:
         return ["-c", *FLAGS, f"-arch={self.architecture}", "program.cu", "-o", output]
 
 
-def refused_object(data: bytes) -> Failed | None:
+def refused_object(data: bytes, also: frozenset[str] = frozenset()) -> Failed | None:
     """Why an object file may not be linked, or None."""
     try:
         table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
@@ -100,7 +107,7 @@ def refused_object(data: bytes) -> Failed | None:
             if _MAY_DEFINE.fullmatch(name) is None:
                 log = f"the kernel defines {name} for other programs too: declare it `static`."
                 return Failed("build", "forbidden_call", log)
-        elif not (
+        elif name not in also and not (
             _OF_CUDA.fullmatch(name)
             or _OF_THE_COMPILER.fullmatch(name)
             or refused_call(name, 1) is None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed
+from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
 from tilewright.targets.cuda.emulation import Ran, Run
 from tilewright.targets.cuda.evaluator import CudaEvaluation
@@ -120,7 +121,8 @@ class TritonDeviceEvaluation(DeviceEvaluation):
             return found
         arguments = self.workload.arguments
         text = host_code(found.recorded, found.machine_codes, arguments, self.sizes)
-        linked = self.compiler.build(text, call(arguments, tuple(self.sizes)), timeout_s)
+        called = call(arguments, tuple(self.sizes))
+        linked = self.compiler.build(text, called, timeout_s, LOADING)
         if isinstance(linked, Failed):
             return linked
         return linked[0], Compiled(linked[1].cubin, found.functions)
