@@ -28,6 +28,7 @@ def list_targets(
     from rich.table import Table
 
     from tilewright.cli.console import results
+    from tilewright.core.errors import ToolchainMissingError
     from tilewright.core.plugins import load_target, target_names
 
     check_outputs(json=json)
@@ -38,12 +39,16 @@ def list_targets(
         target = load_target(name)
         found = [usable for _, usable, _ in target.doctor()]
         ready = any(found) and False not in found  # None: missing, but not needed
-        versions, options = target.versions(), len(target.brief().menu)
+        try:
+            versions = dict(target.versions())
+        except ToolchainMissingError:  # `doctor` says which part, and how to get it
+            versions = {}
+        options = len(target.brief().menu)
         text = ", ".join(f"{k} {v}" for k, v in sorted(versions.items()))
         state = "yes" if ready else f"no: see {command_text('doctor')}"
         table.add_row(name, state, str(options), *([text] * full))
         rows.append(
-            {"target": name, "ready": ready, "optimisations": options, "versions": dict(versions)}
+            {"target": name, "ready": ready, "optimisations": options, "versions": versions}
         )
     results().print(table)
     write_json(json, {"targets": rows})

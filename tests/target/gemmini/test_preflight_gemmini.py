@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
-from tilewright.core.errors import TilewrightError, WorkloadError
+from tilewright.core.errors import TilewrightError, ToolchainMissingError, WorkloadError
 from tilewright.core.plugins import load_target, target_names
 from tilewright.core.records import Workload
 from tilewright.core.tasks import open_task
@@ -94,7 +94,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.slow
 def test_every_shipped_workload_is_sound(shipped: str) -> None:
-    require_sound(shipped)
+    try:
+        require_sound(shipped)
+    except ToolchainMissingError as error:
+        pytest.skip(str(error))
 
 
 def folder(tmp_path: Path, reference: str, tolerance: str = "", dtype: str = "int8") -> Path:

@@ -8,6 +8,8 @@ import pytest
 from toy_cli import Cli
 
 from tilewright.cli import doctor
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.targets.cuda.target import CudaTarget
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +80,18 @@ def test_the_list_of_commands_cuts_no_sentence_off(cli: Cli) -> None:
         commands = cli(*group, "--help").out.partition("Commands:")[2].partition("\n\n")[0]
         assert commands
         assert "..." not in commands
+
+
+def test_targets_whose_tools_are_missing_are_listed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(self: CudaTarget) -> dict[str, str]:
+        raise ToolchainMissingError("nvcc is not on PATH.")
+
+    monkeypatch.setattr(CudaTarget, "versions", lacks)
+    listed = cli("targets", "--full")
+    assert listed.code == 0
+    assert any(line.startswith("cuda ") for line in listed.out.splitlines())
 
 
 def test_targets_that_only_lack_what_is_not_needed_are_ready(cli: Cli) -> None:
