@@ -49,6 +49,40 @@ def test_sums_split_by_atomic_operations_are_right(task: TritonTask) -> None:
     assert isinstance(verdict, Verdict), verdict.log
 
 
+def test_one_condition_for_a_whole_tile_is_a_mask(task: TritonTask) -> None:
+    text = task.start.replace("mask=(rows < M)", "mask=(tl.program_id(0) >= 0) & (rows < M)")
+    assert text != task.start
+    verdict = verdict_of(task, text.replace("first)", "first.to(tl.int32))"))
+    assert isinstance(verdict, Verdict), verdict.log
+
+
+def test_the_compiler_and_the_interpreter_look_the_same_to_a_launcher(task: TritonTask) -> None:
+    asked = "if 'JIT' not in f'{product}' or product[grid](A, B, C, M, N, K, TILE=64) is not None:"
+    text = task.start.replace(
+        "    product[grid]", f"    {asked}\n        return\n    product[grid]"
+    )
+    verdict = verdict_of(task, text)
+    assert isinstance(verdict, Verdict), verdict.log
+
+
+def test_what_a_masked_load_leaves_out_is_not_zero(task: TritonTask) -> None:
+    text = task.start.replace(", other=0.0", "")
+    assert text != task.start
+    failed = verdict_of(task, text)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "wrong_result"
+    assert "got nan" in failed.log
+
+
+def test_a_constant_is_no_python_function(task: TritonTask) -> None:
+    text = task.start.replace("TILE: tl.constexpr", "TILE: tl.constexpr, F: tl.constexpr")
+    text = text.replace("    tl.store(C", "    total = F(total)\n    tl.store(C")
+    failed = verdict_of(task, text.replace("TILE=64)", "TILE=64, F=lambda x: x)"))
+    assert isinstance(failed, Failed)
+    assert failed.kind == "compile_error"
+    assert "the constant F is a Python function" in failed.log
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind", "says"),
     [
@@ -61,6 +95,17 @@ def test_sums_split_by_atomic_operations_are_right(task: TritonTask) -> None:
          "wrong_result", "elements of C differ"),
         ("tl.dot", "tl.dott", "compile_error", "dott"),
         ("TILE=64", "TILE=64, num_stages=16", "launch_failure", "shared memory"),
+        ("    for first in range(0, K, TILE):",
+         "    for first in range(0, K, TILE):\n        if (first + 65536) * 65536 <= 0:\n"
+         "            total += 1", "wrong_result", "elements of C differ"),
+        ('"ieee"', '"bf16x3"', "not_checked", "split bfloat16"),
+        ("    product[grid]", "    A.zero_()\n    product[grid]", "input_modified", "input (A)"),
+        ("    product[grid]", "    grid = (M / 16, 4)\n    product[grid]", "launch_failure",
+         "no whole number"),
+        ("    product[grid]", "    for _ in range(1001):\n        product[grid]",
+         "launch_failure", "more than 1000"),
+        ("    product[grid](A, B, C, M, N, K, TILE=64)", "    product[grid](A)", "compile_error",
+         "product() missing"),
         ("    product[grid]", "    C.sum()\n    product[grid]", "not_checked", ".sum of an array"),
     ],
 )  # fmt: skip

@@ -235,7 +235,7 @@ def arrays() -> Iterator[Any]:
 
 def test_arrays_know_their_shape_and_compute_nothing(arrays: Any) -> None:
     zeroed: list[Any] = []
-    arrays.install(lambda size: arrays.Room(5, 1 << 20, size), zeroed.append)
+    arrays.install(lambda size, item: arrays.Room(5, 1 << 20, size), zeroed.append)
     torch = sys.modules["torch"]
     made = torch.zeros(4, 6, device="cuda", dtype=torch.float16)
     assert (made.shape, made.stride(), made.room.size) == ((4, 6), (6, 1), 48)

@@ -18,7 +18,12 @@ from tilewright.parts.languages import PYTHON
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
 from tilewright.targets.cuda.emulation import Ran, Run, read_outputs, write_inputs
 from tilewright.targets.cuda.other_python import FoundPython, environment, find_python
-from tilewright.targets.cuda.triton.recorded import Recorded, read_record
+from tilewright.targets.cuda.triton.recorded import (
+    MOST_ALLOCATED,
+    MOST_EVENTS,
+    Recorded,
+    read_record,
+)
 
 VARIABLE = "TILEWRIGHT_TRITON"
 """Names a Python that has Triton, where the one that runs tilewright has none."""
@@ -34,6 +39,9 @@ _KINDS = {
     "misaligned": "misaligned",
     "race": "race",
     "input_modified": "input_modified",
+    "launch_failure": "launch_failure",
+    "wrong_result": "wrong_result",
+    "compile_error": "compile_error",
 }
 _NOT_CHECKED = ("NotCheckedError", "NotImplementedError")
 _NOT_COMPILED = (
@@ -56,7 +64,8 @@ def record(
 
     `capability` is 90 for sm_90, `ptx` the version of PTX (90 for 9.0) that the assembler reads.
     """
-    job = {"do": "compile", "capability": capability, "ptx": ptx, "shared_bytes": shared_bytes}
+    job = {"do": "compile", "capability": capability, "ptx": ptx, "shared_bytes": shared_bytes,
+           "most_events": MOST_EVENTS, "most_allocated": MOST_ALLOCATED}  # fmt: skip
     with open_folder("tilewright-triton-") as name:
         folder = Path(name)
         report = _ran(folder, source, {**job, **_called(arguments, sizes)}, timeout_s)

@@ -15,8 +15,11 @@ TYPES = {
     "u64": "unsigned long long", "fp32": "float", "fp64": "double",
 }  # fmt: skip
 """What numbers of Triton's types are in C++."""
-_MOST_CODE, _MOST_EVENTS, _MOST_CODES = 16 << 20, 1000, 64
-_MOST_ALLOCATED = 16 << 30
+_MOST_CODE, _MOST_CODES = 16 << 20, 64
+MOST_EVENTS = 1000
+"""Launches and fills of one call."""
+MOST_ALLOCATED = 16 << 30
+"""Bytes of the arrays that a launcher makes."""
 _GRID = (2**31 - 1, 65535, 65535)
 
 
@@ -75,8 +78,8 @@ class Recorded:
 def read_record(report: Mapping[str, Any], arguments: Sequence[int]) -> Recorded:
     """The record in a report, for arguments of so many bytes. Raises `ValueError` and its like."""
     codes = tuple(_text(code, _MOST_CODE) for code in _few(report["codes"], _MOST_CODES))
-    allocated = tuple(_whole(size, 1, _MOST_ALLOCATED) for size in _few(report["allocated"]))
-    _require(sum(allocated) <= _MOST_ALLOCATED, "too much memory")
+    allocated = tuple(_whole(size, 1, MOST_ALLOCATED) for size in _few(report["allocated"]))
+    _require(sum(allocated) <= MOST_ALLOCATED, "too much memory")
     sizes = (*arguments, *allocated)
     names = [""] * len(codes)
     events, launches = list[Started | Zeroed](), list[Launch]()
@@ -136,7 +139,7 @@ def _place(said: Any, sizes: Sequence[int]) -> Place:
     return Place(number, _whole(offset, 0, sizes[number] - 1))
 
 
-def _few(values: Any, most: int = _MOST_EVENTS) -> list[Any]:
+def _few(values: Any, most: int = MOST_EVENTS) -> list[Any]:
     _require(isinstance(values, list) and len(values) <= most, "a list")
     return list(values)
 

@@ -14,6 +14,11 @@ from tilewright.core.records import Failed
 from tilewright.parts.languages import PYTHON
 from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 
+
+def _words(text: str) -> set[str]:
+    return set(text.split())
+
+
 _IMPORTS = {
     "import triton": "triton", "import triton.language as tl": "tl",
     "from triton import language as tl": "tl", "import torch": "torch", "import math": "math",
@@ -33,11 +38,33 @@ _BUILTINS = {
     "range", "min", "max", "len", "int", "float", "bool", "abs", "tuple", "list", "dict", "zip",
     "enumerate", "sum", "reversed", "sorted", "all", "any", "divmod", "round", "ValueError", "str",
 }  # fmt: skip
-_HIDDEN = {
-    "handle", "fn", "run", "rewriter", "rewrite", "kwargs", "raw_src", "src", "data", "warmup",
-    "pre_run_hooks", "add_pre_run_hook", "module", "device_caches", "room", "format", "format_map",
-}  # fmt: skip
-"""Attributes under which Triton and the stand-in for PyTorch keep what is theirs."""
+_ATTRIBUTES = _words(
+    # arrays, as a launcher sees them
+    "shape stride numel dtype size dim ndim device element_size itemsize is_contiguous contiguous "
+    "view reshape transpose t T zero_ "
+    # tensors, pointers and types, within kernels
+    "abs advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_load "
+    "atomic_max atomic_min atomic_or atomic_poll atomic_store atomic_xchg atomic_xor broadcast_to "
+    "cast cdiv ceil cos cumprod cumsum erf exp exp2 expand_dims flip floor gather histogram item "
+    "load log log2 logical_and logical_or max min permute ravel reduce reduce_or rsqrt scatter "
+    "sigmoid sin softmax sort split sqrt sqrt_rn store sum to trans xor_sum type value scalar "
+    "element_ty block_shape strides primitive_bitwidth int_bitwidth fp_mantissa_width "
+    "get_int_max_value get_int_min_value is_bf16 is_block is_bool is_const is_floating is_fp16 "
+    "is_fp32 is_fp64 is_fp8 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_int_signed "
+    "is_int_unsigned is_ptr is_standard_floating "
+    # lists, dictionaries and texts
+    "append copy count extend get index insert items join keys pop update values"
+)
+"""What may be asked of whatever is no module: none of what Triton's objects and the stand-in for
+PyTorch keep to themselves, and no address, which differs where a kernel is compiled."""
+_OF_MATH = _words("abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn "
+               "umulhi")  # fmt: skip
+_CHANGEABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp,
+               ast.GeneratorExp)  # fmt: skip
+_MODULES = ("triton", "tl", "torch", "math", "triton.language", "tl.math", "triton.language.math")
+_UNCHANGED = ("tl.constexpr", "int", "float", "bool", "min", "max", "abs", "len", "sum", "tuple",
+              "round", "range", "triton.cdiv", "triton.next_power_of_2")  # fmt: skip
+"""What the outermost level may call: nothing that it makes can be changed later."""
 _STATEMENTS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
 _REFUSED = (
     ast.Global, ast.Nonlocal, ast.Try, ast.With, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith,
@@ -98,8 +125,46 @@ def _require(tree: ast.Module) -> None:
                                "parameters of the starting kernel's")  # fmt: skip
     for node in ast.walk(tree):
         bound |= set(_names_of(node))
+    asked = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         _require_node(node, bound)
+        if id(node) not in asked and _module(node):
+            raise _NotAllowedError(f"{_module(node)} is a module, which stands only before a dot",
+                                   node)  # fmt: skip
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            for default in [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]:
+                _require_unchanged(default)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            _require_unchanged(statement.value)
+
+
+def _module(node: ast.AST) -> str:
+    """The module that an expression names, or nothing."""
+    if isinstance(node, ast.Attribute):
+        said = f"{_module(node.value)}.{node.attr}"
+    else:
+        said = node.id if isinstance(node, ast.Name) else ""
+    return said if said in _MODULES else ""
+
+
+def _require_unchanged(node: ast.expr) -> None:
+    """A value that lives longer than a call must be none that a call could write to."""
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.Lambda):
+            waiting += [*part.args.defaults, *filter(None, part.args.kw_defaults)]
+            continue
+        called = ast.unparse(part.func) if isinstance(part, ast.Call) else "int"
+        if isinstance(part, _CHANGEABLE) or (
+            called not in _UNCHANGED and not called.startswith("math.")
+        ):
+            raise _NotAllowedError(
+                f"`{ast.unparse(part)[:60]}` outlives a call, and could keep something for the "
+                "next one: use numbers, texts and tuples here", part,
+            )  # fmt: skip
+        waiting.extend(ast.iter_child_nodes(part))
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> str:
@@ -153,9 +218,14 @@ def _require_node(node: ast.AST, bound: set[str]) -> None:
 
 
 def _require_attribute(node: ast.Attribute, name: str) -> None:
-    root = node.value.id if isinstance(node.value, ast.Name) else ""
-    if name.startswith("_") or name in _HIDDEN or not isinstance(node.ctx, ast.Load):
+    if isinstance(node.value, ast.Attribute):
+        _require_attribute(node.value, node.value.attr)  # what is wrong first, is said
+    root = _module(node.value)
+    if name.startswith("_") or not isinstance(node.ctx, ast.Load):
         raise _NotAllowedError(f".{name} is not allowed", node)
+    if not root and name not in _ATTRIBUTES:
+        raise _NotAllowedError(f".{name} is not known here: of an array, a launcher asks for its "
+                               "shape, strides and type", node)  # fmt: skip
     if root in _OF and name not in _OF[root]:
         hint = (
             "one configuration is chosen by whoever writes the kernel"
@@ -167,9 +237,9 @@ def _require_attribute(node: ast.Attribute, name: str) -> None:
             )
         )
         raise _NotAllowedError(f"{root}.{name} is not allowed: {hint}", node)
-    if (
-        root == "tl" or ast.unparse(node.value) == "triton.language"
-    ) and name in _MODULES_OF_TRITON:
+    if root.endswith(".math") and name not in _OF_MATH:
+        raise _NotAllowedError(f"{root}.{name} is not allowed: it is not known here", node)
+    if root in ("tl", "triton.language") and name in _MODULES_OF_TRITON:
         raise _NotAllowedError(f"tl.{name} is not allowed: use what `tl` itself has", node)
 
 

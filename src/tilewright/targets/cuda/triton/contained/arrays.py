@@ -20,8 +20,19 @@ SIZES = {
 """Bytes of an element, by PyTorch's name of its type."""
 
 
+_GRID = (2**31 - 1, 65535, 65535)
+
+
 class NotCheckedError(Exception):
     """What only PyTorch, or a GPU, can do."""
+
+
+class LauncherError(Exception):
+    """What no GPU would do for a launcher; `kind` is the failure's."""
+
+    def __init__(self, message: str, kind: str = "launch_failure") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -144,13 +155,30 @@ def dense(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
+def extents(grid: Any) -> tuple[int, int, int]:
+    """How many programs a launch has along each axis. Raises `LauncherError`."""
+    if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
+        raise LauncherError(f"a grid is a tuple of one to three whole numbers, not {grid!r:.80}")
+    found = (*grid, 1, 1)[:3]
+    for size, most in zip(found, _GRID):  # noqa: B905 -- an older Python may run this
+        if not isinstance(size, int):
+            raise LauncherError(f"the grid {grid!r:.80} holds {size!r:.40}, which is no whole "
+                                "number: use triton.cdiv or //")  # fmt: skip
+        if not 0 <= size <= most:
+            raise LauncherError(f"the grid {grid!r:.80} is not possible: a GPU takes 0 to "
+                                f"{_GRID[0]} programs along the first axis, and 0 to {_GRID[1]} "
+                                "along the others")  # fmt: skip
+    return found[0], found[1], found[2]
+
+
 def on_zero(array: Array) -> None:
     """What filling with zeros does here; `install` replaces it."""
     raise NotImplementedError
 
 
-def install(room: Callable[[int], Room], zero: Callable[[Array], None]) -> None:
-    """Let `import torch` find the stand-in. `room` makes memory of so many bytes."""
+def install(room: Callable[[int, int], Room], zero: Callable[[Array], None]) -> None:
+    """Let `import torch` find the stand-in. `room` makes memory of so many bytes, for
+    elements of so many."""
     globals()["on_zero"] = zero
     dtypes = {name: Dtype(name) for name in SIZES}
 
@@ -162,7 +190,8 @@ def install(room: Callable[[int], Room], zero: Callable[[Array], None]) -> None:
         extents = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, int) and size > 0 for size in extents):
             raise ValueError(f"torch.empty({', '.join(map(str, extents))})")
-        return Array(room(math.prod(extents) * dtype.itemsize), dtype, extents)
+        made = room(math.prod(extents) * dtype.itemsize, dtype.itemsize)
+        return Array(made, dtype, extents)
 
     def zeros(*shape: Any, **words: Any) -> Array:
         return empty(*shape, **words).zero_()

@@ -6,19 +6,26 @@ import importlib
 import sys
 from typing import Any
 
-from arrays import Array, NotCheckedError  # type: ignore[import-not-found]
+from arrays import (  # type: ignore[import-not-found]
+    Array,
+    LauncherError,
+    NotCheckedError,
+    extents,
+)
 
 _LARGEST_NUMBER = 1 << 64
+_language: Any = importlib.import_module("triton.language")
+_CONSTANTS = (int, float, str, type(None), _language.dtype, _language.constexpr)
 _SCRATCH = ("global_scratch_size", "profile_scratch_size")
 
 
 class Recorder:
     """What stands for the driver of a GPU: it keeps each launch instead of starting it."""
 
-    def __init__(self, capability: int, shared_bytes: int) -> None:
+    def __init__(self, capability: int, shared_bytes: int, most_events: int) -> None:
         compiler: Any = importlib.import_module("triton.backends.compiler")
         self._target = compiler.GPUTarget("cuda", capability, 32)
-        self._shared_bytes = shared_bytes
+        self._shared_bytes, self._most_events = shared_bytes, most_events
         self.codes: list[str] = []
         self.events: list[dict[str, Any]] = []
         self.utils = self
@@ -50,7 +57,13 @@ class Recorder:
     def zeroed(self, array: Array) -> None:
         """Keeps that an array is filled with zeros."""
         size = array.numel() * array.dtype.itemsize
-        self.events.append({"zero": _place(array), "bytes": size})
+        self._add({"zero": _place(array), "bytes": size})
+
+    def _add(self, event: dict[str, Any]) -> None:
+        if len(self.events) >= self._most_events:
+            raise LauncherError(f"one call launches more than {self._most_events} kernels: let one "
+                                "launch have more programs")  # fmt: skip
+        self.events.append(event)
 
     def _launcher(self, source: Any, metadata: Any) -> Any:
         def launch(
@@ -64,9 +77,12 @@ class Recorder:
             if any(getattr(metadata, name, 0) for name in _SCRATCH):
                 raise NotCheckedError("it needs memory that Triton's runtime hands out "
                                       "(tensor descriptors, profiling)")  # fmt: skip
-            taken = zip(source.signature.items(), given, strict=True)
-            self.events.append({
-                "launch": metadata.name, "code": code, "grid": [int(x), int(y), int(z)],
+            taken = list(zip(source.signature.items(), given, strict=True))
+            for (name, kind), value in taken:
+                if kind == "constexpr":
+                    _require_constant(name, value)
+            self._add({
+                "launch": metadata.name, "code": code, "grid": [x, y, z],
                 "threads": 32 * metadata.num_warps, "shared": metadata.shared,
                 "line": line_of_caller(),
                 "given": [_given(kind, v) for (_, kind), v in taken if kind != "constexpr"],
@@ -84,6 +100,17 @@ def _given(kind: Any, value: Any) -> dict[str, Any]:
         return {"real": value.hex(), "type": str(kind)}
     raise NotCheckedError(f"it hands {type(value).__name__} to a kernel: arrays and numbers are "
                           "understood")  # fmt: skip
+
+
+def _require_constant(name: str, value: Any) -> None:
+    """Python that the compiler calls once would be called anew by each interpreted program."""
+    if isinstance(value, tuple):
+        for part in value:
+            _require_constant(name, part)
+    elif not (isinstance(value, _CONSTANTS) or hasattr(value, "arg_names")):
+        raise LauncherError(f"the constant {name} is a Python function or object: only numbers, "
+                            "texts, types and functions with @triton.jit are allowed",
+                            "compile_error")  # fmt: skip
 
 
 def _place(array: Array) -> list[int]:
@@ -106,3 +133,20 @@ def install(recorder: Recorder, ptx: int) -> None:
     backend.CUDABackend.make_cubin = lambda self, code, *rest: code.encode()
     backend.get_ptx_version_from_options = lambda options, arch: ptx
     runtime.driver.set_active(recorder)
+    function: Any = importlib.import_module("triton.runtime.jit").JITFunction
+    native = function.run
+
+    def run(self: Any, *given: Any, grid: Any, **words: Any) -> None:
+        def of(bound: Any) -> Any:
+            return extents(grid(bound) if callable(grid) else grid)
+
+        try:
+            native(self, *given, grid=of, **words)  # what it returns, the interpreter has none of
+        except TypeError as error:
+            said = str(error)
+            if not said.startswith("dynamic_func()"):  # what binds arguments; no one knows it
+                raise
+            name = self.fn.__name__
+            raise LauncherError(said.replace("dynamic_func", name, 1), "compile_error") from None
+
+    function.run = run

@@ -6,20 +6,22 @@ tensor cores' rounding to TF32.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from arrays import Array, NotCheckedError, Room  # type: ignore[import-not-found]
+from arrays import Array, NotCheckedError, Room, extents  # type: ignore[import-not-found]
 from memory import Memory  # type: ignore[import-not-found]
 
 interpreter: Any = importlib.import_module("triton.runtime.interpreter")
 tl: Any = importlib.import_module("triton.language")
 _ir: Any = importlib.import_module("triton._C.libtriton").ir
 _MOST_PROGRAMS = 1 << 20
+_SPLIT = (_ir.INPUT_PRECISION.BF16x3, _ir.INPUT_PRECISION.BF16x6)
 _FLOAT8 = ("fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15")
 
 
@@ -56,13 +58,12 @@ def _in_float32(method: Any, arguments: int) -> Any:
     """Operations on bfloat16, which the interpreter does on bit patterns, as hardware does them."""
 
     def computed(self: Any, *given: Any) -> Any:
-        if not any(_is_bfloat16(handle) for handle in given[:arguments]):
-            return method(self, *given)
-        wide = [_widened(handle) for handle in given[:arguments]]
+        narrow = any(_is_bfloat16(handle) for handle in given[:arguments])
+        wide = [_widened(handle) if narrow else handle for handle in given[:arguments]]
         found = method(self, *wide, *given[arguments:])
-        if found.data.dtype == np.bool_:
-            return interpreter.TensorHandle(found.data, tl.bfloat16)
-        return _narrowed(found)
+        if found.data.dtype == np.bool_:  # of the operands' type, it would be no mask in a tile
+            return interpreter.TensorHandle(found.data, tl.int1)
+        return _narrowed(found) if narrow else found
 
     return computed
 
@@ -87,6 +88,8 @@ def _dot(method: Any) -> Any:
 
     def dot(self: Any, left: Any, right: Any, total: Any, precision: Any, *rest: Any) -> Any:
         left, right = _widened(left), _widened(right)
+        if precision in _SPLIT:
+            raise NotCheckedError("Triton's interpreter has no products of split bfloat16")
         if precision == _ir.INPUT_PRECISION.TF32:
             left, right = _in_tf32(left), _in_tf32(right)
         elif precision not in (_ir.INPUT_PRECISION.IEEE, _ir.INPUT_PRECISION.TF32x3):
@@ -114,6 +117,30 @@ def _only_of_known(method: Any) -> Any:
     return applied
 
 
+def _masked_load(method: Any) -> Any:
+    """Without `other`, what a masked load returns is not defined: here NaN, -1 or True."""
+
+    def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        if other is None:
+            kind = pointers.get_element_ty()
+            size = np.dtype(interpreter._get_np_dtype(kind))
+            fill = np.ones(1, bool) if size == np.bool_ else np.full(size.itemsize, 255, np.uint8)
+            held = np.broadcast_to(fill.view(size), np.shape(pointers.data)).copy()
+            other = interpreter.TensorHandle(held, kind)
+        return method(self, pointers, mask, other, *rest)
+
+    return load
+
+
+def _device_range(*bounds: Any, **words: Any) -> Iterator[Any]:
+    """A loop's counter is a number of the device, which overflows; Python's would not."""
+    bounds = tuple(getattr(bound, "value", bound) for bound in bounds)
+    wide = any(str(getattr(bound, "dtype", "")) in ("int64", "uint64") for bound in bounds)
+    kind, held = (tl.int64, np.int64) if wide else (tl.int32, np.int32)
+    for number in range(*(int(bound.__index__()) for bound in bounds)):
+        yield tl.tensor(interpreter.TensorHandle(np.array([number], held), kind), kind)
+
+
 def install() -> Memory:
     """Complete the interpreter; the memory that it uses from now on."""
     builder = interpreter.InterpreterBuilder
@@ -127,6 +154,22 @@ def install() -> Memory:
     builder.cast_impl = _cast(builder.cast_impl)
     builder.create_fp_to_fp = _cast(builder.create_fp_to_fp)
     builder.create_dot = _dot(builder.create_dot)
+    builder.create_masked_load = _masked_load(builder.create_masked_load)
+    options = dataclasses.replace(
+        interpreter.interpreter_builder.options,
+        allowed_dot_input_precisions=("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6"),
+    )
+    interpreter.interpreter_builder.options = options
+    patch = interpreter._patch_lang
+
+    def patched(function: Any) -> Any:
+        scope = patch(function)
+        tl.range = _device_range
+        if function.__module__ == "kernel":
+            function.__globals__["range"] = _device_range
+        return scope
+
+    interpreter._patch_lang = patched
     for kind in (interpreter.ReduceOps, interpreter.ScanOps):
         kind.apply_impl = _only_of_known(kind.apply_impl)
     memory = Memory(interpreter._interpreter)
@@ -141,6 +184,9 @@ class Launcher:
         self._memory = memory
         self.order, self.seed = "forward", 0
         found = interpreter.InterpretedFunction
+        found.__repr__ = lambda function: (
+            f"JITFunction({function.fn.__module__}:{function.__name__})"
+        )
         found.run = lambda function, *given, grid, warmup=False, **words: self._launch(
             function, grid, given, words
         )
@@ -154,9 +200,8 @@ class Launcher:
             rewritten, *given, **{n: w for n, w in words.items() if n in known}
         )
         constant = {n for n, p in known.items() if "constexpr" in str(p.annotation)}
-        extents = tuple(grid(bound)) if callable(grid) else tuple(grid)
-        extents = tuple(int(size) for size in extents) + (1,) * (3 - len(extents))
-        count = extents[0] * extents[1] * extents[2]
+        x_extent, y_extent, z_extent = extents(grid(bound) if callable(grid) else grid)
+        count = x_extent * y_extent * z_extent
         if count > _MOST_PROGRAMS:
             raise NotCheckedError(f"it launches {count} programs, and {_MOST_PROGRAMS} at most are "
                                   "interpreted")  # fmt: skip
@@ -166,15 +211,22 @@ class Launcher:
             values = {
                 n: v if n in constant else interpreter._implicit_cvt(v) for n, v in bound.items()
             }
-            interpreter.interpreter_builder.set_grid_dim(*extents)
+            interpreter.interpreter_builder.set_grid_dim(x_extent, y_extent, z_extent)
             for number in self._turns(count):
-                x, rest = number % extents[0], number // extents[0]
-                y, z = rest % extents[1], rest // extents[1]
+                x, rest = number % x_extent, number // x_extent
+                y, z = rest % y_extent, rest // y_extent
                 self._memory.program = number + 1
                 interpreter.interpreter_builder.set_grid_idx(x, y, z)
                 rewritten(**values)
         finally:
             scope.restore()
+            function.fn.__globals__.pop("range", None)
+
+    def zeroed(self, array: Array) -> None:
+        """Fill an array with zeros."""
+        begin, size = array.data_ptr() - array.room.address, array.numel() * array.dtype.itemsize
+        as_bytes(array.room)[begin : begin + size] = 0
+        self._memory.filled(array.room, begin, size)
 
     def _turns(self, count: int) -> Sequence[int]:
         numbers = list(range(count))
@@ -190,9 +242,3 @@ def as_bytes(room: Room) -> Any:
     import ctypes
 
     return np.ctypeslib.as_array((ctypes.c_uint8 * room.size).from_address(room.address))
-
-
-def zeroed(array: Array) -> None:
-    """Fill an array with zeros."""
-    begin = array.data_ptr() - array.room.address
-    as_bytes(array.room)[begin : begin + array.numel() * array.dtype.itemsize] = 0

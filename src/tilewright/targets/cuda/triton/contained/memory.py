@@ -29,13 +29,24 @@ class Memory:
         self._read: list[Any] = []
         self._atomic: list[Any] = []
         self._met: set[int] = set()
+        self._filled: dict[Room, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._native, name)
 
-    def add(self, room: Room, name: str, itemsize: int, writable: bool) -> None:
+    def clear(self) -> None:
+        """A call begins: there are no arrays."""
+        self.rooms.clear()
+        self._filled.clear()
+
+    def filled(self, room: Room, begin: int, size: int) -> None:
+        """So many bytes from an offset on have a value."""
+        self._filled[room][begin : begin + size] = True
+
+    def add(self, room: Room, name: str, itemsize: int, role: str) -> None:
         """An array that kernels may touch, in the order of their addresses."""
-        self.rooms.append((room, name, itemsize, writable))
+        self.rooms.append((room, name, itemsize, role != "input"))
+        self._filled[room] = np.full(room.size, role != "output")
         self.rooms.sort(key=lambda known: known[0].address)
         self.begin()
 
@@ -50,6 +61,7 @@ class Memory:
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         """As the interpreter's own, of elements that no other program writes."""
         for number, at, _ in self._places(pointers, mask, np.dtype(dtype).itemsize):
+            self._require_filled(number, at)
             before = self._written[number][at]
             foreign = (before != 0) & (before != self.program)
             if np.any(foreign) and not self._follows(before[foreign]):
@@ -77,6 +89,7 @@ class Memory:
                 if np.any(late & differs) and not self._met:
                     first = np.argmax(late & differs)
                     self._race(number, at[first], seen[first], "writes", "reads")
+            self._fill(number, at, values.dtype.itemsize)
             self._written[number][at] = self.program
         return self._native.store(pointers, np.ascontiguousarray(values), mask)
 
@@ -93,6 +106,7 @@ class Memory:
     def _meet(self, pointers: Any, mask: Any, itemsize: int) -> None:
         """An atomic operation orders what its program wrote before those that come later."""
         for number, at, _ in self._places(pointers, mask, itemsize, True):
+            self._require_filled(number, at)
             before = self._written[number][at]
             foreign = (before != 0) & (before != self.program) & ~self._atomic[number][at]
             if np.any(foreign) and not self._follows(before[foreign]):
@@ -100,6 +114,20 @@ class Memory:
                 self._race(number, at[first], before[first], "changes", "writes")
             self._atomic[number][at] = True
         self._met.add(self.program)
+
+    def _fill(self, number: int, at: Any, size: int) -> None:
+        room, _, item, _ = self.rooms[number]
+        for byte in range(max(size, item)):
+            self._filled[room][np.minimum(at * item + byte, room.size - 1)] = True
+
+    def _require_filled(self, number: int, at: Any) -> None:
+        """What nothing wrote may be what an earlier call left, on a GPU."""
+        room, name, item, _ = self.rooms[number]
+        missing = ~self._filled[room][at * item]
+        if np.any(missing):
+            raise MemoryFaultError("wrong_result", f"program {self.program - 1} reads element "
+                                   f"{int(at[np.argmax(missing)])} of {name}, to which this call "
+                                   "has written nothing")  # fmt: skip
 
     def _follows(self, programs: Any) -> bool:
         """Whether this program waited for those: all of them used atomic operations."""

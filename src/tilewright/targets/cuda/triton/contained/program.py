@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import sys
 import traceback
@@ -37,17 +38,22 @@ def main() -> None:
 
 def _compiled(job: dict[str, Any]) -> dict[str, Any]:
     compiling: Any = importlib.import_module("compiling")
-    recorder = compiling.Recorder(job["capability"], job["shared_bytes"])
+    recorder = compiling.Recorder(job["capability"], job["shared_bytes"], job["most_events"])
     rooms: list[Any] = []
 
-    def room(size: int) -> Any:
+    def room(size: int, item: int) -> Any:
+        if len(rooms) >= len(job["arguments"]):
+            own = sum(known.size for known in rooms[len(job["arguments"]) :]) + size
+            if own > job["most_allocated"]:
+                most = f"and {job['most_allocated']} at most are given"
+                raise _arrays.LauncherError(f"its own arrays would take {own} bytes, {most}")
         rooms.append(_arrays.Room(len(rooms), (len(rooms) + 1) << 44, size))
         return rooms[-1]
 
-    _arrays.install(room, recorder.zeroed)
-    given = [_array(a, room) for a in job["arguments"]]
+    given = [_array(a, lambda size: room(size, 0)) for a in job["arguments"]]
+    _arrays.install(room, _zeroing(job, given, recorder.zeroed))
     compiling.install(recorder, job["ptx"])
-    _launcher()(*given, *job["sizes"])
+    _launcher(job)(*given, *job["sizes"])
     sizes = [room.size for room in rooms[len(given) :]]
     return {"codes": recorder.codes, "events": recorder.events, "allocated": sizes}
 
@@ -59,29 +65,28 @@ def _interpreted(job: dict[str, Any], report: dict[str, Any]) -> None:
     launcher = interpreting.Launcher(memory)
     kept: list[Any] = []
 
-    def room(
-        size: int, name: str = "an array of its own", item: int = 4, writable: bool = True
-    ) -> Any:
+    def room(size: int, item: int, name: str = "an array of its own", role: str = "output") -> Any:
         data = np.full(-(-size // 256) * 256 + 512, 0xFF, np.uint8)
         kept.append(data)
         at = -(-data.ctypes.data // 256) * 256
         made = _arrays.Room(len(kept), at, size)
-        memory.add(made, name, item, writable)
+        memory.add(made, name, item, role)
         return made
 
-    _arrays.install(room, interpreting.zeroed)
-    function = _launcher()
+    given: list[Any] = []
+    _arrays.install(room, _zeroing(job, given, launcher.zeroed))
+    function = _launcher(job)
     with Path("inputs.bin").open("rb") as inputs, Path("outputs.bin").open("wb") as outputs:
         for run in job["runs"]:
             kept.clear()
-            memory.rooms.clear()
-            given = []
+            memory.clear()
+            given.clear()
             inputs.seek(run["offset"])
             for argument in job["arguments"]:
                 item = _arrays.SIZES[argument["dtype"]]
                 array = _array(
                     argument,
-                    lambda size, a=argument, i=item: room(size, a["name"], i, a["role"] != "input"),
+                    lambda size, a=argument, i=item: room(size, i, a["name"], a["role"]),
                 )
                 interpreting.as_bytes(array.room)[:] = np.frombuffer(
                     inputs.read(array.room.size), np.uint8
@@ -103,11 +108,35 @@ def _array(said: dict[str, Any], room: Any) -> Any:
     return _arrays.Array(room(size), dtype, said["shape"])
 
 
-def _launcher() -> Any:
+def _zeroing(job: dict[str, Any], given: list[Any], native: Any) -> Any:
+    """Filling with zeros, but for inputs."""
+
+    def zeroed(array: Any) -> None:
+        for argument, known in zip(job["arguments"], given):  # noqa: B905 -- filled one by one
+            if argument["role"] == "input" and known.room == array.room:
+                said = f"the launcher writes to an input ({argument['name']})"
+                raise _arrays.LauncherError(said, "input_modified")
+        native(array)
+
+    return zeroed
+
+
+def _launcher(job: dict[str, Any]) -> Any:
     spec: Any = importlib.util.spec_from_file_location("kernel", FILE)
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernel"] = module
     spec.loader.exec_module(module)
+    arrays = [argument["name"] for argument in job["arguments"]]
+    given, sizes = len(arrays) + len(job["sizes"]), len(job["sizes"])
+    parameters = inspect.signature(module.kernel).parameters.values()
+    named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    least = len([p for p in named if p.default is p.empty])
+    most = given if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(named)
+    if not least <= given <= most or (sizes and len(named) > given):
+        raise _arrays.LauncherError(
+            f"kernel is called with {len(arrays)} arrays ({', '.join(arrays)}) and {sizes} sizes, "
+            f"and has the parameters {', '.join(map(str, parameters))}", "compile_error",
+        )  # fmt: skip
     return module.kernel
 
 
