@@ -16,7 +16,8 @@ class ParameterRow:
 
     `importance` is the share of the variance of log latency that the parameter explains alone, 0 to
     1, less what values without any effect would seem to explain (epsilon squared of a one-way
-    analysis of variance). None with fewer than `FEWEST` instances, or where all are equally fast.
+    analysis of variance). None with fewer than `FEWEST` instances, where all are equally fast, or
+    where no value was measured twice.
     Parameters that only matter together have low shares, and a search measures fast points more
     often than slow ones, so it describes the points that were measured, not the whole template.
     """
@@ -51,11 +52,16 @@ def _importance(points: Sequence[tuple[int, float]]) -> float | None:
     groups: dict[int, list[float]] = {}
     for value, log_latency in points:
         groups.setdefault(value, []).append(log_latency)
-    mean = sum(y for _, y in points) / len(points)
-    total = sum((y - mean) ** 2 for _, y in points)
+    total = _squares([y for _, y in points])
     spare = len(points) - len(groups)
     if len(points) < FEWEST or total <= 0 or spare < 1:
         return None
-    within = sum((y - sum(group) / len(group)) ** 2 for group in groups.values() for y in group)
+    within = sum(map(_squares, groups.values()))
     by_chance = (len(groups) - 1) * within / spare
     return min(1.0, max(0.0, (total - within - by_chance) / total))
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Sum of squared differences from the mean."""
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values)

@@ -40,6 +40,8 @@ class CudaTarget:
     """CUDA C++ kernels for one NVIDIA GPU."""
 
     name = "cuda"
+    task: type[CudaTask] = CudaTask
+    """What workloads and folders are opened as."""
 
     @cached_property
     def _brief(self) -> TargetBrief:
@@ -114,11 +116,11 @@ class CudaTarget:
         """A user's kernel folder, run at its own shapes; its launcher takes arrays only."""
         require_linux(self.name)
         workload, start, problem = read_folder(
-            folder, self.name, CUDA, MOST_BYTES, "the memory of a GPU"
+            folder, self.name, self._brief.language, MOST_BYTES, "the memory of a GPU"
         )
         chosen, gpu = EvaluationSettings.from_mapping(settings), find_gpu()
         architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
-        return CudaTask(
+        return self.task(
             workload, workload, {}, start, problem, chosen, architecture, {}, problem, {}, gpu,
             lowest=lowest_precision(settings),
         )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument
+from tilewright.parts.untrusted_python import (
+    TooLongError,
+    UnparsableError,
+    parsed,
+    with_depths,
+)
 from tilewright.targets.trainium.errors import KernelError, shown
 from tilewright.targets.trainium.execution import Execution, Limits
 from tilewright.targets.trainium.language.frames import Frame, Function
@@ -25,7 +30,6 @@ from tilewright.targets.trainium.tiles.dtypes import DTYPES, DType
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Trace
 
-MAX_SOURCE_BYTES = 1 << 20
 DEEPEST_SYNTAX = 100
 """Nesting of expressions and statements; a kernel has less than 30."""
 MOST_NODES = 200_000
@@ -68,26 +72,20 @@ class Call:
 
 def parse(source: str) -> Program:
     """The kernel's syntax tree; `KernelError` where it is no Python or too deep."""
-    if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
-        raise KernelError("too_large", f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source, "kernel.py")
+        tree = parsed(source, "kernel.py")
     except SyntaxError as error:
         raise KernelError("syntax", f"{error.msg}", error.lineno) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise KernelError("syntax", f"the source cannot be parsed: {error}") from None
+    except TooLongError as error:
+        raise KernelError("too_large", str(error)) from None
+    except UnparsableError as error:
+        raise KernelError("syntax", f"the source cannot be parsed: {error.__cause__}") from None
     _check_depth(tree)
     return Program(tree, _language(tree))
 
 
 def _check_depth(tree: ast.Module) -> None:
-    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
-    count = 0
-    while waiting:
-        node, depth = waiting.pop()
-        count += 1
+    for count, (node, depth) in enumerate(with_depths(tree), 1):
         if depth > DEEPEST_SYNTAX or count > MOST_NODES:
             raise KernelError(
                 "too_deep",
@@ -95,7 +93,6 @@ def _check_depth(tree: ast.Module) -> None:
                 f"{MOST_NODES:,} parts",
                 getattr(node, "lineno", None),
             )
-        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
 
 
 def _language(tree: ast.Module) -> Language:

@@ -7,12 +7,12 @@ nothing about whether it is right.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.parts.languages import PYTHON
 from tilewright.parts.source_rules import MAX_SOURCE_BYTES
+from tilewright.parts.untrusted_python import UnparsableError, parsed, with_depths
 from tilewright.targets.cuda.models.surface import MODEL, is_loader, require_plain
 from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 
@@ -83,28 +83,19 @@ def read_answer(source: str) -> Answer:
 
 
 def _parsed(source: str) -> ast.Module:
-    if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
-        raise WrongError(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source, PYTHON.file)
+        tree = parsed(source, PYTHON.file)
     except SyntaxError as error:
         raise WrongError(f"the file is no Python: {error.msg}", error.lineno) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise WrongError(f"the file cannot be parsed ({type(error).__name__})") from None
-    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
-    count = 0
-    while waiting:
-        node, depth = waiting.pop()
-        count += 1
+    except UnparsableError as error:
+        raise WrongError(str(error)) from None
+    for count, (node, depth) in enumerate(with_depths(tree), 1):
         value = getattr(node, "value", None)
         if isinstance(value, int) and abs(value) > _HUGE:
             raise WrongError("a number has more than 64 bits", getattr(node, "lineno", None))
         if depth > _DEEPEST or count > _MOST_NODES:
             raise WrongError(f"the file is nested deeper than {_DEEPEST} or has more than "
                              f"{_MOST_NODES:,} parts")  # fmt: skip
-        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
     return tree
 
 

@@ -35,14 +35,9 @@ _CONTAINED = Path(__file__).with_name("contained")
 _MEMORY, _ADDRESSES = 4 << 30, 64 << 30
 _MOST_REPORT = 32 << 20
 _KINDS = {
-    "out_of_bounds": "out_of_bounds",
-    "misaligned": "misaligned",
-    "race": "race",
-    "input_modified": "input_modified",
-    "launch_failure": "launch_failure",
-    "wrong_result": "wrong_result",
-    "compile_error": "compile_error",
-}
+    "out_of_bounds", "misaligned", "race", "input_modified", "launch_failure", "wrong_result",
+    "compile_error",
+}  # fmt: skip
 _NOT_CHECKED = ("NotCheckedError", "NotImplementedError")
 _NOT_COMPILED = (
     "CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure",
@@ -168,7 +163,7 @@ def _failed(said: Any, stage: str) -> Failed:
     message = " ".join(re.sub(r"\s+", " ", str(said.get("message", ""))).split())[:1000].rstrip(".")
     name = str(said.get("type", "an error"))[:60]
     if kind in _KINDS:
-        return _at(stage, _KINDS[kind], f"{message}.", line)
+        return _at(stage, kind, f"{message}.", line)
     if any(known in names for known in _NOT_CHECKED):
         log = f"not checked: {message or name}; only PyTorch on a GPU can tell whether it is right."
         return _at("check", "not_checked", log, line)

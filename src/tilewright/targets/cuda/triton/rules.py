@@ -7,12 +7,11 @@ not in the launcher, and not in whatever Triton's own modules could reach.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterable
 
 from tilewright.core.records import Failed
 from tilewright.parts.languages import PYTHON
-from tilewright.parts.source_rules import MAX_SOURCE_BYTES
+from tilewright.parts.untrusted_python import UnparsableError, parsed, with_depths
 
 
 def _words(text: str) -> set[str]:
@@ -90,24 +89,16 @@ def refused(source: str) -> Failed | None:
 
 
 def _parsed(source: str) -> ast.Module:
-    if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
-        raise _NotAllowedError(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source, PYTHON.file)
+        tree = parsed(source, PYTHON.file)
     except SyntaxError as error:
         found = _NotAllowedError(f"the file is no Python: {error.msg}")
         found.line = error.lineno
         raise found from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise _NotAllowedError(f"the file cannot be parsed ({type(error).__name__})") from None
-    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
-    while waiting:
-        node, depth = waiting.pop()
-        if depth > _DEEPEST:
-            raise _NotAllowedError(f"the file is nested deeper than {_DEEPEST}")
-        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+    except UnparsableError as error:
+        raise _NotAllowedError(str(error)) from None
+    if any(depth > _DEEPEST for _, depth in with_depths(tree)):
+        raise _NotAllowedError(f"the file is nested deeper than {_DEEPEST}")
     return tree
 
 

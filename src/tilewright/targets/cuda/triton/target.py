@@ -12,13 +12,12 @@ from tilewright.core.records import FolderTemplate, TargetBrief
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import require_linux
 from tilewright.parts.brief_files import load_examples, load_template, render
-from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import PYTHON
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
-from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, REGISTERED, Shape, parse_shape
+from tilewright.targets.cuda.shapes import KINDS, REGISTERED, Shape, parse_shape
 from tilewright.targets.cuda.target import CudaTarget
 from tilewright.targets.cuda.triton.process import find_triton
 from tilewright.targets.cuda.triton.task import TritonTask
@@ -32,6 +31,7 @@ class TritonTarget(CudaTarget):
     """Kernels in Triton, for one NVIDIA GPU."""
 
     name = "triton"
+    task = TritonTask
 
     @cached_property
     def _brief(self) -> TargetBrief:
@@ -78,19 +78,6 @@ class TritonTarget(CudaTarget):
             published=lambda: wrong_products(shape, 0),
             lowest=lowest,
         )
-
-    def open_folder(self, folder: Path, settings: Mapping[str, object]) -> TritonTask:
-        """A user's kernel folder, run at its own shapes; its launcher takes arrays only."""
-        require_linux(self.name)
-        workload, start, problem = read_folder(
-            folder, self.name, TRITON, MOST_BYTES, "the memory of a GPU"
-        )
-        gpu = find_gpu()
-        return TritonTask(
-            workload, workload, {}, start, problem, EvaluationSettings.from_mapping(settings),
-            chosen_architecture(settings, gpu.architecture if gpu else None), {}, problem, {}, gpu,
-            lowest=lowest_precision(settings),
-        )  # fmt: skip
 
     def versions(self) -> Mapping[str, str]:
         """Those of the target `cuda`, and Triton's."""

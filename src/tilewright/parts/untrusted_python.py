@@ -1,0 +1,43 @@
+"""Parses Python that nobody vouches for, in bounded time and memory; nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+
+from tilewright.parts.source_rules import MAX_SOURCE_BYTES
+
+
+class UnparsableError(Exception):
+    """A text that Python's parser gives up; its cause is what the parser raised."""
+
+
+class TooLongError(UnparsableError):
+    """A text of more bytes than a kernel may have."""
+
+
+def parsed(source: str, file: str) -> ast.Module:
+    """The syntax tree of a file's text, silently.
+
+    Raises `SyntaxError` where it is no Python, `TooLongError` and `UnparsableError`.
+    """
+    if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
+        raise TooLongError(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source, file)
+    except SyntaxError:
+        raise
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UnparsableError(f"the file cannot be parsed ({type(error).__name__})") from error
+
+
+def with_depths(tree: ast.AST) -> Iterator[tuple[ast.AST, int]]:
+    """All nodes, each with how deep it lies, without recursion: the tree may be of any depth."""
+    waiting = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        yield node, depth
+        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
