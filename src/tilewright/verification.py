@@ -27,6 +27,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import Attackable, Checkpoint
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.pipeline import RULES_VERSION
 from tilewright.evaluation.preflight.examine import VERSION, refusal
 from tilewright.evaluation.preflight.session import preflight as attack
 from tilewright.parts.inputs import DISTRIBUTIONS
@@ -158,7 +159,8 @@ def require_preflight(
 
     if not isinstance(opened.task, Attackable):
         return
-    key = content_id(opened.name, VERSION, repr(sorted(versions.items())), repr(settings.checks))
+    rules = (VERSION, RULES_VERSION)
+    key = content_id(opened.name, *rules, repr(sorted(versions.items())), repr(settings.checks))
     if passed_preflight(project, key):
         return
     check_reference(opened, settings)

@@ -176,3 +176,6 @@ def test_a_task_is_examined_once_for_the_same_inputs_and_versions(
         verification.require_preflight(opened, settings, tmp_path, {"toy": version})
         counts.append(len(examined))
     assert counts == [1, 1, 2, 3, 3]
+    monkeypatch.setattr(verification, "RULES_VERSION", "of another day")
+    verification.require_preflight(opened, first, tmp_path, {"toy": "2"})
+    assert len(examined) == 4

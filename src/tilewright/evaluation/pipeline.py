@@ -23,6 +23,11 @@ from tilewright.core.text import plain_text
 OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
 
+RULES_VERSION = "1"
+"""Of what decides whether a kernel is right, allowed and timed: to be raised whenever a kernel may
+get another verdict or another latency than before. Part of every cache key, so that outcomes by
+older rules are forgotten."""
+
 
 def context_key(task: Task, versions: Mapping[str, str]) -> str:
     """Content hash of all that decides an outcome, except the candidate's source and limit.
@@ -32,7 +37,8 @@ def context_key(task: Task, versions: Mapping[str, str]) -> str:
     is_folder = Path(task.workload.source).is_absolute()
     workload = replace(task.workload, source="") if is_folder else task.workload
     workload_text = json.dumps(to_json(workload), sort_keys=True)
-    return content_id(workload_text, task.fingerprint, json.dumps(dict(versions), sort_keys=True))
+    versions_text = json.dumps(dict(versions), sort_keys=True)
+    return content_id(RULES_VERSION, workload_text, task.fingerprint, versions_text)
 
 
 def evaluate(

@@ -20,6 +20,7 @@ from tilewright.core.records import (
     Verdict,
 )
 from tilewright.core.roles import NOTHING_CHECKED
+from tilewright.evaluation import pipeline
 from tilewright.evaluation.pipeline import context_key, evaluate
 from tilewright.testing.scripted import ScriptedTarget
 
@@ -64,6 +65,13 @@ def test_the_context_key_follows_all_that_decides_an_outcome() -> None:
     assert context_key(target.open("any", {"input_seed": 2}), {"compiler": "1"}) != base
     task.workload = replace(task.workload, operations=7)
     assert context_key(task, {"compiler": "1"}) != base
+
+
+def test_outcomes_by_other_rules_have_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = ScriptedTarget().open("any", {})
+    base = context_key(task, {})
+    monkeypatch.setattr(pipeline, "RULES_VERSION", pipeline.RULES_VERSION + " and one more")
+    assert context_key(task, {}) != base
 
 
 class Recorder:

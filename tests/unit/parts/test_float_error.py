@@ -120,7 +120,8 @@ def test_outputs_of_few_elements_are_drawn_often() -> None:
 
 def test_a_value_that_needs_few_digits_does_not_set_the_error_of_lower_classes() -> None:
     """300 elements of one value are one draw: that of 1 x 1 has no error in any class."""
-    values = iter([np.float32(1.0), *np.linspace(0.9, 1.9, 40, dtype=np.float32)])
+    first = np.float32(1.0)  # both measures begin with it
+    values = iter([first, first, *np.linspace(0.9, 1.9, 40, dtype=np.float32)])
 
     def draw() -> dict[str, np.ndarray]:
         value = next(values)
