@@ -38,7 +38,10 @@ def _named(bench: Bench, name: str) -> Trial | None:
 
 
 def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
-    """The kernel that a call is about, its edits made; `InputError` where they cannot be."""
+    """The kernel that a call is about, its edits made; `InputError` where they cannot be.
+
+    It is kept among the bench's drafts, so that later calls can name it by its id.
+    """
     text = str(given.get("kernel", "parent"))
     source = text
     if text in bench.drafts:
@@ -46,7 +49,7 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
     elif text in ("start", "parent", "best") or _ID.fullmatch(text):
         source = known_trial(bench, given).candidate.source
     if not given.get("edits"):
-        return source
+        return _kept(bench, source)
     edits = read_edits(given["edits"])
     if not edits:
         raise InputError(
@@ -56,4 +59,9 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
     changed = apply_edits(source, edits)
     if isinstance(changed, ReplyFailed):
         raise InputError(f"the edits cannot be made: {changed.detail}.")
-    return changed
+    return _kept(bench, changed)
+
+
+def _kept(bench: Bench, source: str) -> str:
+    bench.drafts[content_id(source)] = source
+    return source

@@ -163,6 +163,16 @@ def test_an_abandoned_call_still_counts_as_intended_with_what_it_may_cost() -> N
     assert call.counted_tokens > 0
 
 
+def test_a_call_that_the_end_of_the_run_prevents_is_not_recorded_as_one_that_failed() -> None:
+    store = MemoryCalls()
+    made, transport = caller(lambda r: Reply("x", usage=USAGE), store)
+    transport.close()
+    with pytest.raises(CallAbandonedError):
+        made.ask([request()])
+    assert store.log == []
+    assert store.calls("run") == []
+
+
 def test_a_run_that_goes_on_gives_up_what_a_killed_session_left_with_the_transport() -> None:
     """That may have been killed right after a reply was recorded."""
     store = MemoryCalls()

@@ -126,6 +126,7 @@ class FunctionTransport:
         self._store = store
         self._threads = ThreadPoolExecutor(4)
         self.sent: list[Request] = []
+        self.closed = False
 
     def submit(self, request: Request) -> Future[Reply]:
         if self._store is not None:
@@ -138,6 +139,7 @@ class FunctionTransport:
             self._store.log.append(("settled", key))
 
     def close(self) -> None:
+        self.closed = True
         self._threads.shutdown()
 
 

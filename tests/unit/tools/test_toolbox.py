@@ -54,6 +54,16 @@ def test_check_builds_and_evaluates_nothing(bench: ToyBench) -> None:
     assert (len(bench.trials), bench.left) == (1, 5)
 
 
+def test_a_kernel_that_was_only_looked_at_can_be_named_by_its_id(bench: ToyBench) -> None:
+    """Its machine code was asked for with edits; nobody sends the whole kernel again."""
+    edits = "<<<<<<< SEARCH\n  fence();\n=======\n>>>>>>> REPLACE"
+    shown = told(bench, "show", kernel="start", edits=edits)
+    assert isinstance(shown, Shown)
+    found = told(bench, "evaluate", kernel=shown.candidate)
+    assert isinstance(found, Evaluated)
+    assert found.verdict == "correct"
+
+
 def test_evaluate_says_what_is_saved_by_cause(bench: ToyBench) -> None:
     found = told(bench, "evaluate", kernel=FASTER, note="no fence")
     assert isinstance(found, Evaluated)

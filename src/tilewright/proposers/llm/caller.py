@@ -28,6 +28,7 @@ from tilewright.proposers.llm.messages import (
     request_to_json,
 )
 from tilewright.proposers.llm.prices import Price, reserved_usage
+from tilewright.proposers.llm.providers.base import GO_ON as RESUME
 from tilewright.proposers.llm.replies import inside_block
 
 CONTINUATIONS = 2
@@ -119,6 +120,10 @@ class Caller:
             done.set_result(reply_from_json(recorded))
             self._note_cached(request, done.result())
             return done
+        if self._transport.closed:  # a call that is never sent is no call that failed
+            stopped = Future[Reply]()
+            stopped.set_exception(CallAbandonedError(f"the run was stopped; {RESUME}."))
+            return stopped
         cost = self._cost(request)
         if not self._ledger.reserve(key, cost):
             return None

@@ -24,6 +24,11 @@ from tilewright.sandbox.child import Child
 class Transport(Protocol):
     """How calls get to models. Thread-safe."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether calls are sent no more."""
+        ...
+
     def submit(self, request: Request) -> Future[Reply]:
         """The reply to come; the future raises `ModelError` or `ConfigurationError`."""
         ...
@@ -53,6 +58,11 @@ class CourierTransport:
         self._waiting: dict[str, Future[Reply]] = {}
         self._process: Child | None = None
         self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run was stopped."""
+        return self._closed
 
     def submit(self, request: Request) -> Future[Reply]:
         """Equal requests under way share one call."""

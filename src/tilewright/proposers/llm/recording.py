@@ -113,6 +113,11 @@ class Recording:
         """How many of them had another prompt than the recorded one."""
         return len(self._differing)
 
+    @property
+    def closed(self) -> bool:
+        """Never: a recording answers as long as it is asked."""
+        return False
+
     def settled(self, key: str) -> None:
         """Nothing to forget."""
 
