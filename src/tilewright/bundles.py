@@ -25,9 +25,9 @@ from tilewright.core.roles import Attackable, Floored
 from tilewright.core.tasks import OpenTask, open_task, open_workload
 from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
+from tilewright.kept import baselines
 from tilewright.proposers.llm.models import public_name
 from tilewright.run import open_project
-from tilewright.session import baselines
 from tilewright.storage.bundle_file import MAX_BYTES, pack, unpack
 from tilewright.storage.evidence import (
     MAX_FILES_BYTES,

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic
 
-from tilewright.agents.bench import Machine
-from tilewright.agents.kept_back import kept_back
-from tilewright.agents.names import is_agent_name, parse_agent
-from tilewright.agents.proposer import AgentProposer
+from tilewright.authors import Authors
 from tilewright.cluster.address import Place
-from tilewright.confirming import Winner, confirmed
+from tilewright.confirming import Winner
 from tilewright.core.config import Settings
 from tilewright.core.errors import StorageError, TilewrightError
 from tilewright.core.records import (
-    Baseline,
     Candidate,
     Failed,
     History,
-    LeftAlone,
     RunRecord,
     Schedule,
     Trial,
@@ -29,15 +24,13 @@ from tilewright.core.roles import (
     Attackable,
     Executor,
     ExplainsCode,
-    OffersTemplates,
     Proposer,
     SearchStrategy,
     Storage,
     Surveyor,
 )
-from tilewright.core.run_notes import AgentWork, Baselines, Label, ReusedSchedule, Survey
+from tilewright.core.run_notes import Baselines, Survey
 from tilewright.core.tasks import OpenTask
-from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.executors import (
     create_cluster_executor,
@@ -45,13 +38,9 @@ from tilewright.executors import (
     evaluate_baselines,
     worker_count,
 )
+from tilewright.kept import baselines, summary_of
 from tilewright.models import Models
-from tilewright.proposers.begun_anew import TemplateProposer
-from tilewright.proposers.mixed import Member, MixedProposer
-from tilewright.proposers.parameters import ParametersFirst
 from tilewright.search.events import (
-    AgentEnded,
-    Called,
     Event,
     IterationFinished,
     ModelsForecast,
@@ -65,15 +54,12 @@ from tilewright.search.events import (
 from tilewright.search.loop import Search
 from tilewright.search.processes import Processes
 from tilewright.search.proposing import Batches, Way
-from tilewright.search.reuse import ReuseFirst, nearest_schedules, schedule_of
+from tilewright.search.reuse import ReuseFirst, reused_schedules
 from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
-from tilewright.search.summary import Summary, summarize
+from tilewright.search.summary import Summary
 from tilewright.search.ways import ManyThreads, OneThread
-from tilewright.tools.copies import Copies
-from tilewright.tools.records import Fact
-from tilewright.tuner.parameters.searches import GuidedParameters
-from tilewright.verification import fresh_seed, start_error
+from tilewright.verification import start_error
 
 RESERVED_STARTS = 2.0
 """Evaluations of the starting kernel for whose time a search ends before its budget."""
@@ -85,34 +71,6 @@ AGENT_SHARE = 16
 """Evaluations of one agent where the run's budget sets none."""
 CLOCK_EVERY_S = 1.0
 """How often the wall time of a run is made durable: what a kill may leave uncounted."""
-
-
-def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
-    """What a run is compared with; empty until its starting kernel is measured."""
-    found = storage.kept(run_id, Baselines)
-    return found[0].kernels if found else ()
-
-
-def left_alone(storage: Storage, run_id: str) -> tuple[LeftAlone, ...]:
-    """The code of a run's starting kernel that the built-in rewriter does not understand."""
-    found = storage.kept(run_id, Survey)
-    return found[0].parts if found else ()
-
-
-def label_of(storage: Storage, run_id: str) -> Label:
-    """What the user last said of a run."""
-    return [Label(), *storage.kept(run_id, Label)][-1]
-
-
-def summary_of(storage: Storage, run_id: str) -> Summary:
-    """A run so far: its trials, what they are compared with, and what was confirmed."""
-    return summarize(
-        storage.run(run_id),
-        storage.history(run_id),
-        baselines(storage, run_id),
-        confirmed(storage, run_id),
-        left_alone(storage, run_id),
-    )
 
 
 class _StartFailedError(Exception):
@@ -152,6 +110,7 @@ class Session:
         self._run = run
         self._on_event = on_event
         self._hear = Relay(self._tell)
+        self._authors = Authors(opened, settings, storage, run, models, others, self._hear)
         self._reason = ""
         self._started = self._clocked = monotonic()
         self._reserved_s = 0.0
@@ -187,7 +146,7 @@ class Session:
             winner.confirm()
             if self._reason:
                 with ExitStack() as stack:
-                    winner.explain(lambda: CodeNotes(self._builds(stack)).of)
+                    winner.explain(lambda: CodeNotes(self._authors.builds(stack)).of)
         except KeyboardInterrupt:
             self._end("interrupted", "interrupted by the user")
             raise
@@ -265,29 +224,22 @@ class Session:
     def _assemble(self, executor: Executor, workers: int, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
         processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
-        proposer, models_stop, closed = self._proposer(stack)
-        offered = opened.task.templates() if isinstance(opened.task, OffersTemplates) else {}
-        if opened.template is not None or settings.templates or offered:
-            notation = opened.target.brief().language.templates
-            if "structure" in settings.without:
-                proposer = TemplateProposer(proposer.name)
-            search = GuidedParameters()
-            proposer = ParametersFirst(proposer, search, opened.template, notation)
+        author = self._authors.open(stack)
         task = SearchTask(
             opened.task.workload,
             opened.target.brief(),
-            proposer,
+            author.proposer,
             settings,
             self._schedules(),
-            templates=offered,
+            templates=author.templates,
         )
         strategy, phase = self._strategy, task.phase.iterations
         if phase:
             strategy = ReuseFirst(strategy, phase, settings.patience, settings.iterations)
         way: Way = OneThread(task)
-        if getattr(proposer, "waits", False):
+        if getattr(author.proposer, "waits", False):
             way = ManyThreads(task)
-        elif getattr(proposer, "parallel", False):
+        elif getattr(author.proposer, "parallel", False):
             way = stack.enter_context(Processes(task, processes))
         return Search(
             strategy=strategy,
@@ -298,80 +250,19 @@ class Session:
             budget=settings.budget,
             wall_s=lambda: self._wall_s() + self._reserved_s,
             on_event=self._hear,
-            rounds=max(settings.repairs, settings.turns_taken - 1, len(self._agents)),
-            models_stop=models_stop,
+            rounds=max(settings.repairs, settings.turns_taken - 1, len(self._authors.agents)),
+            models_stop=author.models_stop,
             deliver=self._hear.deliver,
             stop_within=settings.stop_within,
-            closed=closed,
+            closed=author.closed,
         )
 
     def _schedules(self) -> tuple[Schedule, ...]:
         """What earlier runs found, as it was when this run began."""
-        storage, run = self._storage, self._run
-        notes = storage.kept(run.id, ReusedSchedule)
-        if not notes and not storage.history(run.id):
-            if self._settings.schedule_from:
-                source = storage.run(self._settings.schedule_from)
-                schedule = schedule_of(source, storage.history(source.id))
-                notes = [ReusedSchedule(schedule, source.id)]
-            elif self._settings.reuse:
-                notes = nearest_schedules(run, storage)
-            for note in notes:
-                storage.keep(run.id, note)
+        notes = reused_schedules(self._run, self._settings, self._storage)
         if notes:
             self._hear(SchedulesReused(tuple(notes)))
         return tuple(note.schedule for note in notes)
-
-    def _proposer(
-        self, stack: ExitStack
-    ) -> tuple[Proposer, Callable[[], str | None], Callable[[int], Collection[str]]]:
-        """The run's proposer, why its models are asked no more, and kernels nobody expands more."""
-        models = self._models.names
-        agents = [self._agent(name, stack) for name in self._agents]
-        members = [Member(one, (one.name,)) for one in (*self._others, *agents)]
-        if not models:
-            return _only_or_mixed(members), lambda: None, lambda iteration: ()
-        builds = self._builds(stack)
-        llm, ledger = self._models.create_proposer(
-            self._storage,
-            self._run,
-            stack,
-            lambda call: self._hear(Called(call)),
-            builds,
-            CodeNotes(builds).of if isinstance(self._opened.task, ExplainsCode) else None,
-        )
-        closed = (lambda iteration: ()) if members else llm.branches.closed_before
-        members.append(Member(llm, self._models.asked))
-        return _only_or_mixed(members), lambda: ledger.stop_reason, closed
-
-    @property
-    def _agents(self) -> list[str]:
-        return [name for name in self._settings.proposers if is_agent_name(name)]
-
-    def _agent(self, name: str, stack: ExitStack) -> AgentProposer:
-        """What starts agents of this name; they end with the stack."""
-        storage, run, task = self._storage, self._run, self._opened.task
-        facts = [Fact(name, version, "this machine") for name, version in run.versions.items()]
-        copies = Copies(task.baselines, self._opened.target.brief().language)
-
-        def keep(work: AgentWork) -> None:
-            storage.keep(run.id, work)
-            self._hear(AgentEnded(work))
-
-        proposer = AgentProposer(
-            parse_agent(name),
-            self._settings.proposal_share or AGENT_SHARE,
-            Machine(self._builds(stack), facts, copies, kept_back(self._models.store)),
-            storage.kept(run.id, AgentWork),
-            keep,
-        )
-        stack.enter_context(closing(proposer))
-        return proposer
-
-    def _builds(self, stack: ExitStack) -> Builds:
-        """What builds kernels for models that want to know whether one does."""
-        settings = self._settings.evaluated_with(fresh_seed())
-        return stack.enter_context(closing(Builds(self._opened.name, settings)))
 
     def _append(self, trial: Trial) -> None:
         self._storage.append_trial(self._run.id, trial)
@@ -411,10 +302,6 @@ class Session:
     def _end(self, status: str, reason: str) -> None:
         self._hear.deliver()
         self._set(status, reason)
-
-
-def _only_or_mixed(members: Sequence[Member]) -> Proposer:
-    return members[0].proposer if len(members) == 1 else MixedProposer(members)
 
 
 def _require_start(task: str, history: History) -> None:

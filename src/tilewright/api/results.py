@@ -11,11 +11,11 @@ from tilewright.api.html import run_html
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import Candidate, History, Trial
 from tilewright.core.roles import Storage
+from tilewright.kept import summary_of
 from tilewright.run import open_project
 from tilewright.search.event_records import trial_record
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
-from tilewright.session import summary_of
 from tilewright.tools.records import Answer
 from tilewright.workbench import Workbench
 

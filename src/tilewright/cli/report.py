@@ -39,10 +39,10 @@ def report(
     from tilewright.cli.searching import command_line
     from tilewright.core.run_notes import AgentWork
     from tilewright.core.tasks import language_of
+    from tilewright.kept import baselines, left_alone
     from tilewright.models import model_calls, turns_taken
     from tilewright.report.static import render_report
     from tilewright.run import open_project
-    from tilewright.session import baselines, left_alone
 
     check_outputs(output=output, json=json)
     with closing(open_project(project)) as storage:

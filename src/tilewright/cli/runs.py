@@ -31,10 +31,10 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     from rich.table import Table
 
     from tilewright.cli.console import results
+    from tilewright.kept import label_of
     from tilewright.report.text import duration, moment, ratio
     from tilewright.run import open_project, standing
     from tilewright.search.summary import summarize
-    from tilewright.session import label_of
 
     check_outputs(json=json)
     table = Table("run", "started", box=None, pad_edge=False)
@@ -94,8 +94,8 @@ def show(
     """Show the result of a run and the steps that led to it."""
     from tilewright.cli.console import results, say
     from tilewright.cli.summary_table import trial_table
+    from tilewright.kept import label_of, summary_of
     from tilewright.run import open_project
-    from tilewright.session import label_of, summary_of
 
     outputs = Outputs(json)
     outputs.check()

@@ -85,8 +85,8 @@ def _label(project: Path, run: str, json: Path | None, **changes: object) -> Non
     """Keep a new label that differs from the run's last one in `changes`."""
     from dataclasses import replace
 
+    from tilewright.kept import label_of
     from tilewright.run import open_project
-    from tilewright.session import label_of
 
     check_outputs(json=json)
     with closing(open_project(project)) as storage:

@@ -54,6 +54,21 @@ def schedule_of(run: RunRecord, history: History) -> Schedule:
     return Schedule(run.task, tuple(plans[::-1]), (trial.latency, *latencies[::-1]), unit)
 
 
+def reused_schedules(run: RunRecord, settings: Settings, storage: Storage) -> list[ReusedSchedule]:
+    """What a run takes up: chosen and kept when it has no trials yet, read back afterwards."""
+    notes: list[ReusedSchedule] = storage.kept(run.id, ReusedSchedule)
+    if notes or storage.history(run.id):
+        return notes
+    if settings.schedule_from:
+        source = storage.run(settings.schedule_from)
+        notes = [ReusedSchedule(schedule_of(source, storage.history(source.id)), source.id)]
+    elif settings.reuse:
+        notes = nearest_schedules(run, storage)
+    for note in notes:
+        storage.keep(run.id, note)
+    return notes
+
+
 def nearest_schedules(new: RunRecord, storage: Storage) -> list[ReusedSchedule]:
     """What the project's runs found for the workloads nearest in shape, of the same kind.
 

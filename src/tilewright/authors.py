@@ -1,0 +1,128 @@
+"""Who proposes kernels in a run: its proposers, models and agents, put together for one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+
+from tilewright.agents.bench import Machine
+from tilewright.agents.kept_back import kept_back
+from tilewright.agents.names import is_agent_name, parse_agent
+from tilewright.agents.proposer import AgentProposer
+from tilewright.core.config import Settings
+from tilewright.core.records import RunRecord
+from tilewright.core.roles import ExplainsCode, OffersTemplates, Proposer, Storage
+from tilewright.core.run_notes import AgentWork
+from tilewright.core.tasks import OpenTask
+from tilewright.evaluation.building import Builds
+from tilewright.evaluation.code_notes import CodeNotes
+from tilewright.models import Models
+from tilewright.proposers.begun_anew import TemplateProposer
+from tilewright.proposers.mixed import Member, MixedProposer
+from tilewright.proposers.parameters import ParametersFirst
+from tilewright.search.events import AgentEnded, Called, OnEvent
+from tilewright.tools.copies import Copies
+from tilewright.tools.records import Fact
+from tilewright.tuner.parameters.searches import GuidedParameters
+from tilewright.verification import fresh_seed
+
+AGENT_SHARE = 16
+"""Evaluations of one agent where the run's budget sets none."""
+
+
+class Author(NamedTuple):
+    """A run's proposer, with what the search asks beside proposals.
+
+    `models_stop` says why its models are asked no more, None while they are; `closed` gives the ids
+    of the kernels that nobody expands any more from an iteration on. `templates` are those that the
+    target offers, by name.
+    """
+
+    proposer: Proposer
+    models_stop: Callable[[], str | None] = lambda: None
+    closed: Callable[[int], Collection[str]] = lambda iteration: ()
+    templates: Mapping[str, str] = {}
+
+
+class Authors:
+    """The proposers of one run; `others` are those that are neither models nor agents."""
+
+    def __init__(
+        self,
+        opened: OpenTask,
+        settings: Settings,
+        storage: Storage,
+        run: RunRecord,
+        models: Models,
+        others: Sequence[Proposer],
+        hear: OnEvent,
+    ) -> None:
+        self._opened = opened
+        self._settings = settings
+        self._storage = storage
+        self._run = run
+        self._models = models
+        self._others = others
+        self._hear = hear
+        self.agents = [name for name in settings.proposers if is_agent_name(name)]
+
+    def open(self, stack: ExitStack) -> Author:
+        """All of them as one proposer; what it started ends with the stack."""
+        author, task = self._together(stack), self._opened.task
+        offered = task.templates() if isinstance(task, OffersTemplates) else {}
+        if self._opened.template is None and not self._settings.templates and not offered:
+            return author
+        proposer = author.proposer
+        if "structure" in self._settings.without:
+            proposer = TemplateProposer(proposer.name)
+        notation = self._opened.target.brief().language.templates
+        first = ParametersFirst(proposer, GuidedParameters(), self._opened.template, notation)
+        return author._replace(proposer=first, templates=offered)
+
+    def builds(self, stack: ExitStack) -> Builds:
+        """What builds kernels for models that want to know whether one does."""
+        settings = self._settings.evaluated_with(fresh_seed())
+        return stack.enter_context(closing(Builds(self._opened.name, settings)))
+
+    def _together(self, stack: ExitStack) -> Author:
+        agents = [self._agent(name, stack) for name in self.agents]
+        members = [Member(one, (one.name,)) for one in (*self._others, *agents)]
+        if not self._models.names:
+            return Author(_only_or_mixed(members))
+        builds = self.builds(stack)
+        llm, ledger = self._models.create_proposer(
+            self._storage,
+            self._run,
+            stack,
+            lambda call: self._hear(Called(call)),
+            builds,
+            CodeNotes(builds).of if isinstance(self._opened.task, ExplainsCode) else None,
+        )
+        mixed = _only_or_mixed([*members, Member(llm, self._models.asked)])
+        author = Author(mixed, lambda: ledger.stop_reason)
+        return author if members else author._replace(closed=llm.branches.closed_before)
+
+    def _agent(self, name: str, stack: ExitStack) -> AgentProposer:
+        """What starts agents of this name; they end with the stack."""
+        storage, run, task = self._storage, self._run, self._opened.task
+        facts = [Fact(name, version, "this machine") for name, version in run.versions.items()]
+        copies = Copies(task.baselines, self._opened.target.brief().language)
+
+        def keep(work: AgentWork) -> None:
+            storage.keep(run.id, work)
+            self._hear(AgentEnded(work))
+
+        proposer = AgentProposer(
+            parse_agent(name),
+            self._settings.proposal_share or AGENT_SHARE,
+            Machine(self.builds(stack), facts, copies, kept_back(self._models.store)),
+            storage.kept(run.id, AgentWork),
+            keep,
+        )
+        stack.enter_context(closing(proposer))
+        return proposer
+
+
+def _only_or_mixed(members: Sequence[Member]) -> Proposer:
+    return members[0].proposer if len(members) == 1 else MixedProposer(members)
