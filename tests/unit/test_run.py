@@ -37,7 +37,9 @@ from tilewright.core.records import (
 from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome, Storage
 from tilewright.core.run_notes import Rechecked, ReusedSchedule
 from tilewright.core.tasks import OpenTask
+from tilewright.kept import baselines
 from tilewright.report.static import render_report
+from tilewright.search import reuse
 from tilewright.search.events import Evaluated, Event, RunStarted, SchedulesReused, Stopped
 from tilewright.testing.toy import (
     START,
@@ -176,7 +178,7 @@ def test_what_is_found_nearest_is_kept_with_the_run_and_taken_up_plan_by_plan(
     offered = [ReusedSchedule(Schedule("toy:other", plans, (3.0, 2.0, 1.0), "cycles"), "r", True)]
     asked: list[str] = []
     monkeypatch.setattr(
-        session, "nearest_schedules", lambda new, storage: asked.append(new.id) or offered
+        reuse, "nearest_schedules", lambda new, storage: asked.append(new.id) or offered
     )
     world.interrupt_after = 2
     cut = run.optimize("toy:digits", QUICK, project=tmp_path)
@@ -195,7 +197,7 @@ def test_what_is_found_nearest_is_kept_with_the_run_and_taken_up_plan_by_plan(
 def test_nothing_is_looked_for_where_that_is_off_or_a_recording_answers(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "nearest_schedules", lambda new, storage: pytest.fail("asked"))
+    monkeypatch.setattr(reuse, "nearest_schedules", lambda new, storage: pytest.fail("asked"))
     off = run.optimize("toy:digits", replace(QUICK, reuse=False), project=tmp_path)
     (recording := tmp_path / "none.jsonl").write_text('{"recording": 1, "prices": null}\n')
     run.optimize("toy:digits", replace(QUICK, seed=5), project=tmp_path, replay=recording)
@@ -232,7 +234,7 @@ def test_baselines_are_evaluated_once_and_are_no_trials(
     assert library.latency < done.baseline_latency
     assert isinstance(broken.outcome, Failed)
     assert done.evaluations == len(world.evaluated) - 2  # library and broken; naive was known
-    assert session.baselines(run.open_project(tmp_path), done.run_id) == done.baselines
+    assert baselines(run.open_project(tmp_path), done.run_id) == done.baselines
 
 
 def test_the_same_command_after_a_finished_run_starts_anew_from_the_cache(
