@@ -26,6 +26,8 @@ MOST_POINTS = 1_000_000
 PLANNED = "tune."
 """What the names of values in a plan's parameters begin with: `tune.TM`."""
 
+_PRAGMA = re.compile(r"\s*#\s*pragma\b")
+
 Point = tuple[int, ...]
 """One value for each parameter, in the order of the template's text."""
 
@@ -88,13 +90,19 @@ class KernelTemplate:
         for line in self.text.split("\n"):
             found, indent = _line(line, self.notation), line[: len(line) - len(line.lstrip())]
             if found is None:
-                lines.append(line)
+                lines.append(self._in_pragma(line, assignment))
             elif found[0]:
                 value = assignment[found[0]]
                 lines.append(indent + self.notation.define.format(name=found[0], value=value))
             else:
                 lines.append(indent + self.notation.comment.format(text=found[1]))
         return "\n".join(lines)
+
+    def _in_pragma(self, line: str, assignment: Mapping[str, int]) -> str:
+        """The line; a pragma with the values themselves, as C compilers expand no macros there."""
+        if self.notation.assigns or not _PRAGMA.match(line):
+            return line
+        return re.sub(r"\w+", lambda word: str(assignment.get(word[0], word[0])), line)
 
     def planned(self, assignment: Mapping[str, int]) -> dict[str, str | int]:
         """The values as a plan's parameters have them, apart from all else that is there."""

@@ -52,6 +52,13 @@ def test_an_instance_is_concrete_text_with_the_same_lines() -> None:
     assert parse_template(text, MACROS) is None
 
 
+def test_a_pragma_has_the_values_themselves() -> None:
+    """C compilers expand no macros there: `#pragma GCC unroll U` would not compile."""
+    text = "TUNE(U, 2, 4)\n#define V U\n# pragma GCC unroll U\nfor (;;) UU = U;\n"
+    lines = template(text).instance({"U": 4}).split("\n")
+    assert lines[1:4] == ["#define V U", "# pragma GCC unroll 4", "for (;;) UU = U;"]
+
+
 def test_python_assigns_what_a_call_would_give() -> None:
     found = template(PYTHON_TEXT)
     assert found.points() == ((16, 1), (32, 0), (32, 1))

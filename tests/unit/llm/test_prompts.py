@@ -24,7 +24,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.proposers.llm.conversations import Terms
-from tilewright.proposers.llm.feedback import describe_tried
+from tilewright.proposers.llm.feedback import describe_others, describe_tried
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
@@ -263,6 +263,33 @@ def test_plan_prompts_hold_what_was_tried_without_success() -> None:
     assert "- `tile` (Tile by 8.): slower, 510 cycles (+2.0%)\n" in rendered
     assert "Tile by 16." not in rendered
     assert "What was tried" not in text(PROMPTS["plan"](Prompts()))
+
+
+def test_plan_prompts_name_the_fastest_kernels_of_other_branches() -> None:
+    """Neither ancestors nor attempts on the kernel; of a template's instances the fastest."""
+    trial, history = grandchild()
+    branch = [replace(child(n, 400.0 + 100 * n), index=n) for n in range(3, 9)]
+    first = replace(branch[0], candidate=_planned(30, "Two templates of rows.", {"template": "t"}))
+    made = {"instance": first.candidate.id, "tune.TM": 16}
+    instance = Trial(9, 2, _planned(31, "Set TM = 16.", made), measured(450.0, {}))
+    other = Trial(10, 2, _planned(32, "Reorder.", {}), measured(455.0, {}))
+    history = history.extended([first, *branch[1:], instance, other])
+    assert describe_others(trial, history) == [
+        "`tile` (Two templates of rows.): 450 cycles (-10.0%)",
+        "`tile` (Reorder.): 455 cycles (-9.0%)",
+        "`tile` (Tile loop i by 4.): 800 cycles (+60.0%)",
+        "`tile` (Tile loop i by 4.): 900 cycles (+80.0%)",
+    ]
+    own = describe_others(instance, history)
+    assert not any("Two templates" in line for line in own)
+    rendered = text(Prompts().plan(BRIEF, trial, history))
+    assert "# The fastest other kernels of this search\n\n- `tile` (Two templates" in rendered
+    assert "other kernels" not in text(Prompts(without=["failed"]).plan(BRIEF, trial, history))
+
+
+def _planned(number: int, said: str, parameters: dict[str, str | int]) -> Candidate:
+    plan = replace(PLAN, text=said, parameters=parameters)
+    return Candidate(START + f"// {number}\n", PARENT.candidate.id, plan, "m")
 
 
 def test_a_corrected_attempt_counts_as_its_correction() -> None:

@@ -23,6 +23,9 @@ MOST_CHANGES = 2
 MOST_ATTEMPTS = 8
 """Earlier attempts on one kernel that are shown: the latest."""
 
+MOST_OTHERS = 4
+"""Other kernels of the run that are shown: the fastest."""
+
 CONTEXT_LINES = 2
 """Source lines shown before and after the line of a failure."""
 
@@ -105,6 +108,35 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
             plan = child.candidate.plan
             attempts.append(f"`{plan.option}` ({gist(plan)}): {outcome}")
     return list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
+
+
+def describe_others(trial: Trial, history: History) -> list[str]:
+    """The fastest kernels of the run that `trial` neither came from nor led to.
+
+    Each with option, the plan in a line, and its latency beside that of `trial`. Of the instances of
+    one template only the fastest, with the plan that brought the template.
+    """
+    before = trial.outcome
+    assert isinstance(before, Measured), "what is expanded was measured"
+    apart = {_family(one) for one in history.lineage(trial.candidate.id)}
+    fastest: dict[str, float] = {}
+    for other in history:
+        family, latency = _family(other), other.latency
+        if latency is None or family in apart or other.candidate.parent_id == trial.candidate.id:
+            continue
+        fastest[family] = min(latency, fastest.get(family, latency))
+    lines = []
+    for family, latency in sorted(fastest.items(), key=lambda found: found[1])[:MOST_OTHERS]:
+        brought = history.get(family)
+        plan = brought.candidate.plan if brought is not None else None
+        what = f"`{plan.option}` ({gist(plan)})" if plan is not None else "a change"
+        lines.append(f"{what}: {_compared(latency, before)}")
+    return lines
+
+
+def _family(trial: Trial) -> str:
+    """The candidate that brought an instance's template; the candidate itself where it is none."""
+    return str(_parameters(trial).get("instance", trial.candidate.id))
 
 
 def describe_schedule(schedule: Schedule) -> list[str]:
