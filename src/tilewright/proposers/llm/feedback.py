@@ -113,11 +113,13 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
 def describe_others(trial: Trial, history: History) -> list[str]:
     """The fastest kernels of the run that `trial` neither came from nor led to.
 
-    Each with option, the plan in a line, and its latency beside that of `trial`. Of the instances of
-    one template only the fastest, with the plan that brought the template.
+    Each with option, the plan in a line, and its latency beside that of `trial`. Of the instances
+    of one template only the fastest, with the plan that brought the template. None where `trial`
+    was not measured.
     """
     before = trial.outcome
-    assert isinstance(before, Measured), "what is expanded was measured"
+    if not isinstance(before, Measured):
+        return []
     apart = {_family(one) for one in history.lineage(trial.candidate.id)}
     fastest: dict[str, float] = {}
     for other in history:
