@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
@@ -134,14 +134,20 @@ class Case:
         digits = {coarse.name: coarse.digits for coarse in COARSER}.get(self.lowest, ALL)
         return digits <= min(way.input_digits, way.digits, way.function_digits) < ALL
 
-    def redrawn(self, rng: np.random.Generator) -> Case:
-        """The case with values of its distribution newly drawn for every argument that is given."""
-        drawn = self._redrawn_values(rng)
+    def redrawn(self, rng: np.random.Generator, only: Container[str] | None = None) -> Case:
+        """The case with values of its distribution newly drawn for every argument that is given.
+
+        For those that `only` names, if it is given.
+        """
+        drawn = self._redrawn_values(rng, only)
         return replace(self, initial={**self.initial, **drawn}, alike=self.alike or self)
 
-    def _redrawn_values(self, rng: np.random.Generator) -> dict[str, Array]:
+    def _redrawn_values(
+        self, rng: np.random.Generator, only: Container[str] | None = None
+    ) -> dict[str, Array]:
         given = [a for a in self.workload.arguments if a.is_given]
-        return {a.name: drawn(self.workload, self.problem, a, self.check, rng) for a in given}
+        wanted = [a for a in given if only is None or a.name in only]
+        return {a.name: drawn(self.workload, self.problem, a, self.check, rng) for a in wanted}
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
         """What differs from the reference, as a sentence with the first mismatch, or None."""

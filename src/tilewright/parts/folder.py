@@ -55,6 +55,7 @@ class FolderProblem:
         self.fingerprint = fingerprint
         self.distributions = DECLARED if values else distributions(workload.arguments)
         self._path = folder / "reference.py"
+        self._inputs = [a for a in workload.arguments if a.is_given]
         self._outputs = [a for a in workload.arguments if a.is_written]
         self._leading = next((a for a in workload.arguments if a.is_given), None)
         self._values = values
@@ -65,6 +66,11 @@ class FolderProblem:
     @cached_property
     def _module(self) -> ModuleType:
         return _import_reference(self._path)
+
+    @property
+    def independent(self) -> frozenset[str]:
+        """Inputs whose values `workload.toml` does not describe: any numbers do."""
+        return frozenset(a.name for a in self._inputs) - self._values.keys()
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of one argument that is given, as `workload.toml` describes them."""

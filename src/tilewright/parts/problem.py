@@ -96,6 +96,16 @@ class DrawsInputs(Protocol):
 
 
 @runtime_checkable
+class NamesIndependentInputs(Protocol):
+    """A problem that draws its inputs, some of which may hold any numbers all the same."""
+
+    @property
+    def independent(self) -> frozenset[str]:
+        """Names of inputs of which any numbers would do, whatever the other inputs hold."""
+        ...
+
+
+@runtime_checkable
 class MeasuresErrors(Protocol):
     """A problem that is no formula for numpy arrays, and yet knows what float32 is off by.
 

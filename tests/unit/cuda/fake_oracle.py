@@ -95,7 +95,8 @@ while True:
         reply["constants"] = {"K": 8} if inner != 8 else {}
     elif request["do"] == "draw":
         rng = np.random.default_rng(request["seed"])
-        values = [rng.random(M * 8), rng.random(8 * N), np.ones(N)]
+        held = request["part"] == "state"
+        values = [np.ones(N)] if held else [rng.random(M * 8), rng.random(8 * N)]
         payload = b"".join(v.astype(np.float32).tobytes() for v in values)
     elif request["do"] in ("expected", "honest"):
         A, B, scale = arrays(data, 8)

@@ -30,6 +30,10 @@ from tilewright.timing import exclusive
 
 CLOCK_CHANGED = 0.03
 """Share by which the multiprocessors' clock may change over a measurement without a warning."""
+REPEATED = (
+    "the task draws the same inputs for every call, so that results which a kernel keeps from one "
+    "call to the next are not noticed."
+)
 _SANITIZER = "compute-sanitizer"
 _SANITIZED_S = 10.0
 """Times longer than the usual limit that a call under the sanitizer may take."""
@@ -162,6 +166,7 @@ class DeviceRunner:
 
     def __init__(self, evaluation: DeviceEvaluation) -> None:
         self._evaluation = evaluation
+        self._repeats = False
 
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
@@ -195,7 +200,8 @@ class DeviceRunner:
         refuted = self._refuted(artifact, case, timed) if sessions > 1 else None
         if limit_latency is None and refuted is None:
             timed = replace(timed, details={**timed.details, **self._by_kernelbench(artifact)})
-        warnings = (*timed.warnings, *_clock_warning(before, clock_mhz()))
+        repeated = (REPEATED,) if self._repeats else ()
+        warnings = (*timed.warnings, *_clock_warning(before, clock_mhz()), *repeated)
         return refuted or self._measured(artifact, verdict, case, replace(timed, warnings=warnings))
 
     @contextmanager
@@ -209,7 +215,9 @@ class DeviceRunner:
             def opened(program: bytes) -> DeviceKernel:
                 process = stack.enter_context(evaluation.process(program, "measure"))
                 evaluation.facts[:] = [process.facts]
-                return DeviceKernel(process, case)
+                kernel = DeviceKernel(process, case)
+                self._repeats = kernel.repeats_values
+                return kernel
 
             candidate = opened(programs[0])
 

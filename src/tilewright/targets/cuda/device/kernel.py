@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
-
-import numpy as np
 
 from tilewright.core.records import Failed
 from tilewright.native.calls import CallFailedError, is_checked
 from tilewright.parts.cases import Case
-from tilewright.parts.inputs import Array, bytes_of
-from tilewright.parts.problem import DrawsInputs
+from tilewright.parts.inputs import bytes_of
+from tilewright.targets.cuda.device.drawing import BatchValues
 from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
-from tilewright.targets.cuda.device.values import UNIT, drawn_floats, hash_of
+from tilewright.targets.cuda.device.values import hash_of
 
 BATCH_S = 5e-3
 """What a batch should take: the way to the process and back, about 20 us, is then half a percent
@@ -43,15 +40,14 @@ def checked_call(process: DeviceProcess, case: Case) -> Failed | None:
 class DeviceKernel:
     """What calls are timed on. A batch is one sample: the seconds of its calls, per call.
 
-    Every call of a batch has copies of the arrays of its own, with other values where these are
-    floats drawn independently, and all are drawn anew for the next batch: what a kernel keeps of
-    one call is of no use in another. Outputs hold no numbers before.
+    Every call of a batch has copies of the arrays of its own, with other values, and all are drawn
+    anew for the next batch: what a kernel keeps of one call is of no use in another. Outputs hold
+    no numbers before.
     """
 
     def __init__(self, process: DeviceProcess, case: Case) -> None:
         self._process, self._case = process, case
         self._arguments = case.workload.arguments
-        self._scales = _scales(case)
         self._count = 1
         self._free: int | None = None
         self.event_s = 0.0
@@ -60,8 +56,8 @@ class DeviceKernel:
 
     @property
     def repeats_values(self) -> bool:
-        """Whether the calls of a batch see the same values, in copies of their own."""
-        return not self._scales
+        """Whether the task draws the same values for every call."""
+        return self._values.repeats
 
     def call(self, *, checked: float) -> float:
         """Seconds of a call, over one batch, of which one copy drawn at random is compared with
@@ -87,20 +83,19 @@ class DeviceKernel:
             self._process.make_room(self._copies)
             self._least = min(self._copies, math.ceil(CACHES * facts.cache_bytes / max(1, one)) + 1)
             self._process.place(self._case.initial)
-            if not self._scales:
-                self._process.spread()
+            self._values = BatchValues(self._process, self._case)
         except DeviceFailedError as error:
             raise CallFailedError(error.failed) from error
 
     def _batch(self, check: bool) -> float:
-        process, count = self._process, max(self._count, self._least)
-        keys = {index: secrets.randbits(63) for index in self._scales}
-        for index, key in keys.items():
-            process.draw(index, count, key, self._scales[index])
-        if not keys and any(a.role == "inout" for a in self._arguments):
-            process.place(self._case.initial)
-            process.spread()
+        process, values = self._process, self._values
+        count = max(self._count, self._least)
+        if values.most is not None:
+            count = min(count, values.most)
+        values.draw(count)
         process.poison(count)
+        if count < self._least:  # the caches hold what was written last
+            process.spread(count, min(self._copies, count + self._least))
         if self._free is None:
             self._free = process.free_bytes()
         seconds, on_device = process.batch(0, count)
@@ -113,39 +108,12 @@ class DeviceKernel:
             log = "the kernel keeps memory of the device from one call to the next."
             raise DeviceFailedError(Failed("measure", "keeps_memory", log))
         if check:
-            failed = _compared(process, _case(self._case, keys, self._scales, copy), copy, hashes)
+            failed = _compared(process, values.case(copy), copy, hashes)
             if failed is not None:
                 raise DeviceFailedError(failed)
         self._count = min(self._copies, max(1, round(BATCH_S * count / seconds)))
         self.event_s = on_device / count
         return seconds / count
-
-
-def _scales(case: Case) -> dict[int, float]:
-    """By index of an argument that is given: the scale of the floats that the device draws for it.
-
-    Empty where a task's inputs must fit one another or are no float32: the device cannot draw them.
-    """
-    given = {i: a for i, a in enumerate(case.workload.arguments) if a.is_given}
-    if isinstance(case.problem, DrawsInputs) or any(a.dtype != "float32" for a in given.values()):
-        return {}
-    found = {}
-    for index, argument in given.items():
-        values = case.initial[argument.name].astype(np.float64)
-        deviation = float(np.sqrt(np.mean(values * values)))
-        if not (math.isfinite(deviation) and deviation > 0):
-            return {}
-        found[index] = float(np.float32(UNIT * deviation))
-    return found
-
-
-def _case(case: Case, keys: Mapping[int, int], scales: Mapping[int, float], copy: int) -> Case:
-    """The case of one copy of a batch."""
-    drawn: dict[str, Array] = {}
-    for index, key in keys.items():
-        argument = case.workload.arguments[index]
-        drawn[argument.name] = drawn_floats(argument.shape, key, copy, scales[index])
-    return replace(case, initial={**case.initial, **drawn}, alike=case.alike or case)
 
 
 def _compared(

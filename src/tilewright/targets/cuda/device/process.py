@@ -115,14 +115,17 @@ class DeviceProcess:
     def place(self, values: Mapping[str, Array], copy: int = 0) -> None:
         """Every argument's values to one copy."""
         for index, argument in enumerate(self._arguments):
-            data = memoryview(values[argument.name].tobytes())
-            self._send(f"upload {index} {copy}\n".encode())
-            self._send(data)
-            self._line("uploaded", self._timeout_s)
+            self.upload(index, copy, values[argument.name])
 
-    def spread(self) -> None:
-        """Copy 0 to all others."""
-        self._asked("spread", "spread")
+    def upload(self, index: int, copy: int, values: Array) -> None:
+        """One argument's values to one copy."""
+        self._send(f"upload {index} {copy}\n".encode())
+        self._send(memoryview(values.tobytes()))
+        self._line("uploaded", self._timeout_s)
+
+    def spread(self, first: int, end: int) -> None:
+        """Copy 0 to those from `first` to before `end`."""
+        self._asked(f"spread {first} {end}", "spread")
 
     def draw(self, index: int, copies: int, key: int, scale: float) -> None:
         """New floats in the first copies of an argument (`values.drawn_floats`)."""

@@ -8,7 +8,7 @@
                                 -> device SMS KHZ L2_BYTES MEMORY_KHZ BUS_BITS FREE_BYTES
      copies COUNT               -> copies COUNT: room for so many, all zero
      upload ARGUMENT COPY       + bytes -> uploaded
-     spread                     -> spread: every copy holds what copy 0 does
+     spread FIRST END           -> spread: copies from FIRST to before END hold what copy 0 does
      draw ARGUMENT COPIES KEY SCALE
                                 -> drawn: floats of the first copies, other ones in each (see values.py)
      poison COPIES              -> poisoned: outputs of the first copies hold no numbers
@@ -158,8 +158,10 @@ static void download(void) {
 }
 
 static void spread(void) {
+  long long first, end;
+  if (fscanf(from, "%lld %lld", &first, &end) != 2 || first < 1) exit(3);
   for (int i = 0; i < arguments; i++)
-    for (long long copy = 1; copy < copies; copy++)
+    for (long long copy = first; copy < end; copy++)
       cudaMemcpy(at(i, copy), at(i, 0), (size_t)bytes[i], cudaMemcpyDeviceToDevice);
   check("spread");
   answer("spread");

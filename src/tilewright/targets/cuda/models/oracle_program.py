@@ -51,23 +51,25 @@ class Problem:
                 raise UnusableError(f"it defines no {name}")
         self._module = module
 
-    def made(self, seed: int) -> tuple[list[Any], Any, list[Any], set[int]]:
-        """Arguments of the model, the model, its inputs, and which inputs are drawn freely.
+    def model(self, seed: int) -> tuple[list[Any], Any]:
+        """The arguments of the model, and the model."""
+        torch.manual_seed(seed)
+        initial = list(self._module.get_init_inputs())
+        torch.manual_seed(seed)
+        return initial, self._module.Model(*initial)
+
+    def inputs(self, seed: int) -> tuple[list[Any], set[int]]:
+        """What the model is called with, and which of it is drawn freely.
 
         An input is free if it is what `torch.rand` or `torch.randn` returned, so that any other
         numbers would do as well; one that is computed from such is not.
         """
-        torch.manual_seed(seed)
-        initial = list(self._module.get_init_inputs())
-        torch.manual_seed(seed)
-        model = self._module.Model(*initial)
         torch.manual_seed(seed + 1)
         with _recorded() as drawn:
             inputs = list(self._module.get_inputs())
         if any(isinstance(v, torch.Tensor) and not v.is_contiguous() for v in inputs):
             raise UnusableError("get_inputs returns a tensor whose rows are not dense")
-        free = {i for i, value in enumerate(inputs) if any(value is one for one in drawn)}
-        return initial, model, inputs, free
+        return inputs, {i for i, value in enumerate(inputs) if any(value is one for one in drawn)}
 
 
 @contextmanager
@@ -121,7 +123,8 @@ def described(text: str, constants: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _described(problem: Problem) -> dict[str, Any]:
-    initial, model, inputs, free = problem.made(0)
+    initial, model = problem.model(0)
+    inputs, free = problem.inputs(0)
     names = list(inspect.signature(model.forward).parameters)
     counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
     with torch.no_grad(), counter:
@@ -211,15 +214,19 @@ class Oracle:
     def __init__(self, text: str, constants: Mapping[str, int]) -> None:
         self._problem = Problem(text, constants)
 
-    def draw(self, seed: int) -> bytes:
-        """Inputs and arrays of the model as the problem draws them with a seed."""
-        _, model, inputs, _ = self._problem.made(seed)
-        arrays = [value for value in inputs if isinstance(value, torch.Tensor)]
-        return b"".join(_bytes_of(a) for a in (*arrays, *model.state_dict().values()))
+    def draw(self, seed: int, part: str) -> bytes:
+        """Inputs, or arrays of the model (`state`), as the problem draws them with a seed."""
+        if part == "state":
+            arrays = list(self._problem.model(seed)[1].state_dict().values())
+        else:
+            inputs, _ = self._problem.inputs(seed)
+            arrays = [value for value in inputs if isinstance(value, torch.Tensor)]
+        return b"".join(map(_bytes_of, arrays))
 
     def _filled(self, data: bytes, double: bool) -> tuple[Any, list[Any]]:
         """The model and its inputs, with the values of `data`."""
-        _, model, inputs, _ = self._problem.made(0)
+        _, model = self._problem.model(0)
+        inputs, _ = self._problem.inputs(0)
         at = 0
 
         def taken(like: Any) -> Any:
@@ -323,7 +330,7 @@ def main(descriptor: int) -> None:
                 oracle = opened[key]
                 match request["do"]:
                     case "draw":
-                        payload = oracle.draw(request["seed"])
+                        payload = oracle.draw(request["seed"], request["part"])
                     case "expected":
                         payload = oracle.expected(data, request["draws"], request["seed"])
                     case "honest":

@@ -53,9 +53,12 @@ class TorchProblem:
     """Of which inputs are scaled; the model itself is not known to sum anything."""
     fingerprint: str = ""
     """Of the user's code and what of it was changed."""
-    _drawn: dict[int, Mapping[str, Array]] = field(default_factory=dict)
+    _drawn: dict[bool, tuple[int, Mapping[str, Array]]] = field(default_factory=dict)
     _known: dict[str, Mapping[str, Followed]] = field(default_factory=dict)
     _seed: int = 0
+    _rng: np.random.Generator | None = None
+    _of_case: set[str] = field(default_factory=set)
+    """Arguments that have values of the case that is drawn."""
 
     def __post_init__(self) -> None:
         changed = repr(sorted(self.constants.items()))
@@ -66,6 +69,11 @@ class TorchProblem:
         """A zero mean first, where an input may have one."""
         first, *rest = _OTHERS
         return (first, AS_GIVEN, *rest) if self.given.free else (AS_GIVEN,) * 4
+
+    @property
+    def independent(self) -> frozenset[str]:
+        """Inputs that `torch.rand` or `torch.randn` returned: any numbers do."""
+        return self.given.free
 
     def _asked(
         self, what: str, arguments: Sequence[Argument], data: bytes = b"", **more: object
@@ -78,23 +86,23 @@ class TorchProblem:
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of one argument: the problem's own, or any where the problem has any."""
-        if argument == (*self.given.inputs, *self.given.state)[0]:
-            self._seed = int(rng.integers(1 << 31))  # arrays of one case must fit one another
+        if rng is not self._rng or argument.name in self._of_case:
+            self._rng, self._seed = rng, int(rng.integers(1 << 31))
+            self._of_case.clear()  # arrays of one case must fit one another
+        self._of_case.add(argument.name)
         if argument.name in self.given.free and distribution != AS_GIVEN:
             leading = argument.name == min(self.given.free)
             return inputs.draw(argument, distribution, self.reduction, rng, leading=leading)
-        values = self._own(self._seed)[argument.name]
-        if argument in self.given.state and values.dtype.kind == "f":
-            return _varied(values, rng)
-        return values
+        held = argument in self.given.state
+        values = self._own(self._seed, held)[argument.name]
+        return _varied(values, rng) if held and values.dtype.kind == "f" else values
 
-    def _own(self, seed: int) -> Mapping[str, Array]:
-        if seed not in self._drawn:
-            arrays = (*self.given.inputs, *self.given.state)
-            drawn = self._asked("draw", arrays, seed=seed)
-            self._drawn.clear()
-            self._drawn[seed] = drawn
-        return self._drawn[seed]
+    def _own(self, seed: int, held: bool) -> Mapping[str, Array]:
+        """What the problem draws with a seed: arrays of the model, or inputs."""
+        if self._drawn.get(held, (-1,))[0] != seed:
+            part, arrays = ("state", self.given.state) if held else ("inputs", self.given.inputs)
+            self._drawn[held] = seed, self._asked("draw", arrays, seed=seed, part=part)
+        return self._drawn[held][1]
 
     def reference(self, given: Mapping[str, Array]) -> Mapping[str, Followed]:
         """Outputs in float64 with their deviations."""

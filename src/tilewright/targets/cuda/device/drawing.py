@@ -1,0 +1,102 @@
+"""New values for every call of a batch: drawn by the device where it can, else here and uploaded.
+
+Floats of which any would do are drawn on the device in microseconds. Values that must fit one
+another, that are no float32, or that a task draws by rules of its own, come from the task itself:
+a batch then has as few calls as can be given values of their own within `DRAWING_S`.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.parts.cases import Case
+from tilewright.parts.inputs import Array, bytes_of
+from tilewright.parts.problem import DrawsInputs, NamesIndependentInputs
+from tilewright.targets.cuda.device.process import DeviceProcess
+from tilewright.targets.cuda.device.values import UNIT, drawn_floats
+
+DRAWING_S = 0.25
+"""Wall seconds that drawing and uploading the values of a batch may take, after the first call."""
+MOST_BYTES = 256 << 20
+"""Of the values of a batch that are kept here, to be compared."""
+
+
+class BatchValues:
+    """What the copies of a batch hold; no two of all batches hold the same.
+
+    `most` is how many copies can be given values, None where the device draws all of them.
+    `repeats` says that the task draws the same values every time.
+    """
+
+    def __init__(self, process: DeviceProcess, case: Case) -> None:
+        self._process, self._case = process, case
+        self._scales = _scales(case)
+        self._keys: dict[int, int] = {}
+        self._rng = np.random.default_rng(secrets.randbits(128))
+        given = {i: a for i, a in enumerate(case.workload.arguments) if a.is_given}
+        self._from_task = {a.name: i for i, a in given.items() if i not in self._scales}
+        self._drawn: list[dict[str, Array]] = []
+        self.most: int | None = None
+        self.repeats = not given
+        if self._from_task:
+            started = time.perf_counter()
+            self._upload(0)
+            seconds = time.perf_counter() - started
+            size = bytes_of(a for a in given.values() if a.name in self._from_task)
+            self.most = max(1, min(int(DRAWING_S / max(seconds, 1e-9)), MOST_BYTES // size))
+            again = case.redrawn(self._rng, self._from_task).initial
+            self.repeats = not self._scales and all(
+                np.array_equal(values, again[name], equal_nan=values.dtype.kind == "f")
+                for name, values in self._drawn[0].items()
+            )
+
+    def draw(self, count: int) -> None:
+        """New values in the first copies."""
+        self._keys = {index: secrets.randbits(63) for index in self._scales}
+        for index, key in self._keys.items():
+            self._process.draw(index, count, key, self._scales[index])
+        self._drawn.clear()
+        if self._from_task:
+            for copy in range(count):
+                self._upload(copy)
+
+    def case(self, copy: int) -> Case:
+        """The case of one copy of the last batch."""
+        values = dict(self._drawn[copy]) if self._from_task else {}
+        for index, key in self._keys.items():
+            argument = self._case.workload.arguments[index]
+            values[argument.name] = drawn_floats(argument.shape, key, copy, self._scales[index])
+        initial = {**self._case.initial, **values}
+        return replace(self._case, initial=initial, alike=self._case.alike or self._case)
+
+    def _upload(self, copy: int) -> None:
+        found = self._case.redrawn(self._rng, self._from_task).initial
+        self._drawn.append({name: found[name] for name in self._from_task})
+        for name, index in self._from_task.items():
+            self._process.upload(index, copy, found[name])
+
+
+def _scales(case: Case) -> dict[int, float]:
+    """By index of an argument that is given: the scale of the floats that the device draws for it.
+
+    Only where any float32 would do, whatever the other arguments hold.
+    """
+    given = {i: a for i, a in enumerate(case.workload.arguments) if a.is_given}
+    independent = {a.name for a in given.values()}
+    if isinstance(case.problem, DrawsInputs):
+        known = isinstance(case.problem, NamesIndependentInputs)
+        independent = set(case.problem.independent) if known else set()  # type: ignore[attr-defined]
+    found = {}
+    for index, argument in given.items():
+        if argument.dtype != "float32" or argument.name not in independent:
+            continue
+        values = case.initial[argument.name].astype(np.float64)
+        deviation = float(np.sqrt(np.mean(values * values)))
+        if math.isfinite(deviation) and deviation > 0:
+            found[index] = float(np.float32(UNIT * deviation))
+    return found
