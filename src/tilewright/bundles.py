@@ -124,6 +124,11 @@ def texts_of(document: Mapping[str, Any]) -> str | None:
     return read_evidence(document).texts
 
 
+def brings_code(document: Mapping[str, Any]) -> bool:
+    """Whether verifying a bundle runs its own reference.py, so that `trust_reference` is needed."""
+    return read_evidence(document).brings_code
+
+
 def verify(document: Mapping[str, Any], *, trust_reference: bool = False) -> Verification:
     """Do a bundle's work again on this machine.
 

@@ -42,13 +42,14 @@ def bundle(
     and the steps that led to the result; never a key or a path of this machine. If a byte is
     changed later, `tilewright verify` detects it.
     """
-    from tilewright.bundles import create
+    from tilewright.bundles import brings_code, create, read
 
     check_outputs(output=output, json=json)
     data = create(project, run)
     write_bytes(output, data)
     typer.echo(f"wrote {output} ({len(data):,} bytes)", err=True)
-    typer.echo(f"verify it     {command_text('verify', str(output))}", err=True)
+    own = ["--trust-reference"] if brings_code(read(output)) else []
+    typer.echo(f"verify it     {command_text('verify', str(output), *own)}", err=True)
     write_json(json, {"file": str(output), "bytes": len(data)})
 
 
@@ -60,7 +61,8 @@ def verify(
         bool,
         typer.Option(
             "--trust-reference",
-            help="Run the reference.py in the bundle: it is somebody else's code.",
+            help="Let the reference.py in the bundle run on this machine. It is code by whoever "
+            "made the bundle; --print-reference shows it.",
         ),
     ] = False,
     print_reference: Annotated[

@@ -27,7 +27,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = False) -> None:
-    """List all runs, newest first."""
+    """List the runs of a project, newest first."""
     from rich.table import Table
 
     from tilewright.cli.console import results
@@ -70,7 +70,10 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
                 ratio(summary.speedup),
                 duration(run.wall_s),
             )
-    results().print(table)
+    if rows:
+        results().print(table)
+    else:
+        typer.echo(f"no runs in {project.resolve()} yet: `tilewright optimize` makes one", err=True)
     write_json(json, {"runs": rows})
 
 

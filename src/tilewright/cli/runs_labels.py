@@ -72,7 +72,10 @@ def delete(
             raise InputError(f"run {record.id} is still running: interrupt it first.")
         trials = len(storage.history(record.id))
         if not yes and not sys.stdin.isatty():
-            raise InputError(f"run {record.id} was not deleted: nobody can be asked; give --yes.")
+            raise InputError(
+                f"run {record.id} was not deleted: there is no terminal to ask on; give "
+                "--yes to delete it without being asked."
+            )
         question = f"Delete run {record.id} ({record.task}, {trials} trials)?"
         if not yes and not typer.confirm(question):
             raise typer.Abort
@@ -93,4 +96,6 @@ def _label(project: Path, run: str, json: Path | None, **changes: object) -> Non
         record = storage.run(run)
         label = replace(label_of(storage, record.id), **changes)  # type: ignore[arg-type]
         storage.keep(record.id, label)
+    tags = ", ".join(label.tags) or "none"
+    typer.echo(f"run {record.id}: tags: {tags}; note: {label.text or 'none'}", err=True)
     write_json(json, {"run": record.id, "tags": list(label.tags), "note": label.text})

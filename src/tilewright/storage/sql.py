@@ -72,7 +72,7 @@ class SqlStorage:
             # An exact match also counts when it is a prefix of another id.
             wanted = newest_first.where(runs.c.id.startswith(run_id, autoescape=True))
         with self._database.read() as connection:
-            found = connection.execute(wanted).all()
+            found = connection.execute(wanted).all() if run_id else []  # "" begins every id
             exact = [row for row in found if row.id == run_id]
             if len(exact or found) == 1:
                 return run_of((exact or found)[0])

@@ -93,8 +93,11 @@ class StorageContract:
         assert storage.run("latest").id == "a"
 
     def test_a_run_is_found_by_unique_prefix(self, storage: Storage) -> None:
-        """An ambiguous or unknown prefix is an error; an exact id never is."""
-        for run_id in ("abc1", "abd2", "abd22"):
+        """An ambiguous, unknown or empty prefix is an error; an exact id never is."""
+        storage.create_run(run_record("abc1"))
+        with pytest.raises(UnknownNameError):
+            storage.run("")  # it begins every id, and `runs delete ""` is a script's mistake
+        for run_id in ("abd2", "abd22"):
             storage.create_run(run_record(run_id))
         assert storage.run("abc").id == "abc1"
         assert storage.run("abd2").id == "abd2"

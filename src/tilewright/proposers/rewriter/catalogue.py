@@ -102,7 +102,8 @@ class Step:
     def sentence(self) -> str:
         """What the step does, in words."""
         words = (_PLACES.get(argument, argument) for argument in self.arguments)
-        return CATALOGUE[self.technique].sentence.format(*words)
+        text = CATALOGUE[self.technique].sentence.format(*words)
+        return text.replace("by a factor of 0", "completely")
 
     def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
         """The rewritten, simplified kernel; `NotApplicable` where it does not fit."""
@@ -138,10 +139,12 @@ def _applied(step: Step, body: SameBody, machine: Machine) -> Kernel | str:
 
 _PLACES = {
     "before": "before the loop",
-    "at-first-use": "each part when first used",
-    "inside": "inside it, with the loop moved in",
+    "at-first-use": "each part when it is first used",
+    "inside": "after swapping that loop with the one inside it",
+    "in-place": "at once",
+    "delayed": "delayed by one iteration",
 }
-"""Where a resident buffer is loaded, in words."""
+"""Where a resident buffer is loaded, and when buffers are stored, in words."""
 
 
 def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step]:
@@ -252,7 +255,8 @@ CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
         resident_sites,
         _resident,
-        "keep {0} resident: load every part of it that loop {1} uses only once ({2})",
+        "keep {0} in local memory: load each part of it that loop {1} uses once, not in every "
+        "iteration ({2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(
@@ -273,55 +277,56 @@ CATALOGUE: Mapping[str, Technique] = {
     "dataflow": Technique(
         sums_in_array,
         sum_in_memory,
-        "keep second factors in the array and let sums stay in local memory",
+        "keep second factors in the array and accumulate the sums in local memory",
         _LOADS | _CORE | _BANKS,
     ),
     "overwrite": Technique(
         each_buffer,
         overwrite,
-        "let the first product overwrite {0} instead of clearing it by a move of zeros",
+        "let the first product overwrite {0} instead of adding to zeros that were moved there",
         _LOADS | _CORE,
     ),
     "double-buffer": Technique(
         loaded_in_loops,
         _on_slots(multibuffer),
-        "give {0} {2} slots, used in turn by the iterations of loop {1}",
+        "give {0} {2} buffers that the iterations of loop {1} use in turn",
         _LOADS | {"dependency"},
     ),
     "double-accumulator": Technique(
         accumulator_sites,
         _accumulator,
-        "give {0} {2} slots in different banks, used in turn by the iterations of loop {1} "
+        "give {0} {2} buffers in different banks that the iterations of loop {1} use in turn "
         "(stores {3})",
         _STORES,
     ),
     "pipeline": Technique(
         loaded_in_loops,
         _on_slots(prefetch),
-        "issue the loads of {0} for the next iteration of loop {1} before the work of this one, "
-        "into one of {2} slots",
+        "prefetch {0}: issue its loads for the next iteration of loop {1} before the products of "
+        "the current one, into one of {2} buffers",
         _LOADS | _BANKS | {"dependency"},
     ),
     "interleave": Technique(
         each_loop(),
         _on_loop(interleave),
-        "spread the loads at the head of loop {0} over the work after them",
+        "distribute the loads at the start of loop {0} among the products that follow them",
         _LOADS,
     ),
     "stagger": Technique(
         loops_of_loads,
         _on_loop(stagger),
-        "issue the loads of loop {0} bit by bit in the loop that uses them, one iteration ahead",
+        "issue the loads of loop {0} in small portions inside the loop that uses them, one "
+        "iteration ahead",
         _LOADS,
     ),
     "reorder": Technique(
         each_loop(), _on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
     ),
     "unroll": Technique(
-        product_loops, _on_loop_by(unroll), "unroll loop {0} (factor {1}, 0 for whole)", _CORE
+        product_loops, _on_loop_by(unroll), "unroll loop {0} by a factor of {1}", _CORE
     ),
     "roll": Technique(
-        once, roll_up, "write commands that repeat with evenly growing operands as loops", _CORE
+        once, roll_up, "write commands that repeat with evenly growing operands as a loop", _CORE
     ),
     "retile": Technique(
         tiled_loops,
@@ -332,38 +337,38 @@ CATALOGUE: Mapping[str, Technique] = {
     "simplify": Technique(
         each_loop(),
         _on_loop(split_tail),
-        "split the ragged last iteration of loop {0} off, so that the others have fixed sizes",
+        "peel off the partial last iteration of loop {0}, so that the others have fixed sizes",
         _CORE,
     ),
     "tail-first": Technique(
         products_alone,
         _on_loop(tail_first),
-        "split the ragged last iteration of loop {0} off and run it before the others",
+        "peel off the partial last iteration of loop {0} and run it before the others",
         _CORE,
     ),
     "hoist": Technique(
         each_loop(),
         _on_loop(hoist_configuration),
-        "move settings that never change out of loop {0}",
+        "move commands that set the same values in every iteration out of loop {0}",
         _CORE | {"fence"},
     ),
     "reuse": Technique(
         once,
         reuse_latched,
-        "let products use the operand that the one before left in the array",
+        "let products reuse the operand that the previous product left in the array",
         _BANKS,
     ),
     "keep-operand": Technique(
         tiled_loops,
         _kept,
-        "work on {1} neighbouring tiles of loop {0} at once, in turn against each operand in "
-        "the array",
+        "work on {1} neighbouring tiles of loop {0} at once, all with one operand before the next "
+        "is loaded into the array",
         _BANKS,
     ),
     "settings": Technique(
         once,
         remove_settings,
-        "remove settings that are already in force or that nothing uses",
+        "remove commands that set values already in force, or values that nothing uses",
         _CORE,
     ),
     "transpose": Technique(
@@ -381,61 +386,62 @@ CATALOGUE: Mapping[str, Technique] = {
     "share": Technique(
         blocks,
         _on_loop(share),
-        "load what several products of an iteration of loop {0} use once",
+        "load only once what several products of an iteration of loop {0} use",
         _LOADS | _CORE,
     ),
     "forward": Technique(
         blocks,
         _on_loop(forward),
-        "hand results to the products of loop {0} that use them through the array, not memory",
+        "pass results to the products of loop {0} that use them through the array, not through "
+        "memory",
         _LOADS | {"fence"},
     ),
     "carry": Technique(
         blocks,
         _on_loop(carry),
-        "keep what an iteration of loop {0} stores for the next one in local memory",
+        "keep in local memory what an iteration of loop {0} stores for the next one",
         _LOADS | {"fence"},
     ),
     "own-rows": Technique(
         blocks,
         _on_loop(give_own_rows),
-        "keep what iterations of loop {0} hand on in local rows of each iteration's own",
+        "give each iteration of loop {0} its own local rows for the values that it passes on",
         _STORES | _CORE,
     ),
     "hoist-loads": Technique(
         blocks,
         _on_loop(hoist_loads),
-        "load what every iteration of loop {0} uses before it, by wide moves",
+        "load before loop {0}, by wide moves, what each of its iterations uses",
         _LOADS | _CORE,
     ),
     "early-loads": Technique(
         blocks,
         _on_loop(load_early),
-        "issue the loads of an iteration of loop {0} before its products",
+        "issue all loads of an iteration of loop {0} before its products",
         _LOADS,
     ),
     "fences": Technique(
         once,
         spare_fences,
-        "remove the fences that order nothing",
+        "remove fences that order nothing",
         frozenset(("fence", "drain")),
     ),
     "split": Technique(
         split_sites,
         _on_loop_by(split),
-        "make two loops of loop {0}: one over groups of {1} iterations, one within a group",
+        "split loop {0} into two: one over groups of {1} iterations, one within a group",
         _CORE,
     ),
     "fuse": Technique(
         each_loop(),
         _on_loop(fuse),
-        "run the iterations of loop {0} together with those of the loop after it",
+        "fuse loop {0} with the loop after it",
         _CORE | {"dependency"},
     ),
     "peel": Technique(
         tested_loops,
         _peeled,
-        "take the {1} iteration out of loop {0}, and with it the tests for it",
+        "peel off the {1} iteration of loop {0}, so that the others need no test for it",
         _CORE,
     ),
     "strength": Technique(
@@ -447,7 +453,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "pack": Technique(
         once,
         pack_blocks,
-        "pack the blocks that commands name into words that the core keeps in registers",
+        "keep the operand words of commands (address, columns and rows of a block) in registers",
         _CORE,
     ),
     "dead-code": Technique(

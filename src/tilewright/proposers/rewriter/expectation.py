@@ -39,9 +39,9 @@ def changes(before: Cost, after: Cost) -> list[Change]:
         Change(what, round(old), round(new))
         for what, old, new in (
             ("rows loaded", before.loaded_rows, after.loaded_rows),
-            ("cycles of the array", before.array, after.array),
-            ("cycles of the core", before.core, after.core),
-            ("cycles waited for moves", before.exposed, after.exposed),
+            ("array cycles", before.array, after.array),
+            ("core cycles", before.core, after.core),
+            ("cycles of waiting for moves", before.exposed, after.exposed),
         )
         if abs(new - old) >= NOTABLE * max(old, 1.0)
     ]
