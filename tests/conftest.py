@@ -11,6 +11,9 @@ from hypothesis import settings
 
 # Tests already run on every core; numpy's products, on as many threads again, would wait for them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Tests start hundreds of Python processes, and container images often forbid them to keep bytecode:
+# each would then compile every module that it imports again, about half of what its start costs.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says what else the machine does.
 settings.register_profile("untimed", deadline=None)
