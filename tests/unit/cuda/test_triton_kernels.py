@@ -93,6 +93,7 @@ def test_a_constant_is_no_python_function(task: TritonTask) -> None:
         (', input_precision="ieee"', "", "wrong_result", "elements of C differ"),
         ("tl.dot(left, right", "tl.dot(left.to(tl.bfloat16), right.to(tl.bfloat16)",
          "wrong_result", "elements of C differ"),
+        ('"ieee"', '"tf32x3"', "wrong_result", "elements of C differ"),
         ("tl.dot", "tl.dott", "compile_error", "dott"),
         ("TILE=64", "TILE=64, num_stages=16", "launch_failure", "shared memory"),
         ("    for first in range(0, K, TILE):",

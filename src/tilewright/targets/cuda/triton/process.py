@@ -165,7 +165,7 @@ def _failed(said: Any, stage: str) -> Failed:
     if kind in _KINDS:
         return _at(stage, kind, f"{message}.", line)
     if any(known in names for known in _NOT_CHECKED):
-        log = f"not checked: {message or name}; only PyTorch on a GPU can tell whether it is right."
+        log = f"not checked: {message or name}; only a GPU can tell whether it is right."
         return _at("check", "not_checked", log, line)
     if "OutOfResources" in names:
         return _at("check", "launch_failure", f"{message}.", line)

@@ -86,17 +86,29 @@ def _cast(method: Any) -> Any:
 def _dot(method: Any) -> Any:
     """Products of tensor cores: of float32, TF32 keeps 11 binary digits of each factor."""
 
-    def dot(self: Any, left: Any, right: Any, total: Any, precision: Any, *rest: Any) -> Any:
+    def dot(self: Any, left: Any, right: Any, total: Any, precision: Any, *more: Any) -> Any:
         left, right = _widened(left), _widened(right)
         if precision in _SPLIT:
             raise NotCheckedError("Triton's interpreter has no products of split bfloat16")
-        if precision == _ir.INPUT_PRECISION.TF32:
+        if precision == _ir.INPUT_PRECISION.TF32x3:
+            (upper, lower), (across, rest) = _split(left), _split(right)
+            for one, other in ((upper, rest), (lower, across)):
+                total = method(self, one, other, total, precision, *more)
+            left, right = upper, across
+        elif precision == _ir.INPUT_PRECISION.TF32:
             left, right = _in_tf32(left), _in_tf32(right)
-        elif precision not in (_ir.INPUT_PRECISION.IEEE, _ir.INPUT_PRECISION.TF32x3):
+        elif precision != _ir.INPUT_PRECISION.IEEE:
             raise NotCheckedError(f"products in {precision} are not interpreted")
-        return method(self, left, right, total, precision, *rest)
+        return method(self, left, right, total, precision, *more)
 
     return dot
+
+
+def _split(handle: Any) -> tuple[Any, Any]:
+    """What TF32 keeps of each element, and what it keeps of the rest (`tf32x3`)."""
+    upper = _in_tf32(handle)
+    rest = interpreter.TensorHandle(handle.data - upper.data, handle.dtype)
+    return upper, _in_tf32(rest)
 
 
 def _in_tf32(handle: Any) -> Any:
