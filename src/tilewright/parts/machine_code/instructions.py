@@ -7,6 +7,7 @@ from typing import Literal
 
 Class = Literal[
     "arithmetic",  # of the core, on whole numbers or single floats, with moves between registers
+    "floating-point arithmetic",  # of a GPU's threads, apart from that on whole numbers
     "vector arithmetic",
     "vector moves",  # between vector registers, or of elements within them
     "loads",

@@ -151,7 +151,9 @@ class CudaBuilder:
             return compiled
         if not compiled.functions:
             return NO_KERNEL
-        return Artifact(candidate.id, compiled.cubin, evaluation.nvcc.id, candidate.source)
+        return Artifact(
+            candidate.id, b"".join(compiled.cubins), evaluation.nvcc.id, candidate.source
+        )
 
 
 class CudaChecker:

@@ -53,7 +53,7 @@ class Resources:
 class Compiled:
     """Machine code of a kernel's file, and the resources of each function in it."""
 
-    cubin: bytes
+    cubins: tuple[bytes, ...]
     functions: tuple[Resources, ...]
 
 
@@ -72,7 +72,7 @@ class Nvcc:
         text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
         words = [*FLAGS, f"-arch={architecture}", "program.cu", "-o", "kernel.cubin"]
         made = self.run({"program.cu": text}, words, "kernel.cubin", timeout_s)
-        return made if isinstance(made, Failed) else Compiled(made[0], read_resources(made[1]))
+        return made if isinstance(made, Failed) else Compiled((made[0],), read_resources(made[1]))
 
     def run(
         self, files: Mapping[str, str | bytes], words: Sequence[str], output: str, timeout_s: float

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from tilewright.core.records import AttackResult, Workload, content_id
+from tilewright.core.compiled_code import CompiledCode
+from tilewright.core.records import AttackResult, Candidate, Failed, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.hostile import OpenCase
+from tilewright.parts.languages import CUDA
 from tilewright.parts.problem import Problem
 from tilewright.targets.cuda.device.build import DeviceCompiler
 from tilewright.targets.cuda.device.evaluator import (
@@ -38,6 +40,8 @@ class CudaTask:
     evaluation = CudaEvaluation
     """What the roles share; other forms of kernel have their own."""
     device_evaluation = DeviceEvaluation
+    language = CUDA
+    """What kernels are compiled from, by whose file name machine code names source lines."""
 
     def __init__(
         self,
@@ -122,6 +126,20 @@ class CudaTask:
         device = self.device
         checker = DeviceChecker(device, self.on_the_cpu())
         return DeviceBuilder(device, self.rules), checker, DeviceRunner(device)
+
+    def code(self, source: str) -> CompiledCode | Failed:
+        """The machine code of a kernel, for the architecture that it is compiled for."""
+        from tilewright.targets.cuda.code import compiled_code
+
+        built = self.evaluator[0].build(Candidate(source))
+        if isinstance(built, Failed):
+            return built
+        compiled = self._evaluation.compiled(built.source)
+        if isinstance(compiled, Failed):
+            return compiled
+        return compiled_code(
+            compiled.cubins, self._evaluation.architecture.name, self.language.file
+        )
 
     def on_the_cpu(self) -> Checker:
         """What checks on the CPU that which a GPU has accepted."""

@@ -73,7 +73,7 @@ class DeviceCompiler:
         linked = self.nvcc.run(parts, words, "program", timeout_s)
         if isinstance(linked, Failed):
             return Failed("build", "link_error", linked.log, linked.line)
-        return linked[0], Compiled(object_file, read_resources(log))
+        return linked[0], Compiled((object_file,), read_resources(log))
 
     def _of_all(self) -> bytes:
         if not self._harness:

@@ -48,8 +48,8 @@ def assembled(
     codes, functions = list[bytes](), list[Resources]()
     for text in recorded.codes:
         target = re.search(r"^\.target (sm_\w+)", text, re.MULTILINE)
-        words = ["-cubin", f"-arch={target[1] if target else architecture.name}", "-Xptxas", "-v",
-                 "program.ptx", "-o", "kernel.cubin"]  # fmt: skip
+        words = ["-cubin", f"-arch={target[1] if target else architecture.name}", "-lineinfo",
+                 "-Xptxas", "-v", "program.ptx", "-o", "kernel.cubin"]  # fmt: skip
         made = nvcc.run({"program.ptx": text}, words, "kernel.cubin", timeout_s)
         if isinstance(made, Failed):
             return made
@@ -80,7 +80,7 @@ class TritonEvaluation(CudaEvaluation):
                 self._compiled[source] = found
             else:
                 self.launches[source] = found.recorded.launches
-                self._compiled[source] = Compiled(b"".join(found.machine_codes), found.functions)
+                self._compiled[source] = Compiled(found.machine_codes, found.functions)
         return self._compiled[source]
 
     def program(self, source: str) -> bytes | Failed:
@@ -125,4 +125,4 @@ class TritonDeviceEvaluation(DeviceEvaluation):
         linked = self.compiler.build(text, called, timeout_s, LOADING)
         if isinstance(linked, Failed):
             return linked
-        return linked[0], Compiled(linked[1].cubin, found.functions)
+        return linked[0], Compiled(linked[1].cubins, found.functions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core.records import Failed
+from tilewright.parts.languages import PYTHON
 from tilewright.targets.cuda.task import CudaTask
 from tilewright.targets.cuda.triton.evaluator import TritonDeviceEvaluation, TritonEvaluation
 from tilewright.targets.cuda.triton.hostile import hostile_kernels
@@ -16,6 +17,7 @@ class TritonTask(CudaTask):
 
     evaluation = TritonEvaluation
     device_evaluation = TritonDeviceEvaluation
+    language = PYTHON
 
     @staticmethod
     def rules(source: str) -> Failed | None:

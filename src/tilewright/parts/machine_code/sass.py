@@ -1,0 +1,140 @@
+"""Instructions of NVIDIA GPUs as nvdisasm prints them, with the source lines beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.parts.machine_code.instructions import Class, Flow, Instruction
+
+BYTES = 16
+"""Of one instruction, of architecture sm_70 and later."""
+
+_SECTION = re.compile(r"^\s*\.section\s+(\.text\.[^\s,\"]+)")
+_PLACE = re.compile(r'^\s*//## File "(.*)", line (\d+)(.*)$')
+_LABEL = re.compile(r"^([^\s:]+):\s*$")
+_CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*$")
+_LEADS_TO = re.compile(r"`\(([^)]+)\)")
+_WORD = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
+
+_LOADS = re.compile(
+    r"^(?:LD|LDG|LDS|LDL|LDSM|LDT|LDTM|LDC|ULDC|LDGSTS|SULD|TEX|TLD4?|UTMALDG|UBLKCP)$"
+)
+_STORES = re.compile(r"^(?:ST|STG|STS|STL|STSM|STTM|SUST|UTMASTG)$")
+_ATOMIC = re.compile(r"^(?:ATOM|ATOMG|ATOMS|RED|REDG|REDAS|UTMAREDG|UTMACMDFLUSH)$")
+_TILES = re.compile(r"^(?:[HIDQBO]?G?MMA|UTC\w+MMA|[HIDQBO]GMMA)$")
+_FLOATS = re.compile(
+    r"^(?:[FDH](?:FMA|ADD|MUL|SET|SETP|MNMX|SWZADD|CHK|MNMX3|ADD2|MUL2|FMA2)\w*|MUFU)$"
+)
+_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "RET", "EXIT", "BREAK", "BRXU", "JMXU"})
+_OTHER = frozenset(
+    {"NOP", "BAR", "MEMBAR", "FENCE", "DEPBAR", "LDGDEPBAR", "WARPSYNC", "BSSY", "BSYNC", "ERRBAR",
+     "CCTL", "CCTLL", "CCTLT", "YIELD", "NANOSLEEP", "SYNCS", "ARRIVES", "ENDCOLLECTIVE", "ACQBULK",
+     "WARPGROUP", "PREEXIT", "BPT", "KILL", "UCGABAR_ARV", "UCGABAR_WAIT"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Disassembly:
+    """The instructions of all functions, one after the other.
+
+    `entries` are the addresses at which sections of code begin, `lines` the source lines of the
+    addresses that come of the file that was asked for.
+    """
+
+    code: tuple[Instruction, ...]
+    entries: tuple[int, ...]
+    lines: Mapping[int, int]
+
+
+def read_nvdisasm(text: str, file: str, base: int = 0) -> Disassembly:
+    """What `nvdisasm -c -g` printed of a cubin; its first section is put at address `base`.
+
+    Every section begins at 0 in a cubin: here each one follows the one before. Labels in operands
+    become addresses. What never runs is left out: the jump to itself behind a function, and no-ops.
+    """
+    at = base
+    labels: dict[str, int] = {}
+    found: list[tuple[int, str]] = []
+    entries: list[int] = []
+    lines: dict[int, int] = {}
+    line, begin = None, base
+    for row in text.splitlines():
+        section, place, label, code = (p.match(row) for p in (_SECTION, _PLACE, _LABEL, _CODE))
+        if section:
+            begin, line = at, None
+            entries.append(begin)
+        elif place:
+            # Of code that was inlined, the first place is its own, the others where it is called.
+            inlined = "inlined" in place[3]
+            own = place[1].rpartition("/")[2] == file
+            line = int(place[2]) if own else (line if inlined else None)
+        elif label:
+            labels[label[1]] = at
+        elif code:
+            address = begin + int(code[1], 16)
+            at = address + BYTES
+            found.append((address, code[2]))
+            if line is not None:
+                lines[address] = line
+    made = [_instruction(address, words, labels) for address, words in found]
+    return Disassembly(tuple(one for one in made if not _never_runs(one)), tuple(entries), lines)
+
+
+def _never_runs(one: Instruction) -> bool:
+    return one.padding or (one.flow == "jump" and one.target == one.address)
+
+
+def _instruction(address: int, words: str, labels: Mapping[str, int]) -> Instruction:
+    named = _LEADS_TO.search(words)
+    target = labels.get(named[1]) if named else None
+    text = words
+    if named is not None and target is not None:
+        text = words.replace(named[0], f"{target:#x}")
+    name = found[1] if (found := _WORD.match(words)) else ""
+    flow = _flow(name, words)
+    kind = _class(name)
+    atomic = bool(_ATOMIC.match(name))
+    local = name in ("LDL", "STL")
+    return Instruction(
+        address,
+        BYTES,
+        " ".join(text.split()),
+        kind,
+        flow,
+        target if flow in ("branch", "jump", "call") else None,
+        reads=kind == "loads" or atomic,
+        writes=kind == "stores" or atomic or name == "LDGSTS",
+        frame=local,
+        padding=name == "NOP",
+    )
+
+
+def _flow(name: str, words: str) -> Flow:
+    predicated = words.startswith("@")
+    if name == "CALL":
+        return "call"
+    if name in ("BRA", "JMP"):
+        # BRA.DIV and the like, and those that name a predicate among their operands, may go on.
+        plain = re.fullmatch(r"(?:BRA|JMP)(?:\.U)? `\([^)]+\)", words) is not None
+        return "jump" if plain and not predicated else "branch"
+    if name in ("EXIT", "RET", "BRX", "JMX", "BRXU", "JMXU", "KILL"):
+        return "next" if predicated else "end"
+    return "next"
+
+
+def _class(name: str) -> Class:
+    if _TILES.match(name):
+        return "commands"
+    if _LOADS.match(name):
+        return "loads"
+    if _STORES.match(name) or _ATOMIC.match(name):
+        return "stores"
+    if _FLOATS.match(name):
+        return "floating-point arithmetic"
+    if name in _BRANCHES:
+        return "branches"
+    if name == "CALL":
+        return "calls"
+    return "other" if name in _OTHER else "arithmetic"
