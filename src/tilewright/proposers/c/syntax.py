@@ -6,17 +6,63 @@ from collections.abc import Iterator
 from functools import cache
 
 import tree_sitter_c
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
+
+
+@cache
+def _language() -> Language:
+    return Language(tree_sitter_c.language())
 
 
 @cache
 def _parser() -> Parser:
-    return Parser(Language(tree_sitter_c.language()))
+    return Parser(_language())
+
+
+@cache
+def _query(pattern: str) -> Query:
+    return Query(_language(), pattern)
+
+
+_CASTS = "(cast_expression type: (type_descriptor type: (type_identifier) @name)) @cast"
+_DECLARED = """[
+  (declaration declarator: (identifier) @name) (init_declarator declarator: (identifier) @name)
+  (parameter_declaration declarator: (identifier) @name)
+  (pointer_declarator declarator: (identifier) @name)
+  (array_declarator declarator: (identifier) @name)
+  (function_declarator declarator: (identifier) @name)
+  (attributed_declarator (identifier) @name) (enumerator name: (identifier) @name)
+]"""
 
 
 def parse(source: str) -> Node:
-    """The syntax tree of a file."""
-    return _parser().parse(source.encode()).root_node
+    """The syntax tree of a file.
+
+    `(x) + y` is a sum if the file declares a variable `x`. The grammar, which does not know what
+    names mean, takes it for a cast of `+y`: such parentheses are left out before parsing again.
+    """
+    text = source.encode()
+    root = _parser().parse(text).root_node
+    while needless := list(_around_variables(root)):
+        changed = bytearray(text)
+        for start, end in needless:
+            changed[start:start + 1] = changed[end:end + 1] = b" "
+        text = bytes(changed)
+        root = _parser().parse(text).root_node
+    return root
+
+
+def _around_variables(root: Node) -> Iterator[tuple[int, int]]:
+    """Places of the parentheses of casts to what is no type but a variable."""
+    casts = QueryCursor(_query(_CASTS)).matches(root)
+    if not casts:
+        return
+    names = QueryCursor(_query(_DECLARED)).captures(root).get("name", [])
+    declared = {name.text for name in names}
+    for _, found in casts:
+        if found["name"][0].text in declared:
+            marks = [c for c in found["cast"][0].children if c.type in ("(", ")")]
+            yield marks[0].start_byte, marks[1].start_byte
 
 
 def pointer_levels(node: Node) -> tuple[str, list[Node | None]]:
