@@ -46,7 +46,7 @@ def parse(source: str) -> Node:
     while needless := list(_around_variables(root)):
         changed = bytearray(text)
         for start, end in needless:
-            changed[start:start + 1] = changed[end:end + 1] = b" "
+            changed[start : start + 1] = changed[end : end + 1] = b" "
         text = bytes(changed)
         root = _parser().parse(text).root_node
     return root

@@ -27,7 +27,12 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.move_settings import block_strides, default_stride
+from tilewright.proposers.rewriter.move_settings import (
+    block_strides,
+    default_stride,
+    is_streamed,
+    operands_of,
+)
 
 ONE = Expr(1)
 """A single row or column."""
@@ -151,6 +156,8 @@ def accesses(body: Body, machine: Machine) -> Iterator[Access]:
                 operand = stmt.operands[position]
                 if isinstance(operand, Local):
                     rows = _extent(stmt, position, operand, above, machine, strides)
+                    if machine.unit(stmt.name) == "execute" and roles[position] == "local_read":
+                        rows = _streamed(stmt, position, rows, above, body, machine)
                     yield Access(
                         stmt, position, roles[position] == "local_write", operand, rows, above
                     )
@@ -199,6 +206,24 @@ def _extent(
     stride = strides.get(key, default_stride(machine, command.name))
     blocks = -(-int(sizes[0]) // row_columns)
     return (blocks - 1) * stride + int(sizes[1])
+
+
+def _streamed(
+    command: Command, position: int, rows: int, above: Body, body: Body, machine: Machine
+) -> int:
+    """Most rows that an operand of a product may touch: it may be strided or transposed."""
+    how = operands_of(body, machine)
+    if how.transposed:
+        at = machine.extent(command.name, position, "columns")
+        limit = float(machine.attribute(command.name, "max_columns") or math.inf)
+        columns = command.operands[at] if at is not None else ONE
+        most = bounds(columns, env_of(above))[1] if isinstance(columns, Expr) else limit
+        rows = max(rows, int(min(most, limit)))
+    if not is_streamed(command, position, machine):
+        return rows
+    if how.stride is None:
+        raise NotApplicable("the distance between the rows of an operand is not known")
+    return (rows - 1) * how.stride + 1
 
 
 def _intervals(access: Access) -> list[tuple[int, int]]:

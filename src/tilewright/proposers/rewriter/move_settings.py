@@ -1,8 +1,9 @@
-"""The settings that moves work by."""
+"""The settings that moves and products work by."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.expr import Expr
@@ -50,6 +51,41 @@ def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
         machine.attribute(left.name, key) == machine.attribute(right.name, key)
         for key in ("configured_by", "id")
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """How the array may read blocks that it multiplies, whichever setting is in force.
+
+    `stride` is the most local rows from one row of a streamed block to the next, None if that is
+    not known; `transposed` says whether columns of a block may be local rows.
+    """
+
+    stride: int | None
+    transposed: bool
+
+
+@lru_cache(maxsize=256)
+def operands_of(body: Body, machine: Machine) -> Operands:
+    """What the settings of the array in a kernel's body allow."""
+    strides, transposed = [1], False
+    for stmt in commands(body):
+        if machine.unit(stmt.name) == "config":
+            given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
+            stride = given.get("a_stride", Expr(1))
+            known = isinstance(stride, Expr) and stride.is_const
+            strides.append(stride.const if isinstance(stride, Expr) and known else 0)
+            transposed |= any(given.get(role, Expr()) != Expr() for role in _TRANSPOSED)
+    return Operands(max(strides) if all(strides) else None, transposed)
+
+
+_TRANSPOSED = ("a_transpose", "b_transpose")
+
+
+def is_streamed(command: Command, operand: int, machine: Machine) -> bool:
+    """Whether the array reads an operand row by row at its stride."""
+    uses = machine.attribute(command.name, "uses") is not None
+    return uses and operand == machine.local_operands(command.name)[0]
 
 
 def default_stride(machine: Machine, name: str) -> int:

@@ -20,7 +20,12 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.move_settings import block_stride, settings_for
+from tilewright.proposers.rewriter.move_settings import (
+    block_stride,
+    is_streamed,
+    operands_of,
+    settings_for,
+)
 from tilewright.proposers.rewriter.region import Region
 
 _BLOCK, _LINE = "block'", "line'"
@@ -74,6 +79,12 @@ def _local(
     if bounds(columns, access.env)[1] > row_columns:
         first = first + var(_BLOCK) * block_stride(kernel, machine, command)
         more = ((_BLOCK, Expr(), quotient(columns + (row_columns - 1), row_columns)),)
+    if machine.unit(command.name) == "execute" and not access.writes:
+        how = operands_of(kernel.body, machine)
+        if how.transposed and rows != columns:
+            rows = Expr(access.rows)  # at most: which of the two are local rows is not asked
+        elif how.stride is not None and is_streamed(command, access.operand, machine):
+            rows = (rows - 1) * how.stride + 1
     position = _positions(kernel.body)[command]
     return Region(command, access.above, position, ((first, rows),), more, when, unless)
 

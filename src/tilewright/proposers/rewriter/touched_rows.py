@@ -43,7 +43,10 @@ def constant(operand: Operand, what: str) -> int:
 
 @lru_cache(maxsize=8192)
 def touches(command: Command, machine: Machine) -> tuple[Touch, ...]:
-    """What a command of a block does to local rows; they must be constants."""
+    """What a command of a block does to local rows; they must be constants.
+
+    As the array takes them: `block_of` refuses kernels that stride over or transpose operands.
+    """
     result = []
     roles = machine.effects[command.name].operands
     for position in machine.local_operands(command.name):
