@@ -10,7 +10,6 @@ from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.regions import touches
 
-
 CHANGING = "for (int t = 1; t < 3; t++) config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, t, 0, 0);"
 
 

@@ -23,7 +23,9 @@ def shape(node: Node) -> str:
     if node.type == "binary_expression":
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
-        assert left is not None and right is not None and operator is not None
+        assert left is not None
+        assert right is not None
+        assert operator is not None
         return f"[{shape(left)}{text_of(operator)}{shape(right)}]"
     if node.type == "cast_expression":
         value = node.child_by_field_name("value")
