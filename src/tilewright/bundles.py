@@ -116,7 +116,10 @@ def read(file: Path) -> dict[str, Any]:
     try:
         return unpack(read_bytes(file, MAX_BYTES), file.name)
     except OSError as error:
-        raise InputError(f"bundle {file} cannot be read: {error.strerror}.") from error
+        raise InputError(
+            f"bundle {file} cannot be read ({error.strerror}): name a file that "
+            "`tilewright bundle` wrote."
+        ) from error
 
 
 def texts_of(document: Mapping[str, Any]) -> str | None:

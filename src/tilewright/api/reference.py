@@ -80,7 +80,7 @@ class _Module:
         if written:
             raise WorkloadError(
                 f"reference {self._reference}: function {inner.__name__} changes the global "
-                f"{written[0]!r}: it must follow from its inputs alone."
+                f"{written[0]!r}: it must depend on its inputs alone."
             )
         self._known[name] = function
         for used in sorted(

@@ -62,6 +62,6 @@ def parse_address(text: str) -> Address:
     found = _ADDRESS.fullmatch(text.removeprefix("tcp://").removeprefix("tls://").rstrip("/"))
     if found is None or not 0 < int(found["port"]) < 65536:
         raise ConfigurationError(
-            f"scheduler {text!r} is no address: expected HOST:PORT, such as 127.0.0.1:8786."
+            f"scheduler {text!r} is not an address: expected HOST:PORT, such as 127.0.0.1:8786."
         )
     return Address(found["host"], int(found["port"]))

@@ -292,8 +292,8 @@ class DaskExecutor:
             job.breaks += 1
         if max(job.breaks for job in jobs) > MOST_BREAKS:
             raise ClusterError(
-                f"{problem}: correct that, or stop it; then run the same command again, which goes "
-                "on."
+                f"{problem}: correct that, or stop it; then run the same command again, which "
+                "continues the run."
             )
         self._waiting.extendleft(reversed(jobs))
 
@@ -311,7 +311,7 @@ class DaskExecutor:
             raise ClusterError(
                 f"the workers on {' and '.join(job.heard_on)} disagree on a kernel "
                 f"({job.difference()}): one of them is wrong, so find out which, stop it, and run "
-                "the same command again, which goes on."
+                "the same command again, which continues the run."
             )
         for host in job.alone():
             self._hosts.leave_out(host, "gave an outcome that two others did not")

@@ -41,7 +41,7 @@ def read_text(path: Path, most: int) -> str:
     try:
         return read_bytes(path, most).decode()
     except UnicodeDecodeError as error:
-        raise OSError(errno.EILSEQ, f"it is no UTF-8 text: {error}", str(path)) from None
+        raise OSError(errno.EILSEQ, f"it is not UTF-8 text: {error}", str(path)) from None
 
 
 def read_kernel(path: Path, language: KernelLanguage | None) -> str:

@@ -125,7 +125,7 @@ def read_family(task: str, file: Path, settings: Settings) -> Family:
             names = tuple(found[workloads[0]] or ())
             return Family(f"{target.name}:{pattern}", names, sizes)
     raise InputError(
-        f"{' and '.join(workloads[:2])} are no shapes of one pattern: name workloads that differ "
+        f"{' and '.join(workloads[:2])} are not shapes of one pattern: name workloads that differ "
         "in their sizes only (`tilewright workloads` lists the patterns)."
     )
 

@@ -63,7 +63,7 @@ def load_examples(folder: Path, words: Words) -> tuple[Example, ...]:
         fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
         if not rule or set(fields) != {"name", "options"}:
             raise ConfigurationError(
-                f"{path} has no usable head: begin it with a name: line, an options: line and ---."
+                f"{path} has no usable header: begin it with the lines name:, options: and ---."
             )
         options = tuple(option.strip() for option in fields["options"].split(","))
         examples.append(Example(fields["name"], options, text.strip()))

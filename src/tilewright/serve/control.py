@@ -30,7 +30,7 @@ def stop(folder: Path, run: RunRecord) -> None:
     process = run_lock(folder, run.identity).holder()
     if process is None:
         raise InputError(
-            f"the process that works on run {run.id} cannot be told for certain from here (it may "
+            f"the process that works on run {run.id} cannot be identified from here (it may "
             "be on another machine or in a container): end it with Ctrl-C where it was started."
         )
     if _ignores_interrupts(process):
@@ -69,7 +69,7 @@ def resume(folder: Path, run: RunRecord) -> None:
         return
     if code:
         said = log.read_text(errors="replace").strip()[-_LAST:]
-        raise InputError(f"run {run.id} did not go on: {said or f'exit code {code}'}")
+        raise InputError(f"run {run.id} did not continue: {said or f'exit code {code}'}")
 
 
 def _ignores_interrupts(process: int) -> bool:

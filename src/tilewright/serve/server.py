@@ -24,7 +24,9 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise InputError(f"{host!r} is no address of this machine ({error.strerror}).") from None
+        raise InputError(
+            f"{host!r} is not an address of this machine ({error.strerror})."
+        ) from None
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind(address)

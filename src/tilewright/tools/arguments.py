@@ -63,7 +63,7 @@ def _value(tool: str, parameter: Parameter, value: object) -> object:
     if not parameter.many:
         return _text(tool, name, value)
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise InputError(f"{name} of {tool} is no list: give objects with kernel and edits.")
+        raise InputError(f"{name} of {tool} is not a list: give objects with kernel and edits.")
     if len(value) > MOST_KERNELS:
         raise InputError(
             f"{name} of {tool} has {len(value)} entries: give at most {MOST_KERNELS} at a time."
@@ -71,7 +71,7 @@ def _value(tool: str, parameter: Parameter, value: object) -> object:
     kernels = []
     for entry in value:
         if not isinstance(entry, Mapping) or not {"kernel"} <= set(entry) <= {"kernel", "edits"}:
-            raise InputError(f"an entry of {name} is no object with kernel and edits.")
+            raise InputError(f"an entry of {name} is not an object with kernel and edits.")
         kernels.append({key: _text(tool, key, text) for key, text in entry.items()})
     return kernels
 

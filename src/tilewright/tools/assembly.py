@@ -69,7 +69,7 @@ def _loop(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     word, _, number = chosen.rpartition(" ")
     if not number.isdecimal() or word not in ("", "loop", "line"):
         raise InputError(
-            f"loop {plain_text(chosen[:40])!r} is no number of a loop: give one of those that asm "
+            f"loop {plain_text(chosen[:40])!r} is not a loop's number: give one of those that asm "
             "lists, 'line 12' for the loop at a line, 'lines 12-20' for the code of these lines, "
             "or 'all'."
         )

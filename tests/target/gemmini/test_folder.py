@@ -100,7 +100,7 @@ def test_a_missing_file_is_named(folder: Path, file: str) -> None:
 
 def test_a_binary_file_is_named(folder: Path) -> None:
     (folder / "kernel.c").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(WorkloadError, match=r"kernel\.c cannot be read: it is no UTF-8 text"):
+    with pytest.raises(WorkloadError, match=r"kernel\.c cannot be read: it is not UTF-8 text"):
         opened(folder)
 
 

@@ -40,7 +40,7 @@ def test_a_pipe_that_nobody_writes_into_is_refused_at_once(tmp_path: Path) -> No
 
 def test_what_is_no_text_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\xff")
-    with pytest.raises(OSError, match="it is no UTF-8 text"):
+    with pytest.raises(OSError, match="it is not UTF-8 text"):
         read_text(tmp_path / "file", 8)
 
 

@@ -46,5 +46,5 @@ def with_retries(
                 sleep(backoff.wait_s(attempt, error.retry_after_s))
     raise ModelError(
         f"model {model} did not answer in {backoff.attempts} attempts (last: {last.reason}): "
-        "check the service or your network; the same command goes on where the run stopped."
+        "check the service or your network; the same command continues where the run stopped."
     )

@@ -45,7 +45,9 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
     own: dict[str, int] = {}
     for statement in statements(loop.body):
         if isinstance(statement, Command):
-            raise NotApplicableError(f"{statement.name} uses registers, which each thread has anew")
+            raise NotApplicableError(
+                f"{statement.name} uses registers, and each thread has its own"
+            )
         if isinstance(statement, For) and statement.threads > 1:
             raise NotApplicableError("a loop inside is shared already")
         if isinstance(statement, Declare):

@@ -67,7 +67,7 @@ def _count(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise NotApplicableError(f"{text!r} is no whole number") from None
+        raise NotApplicableError(f"{text!r} is not a whole number") from None
 
 
 _APPLY: Mapping[str, Callable[..., Kernel]] = {
@@ -152,7 +152,7 @@ class Step:
         """Inverse of `str`; raises `ValueError`."""
         technique, *arguments = text.split()
         if technique not in _APPLY or len(arguments) != _SENTENCES[technique].count("{"):
-            raise ValueError(f"{text!r} is no step")
+            raise ValueError(f"{text!r} is not a step")
         return cls(technique, tuple(arguments))
 
     def apply(self, kernel: Kernel) -> Kernel:

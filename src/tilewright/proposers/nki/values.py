@@ -57,7 +57,7 @@ def number(value: Any) -> Any:
 def linear(value: Any, what: str = "an index") -> Linear:
     """An integer as a `Linear`."""
     if isinstance(value, bool) or not isinstance(value, (int, Linear)):
-        raise UnsupportedError(f"{what} is no integer that is known")
+        raise UnsupportedError(f"{what} is not a known integer")
     return value if isinstance(value, Linear) else Linear(value)
 
 
@@ -108,7 +108,7 @@ def divided(left: Any, right: Any, trips: Mapping[str, int]) -> tuple[Any, Any]:
     """Quotient and remainder of a division of integers."""
     divisor = number(right)
     if not isinstance(divisor, int) or divisor <= 0:
-        raise UnsupportedError("a division by what is no known positive integer")
+        raise UnsupportedError("a division by something other than a known positive integer")
     quotient, remainder = linear(left).divided(divisor)
     low, high = remainder.bounds(trips)
     if low < 0 or high >= divisor:

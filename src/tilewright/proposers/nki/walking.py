@@ -133,7 +133,7 @@ class Reader:
         """A loop over what is known item by item: its iterations one after another."""
         items = evaluated(self, over)
         if not isinstance(items, (tuple, range)) or len(items) > MOST_SPLIT * FEW:
-            raise UnsupportedError("a loop over what is no range and no short list")
+            raise UnsupportedError("a loop over something other than a range or a short list")
         for item in items:
             self._assign(target, item, over)
             found = self.run(body)

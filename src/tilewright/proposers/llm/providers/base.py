@@ -23,7 +23,7 @@ _NO_TOOLS = (400, 404, 422, 501)
 """What endpoints answer that do not know tools, each with words on them."""
 _BYTES = "base64"
 
-GO_ON = "the same command goes on where the run stopped"
+GO_ON = "the same command continues where the run stopped"
 
 
 class Provider(Protocol):

@@ -56,7 +56,7 @@ def accumulate(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError("the sum is used within the loop")
     writers = [op_at(kernel, p) for p in part.written]
     if any(op.name != "nc_matmul" or not op.accumulates for op in writers):
-        raise NotApplicableError("what it adds is no product")
+        raise NotApplicableError("what it adds is not a product")
     if set(part.read) - {path} - set(part.written) or part.home[:-1] != path[:-1]:
         raise NotApplicableError("the product is used elsewhere")
     loop = home[around]

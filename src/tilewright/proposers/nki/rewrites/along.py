@@ -76,7 +76,7 @@ def coarsen(kernel: Kernel, path: Path) -> Kernel:
     rows, columns = tile.shape[0], tile.row // count
     free = [dim for dim in target.dims[1:] if dim[1] > 1]
     if target.dims[0] != (tile.row, rows) or free != [(1, count)]:
-        raise NotApplicableError("its results do not lie behind one another")
+        raise NotApplicableError("its results do not lie one after the other")
     axes = tuple(range(1, len(reduce.region("data").dims)))
     column = Region(tile.name, place, ((columns, target.dims[0][1]), (1, 1)))
     made = reduce.having(dst=column, axis=axes if len(axes) > 1 else 1)
@@ -115,7 +115,7 @@ def _folded(kernel: Kernel, path: Path, loop: Loop) -> Kernel:
         raise NotApplicableError("its sums are not summed again")
     place, rest = column.offset.without(loop.variable).divided(loop.trips)
     if column.offset.factor(loop.variable) != 1 or rest != Linear() or tile.row % loop.trips:
-        raise NotApplicableError("its sums do not lie behind one another")
+        raise NotApplicableError("its sums do not lie one after the other")
     if not is_whole(again.region("data"), tile) or tile.dtype != "float32":
         raise NotApplicableError("its sums are not summed as a whole")
     alone = op.having(reduce_res=None, reduce_op=None, reduce_cmd=None)

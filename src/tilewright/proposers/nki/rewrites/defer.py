@@ -28,7 +28,7 @@ def defer(kernel: Kernel, path: Path) -> Kernel:
     scale = op_at(kernel, path)
     tensors = kernel.tensors()
     if scale.name != "tensor_scalar" or scale.get("op0") != "nl.multiply" or scale.get("op1"):
-        raise NotApplicableError("it is no product with a scalar or column")
+        raise NotApplicableError("it is not a product with a scalar or column")
     target, factor = scale.region("dst"), scale.get("operand0")
     if not is_whole(target, tensors[target.tensor]):
         raise NotApplicableError("it scales a part of a tile")

@@ -81,7 +81,7 @@ def _loaded(kernel: Kernel, path: Path, load: Op) -> tuple[Region, Tensor]:
         raise NotApplicableError("it is no load")
     tile = tensors[target.tensor]
     if tensors[source.tensor].on_chip or source.tensor in written(kernel.body):
-        raise NotApplicableError("it is no load, or what it loads may change")
+        raise NotApplicableError("it is not a load, or what it loads may change")
     if tile.memory != "sbuf" or not is_whole(target, tile) or source.shape != tile.shape:
         raise NotApplicableError("it loads no tile as a whole")
     found = uses(kernel, tile.name)

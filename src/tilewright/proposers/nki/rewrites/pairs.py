@@ -24,7 +24,7 @@ def pairs(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with the reduction at `path`, of overlapping windows, by pairs of windows."""
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if reduce.name != "tensor_reduce" or reduce.get("negate") or reduce.get("keepdims"):
-        raise NotApplicableError("it is no reduction, or of another form")
+        raise NotApplicableError("it is not a reduction, or has another form")
     how = reduce.get("op")
     if how not in ("nl.add", "nl.maximum", "nl.minimum"):
         raise NotApplicableError("its operation depends on the order")

@@ -29,7 +29,7 @@ def narrow(kernel: Kernel, name: str) -> Kernel:
             break
     made = {n for n in chosen if tensors[n].dtype == "float32"}
     if name not in made or any(tensors[n].memory != "sbuf" for n in made):
-        raise NotApplicableError(f"{name} is no float32 tile in SBUF")
+        raise NotApplicableError(f"{name} is not a float32 tile in SBUF")
     for op in ops(kernel.body):
         for key, region in op.regions:
             if region.tensor in made and key in _FLOAT32_ONLY:

@@ -43,9 +43,9 @@ def runs(kernel: Kernel, path: Path) -> Kernel:
     tensors = kernel.tensors()
     tile, origin = tensors[target.tensor], tensors[source.tensor]
     if origin.on_chip or tile.memory != "sbuf" or tile.dtype != origin.dtype:
-        raise NotApplicableError("it is no load, or it converts")
+        raise NotApplicableError("it is not a load, or it converts")
     if len(tile.shape) != 2 or not is_whole(target, tile) or source.shape != tile.shape:
-        raise NotApplicableError("it loads no row of a tile of its own")
+        raise NotApplicableError("it does not load a row into a tile of its own")
     step = source.dims[1][0]
     if not 1 < step <= WIDEST or any(factor % step for _, factor in source.offset.terms):
         raise NotApplicableError("it loads no elements at short, even distances")

@@ -23,7 +23,7 @@ def separate(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with the reduction at `path`, of overlapping windows, as two."""
     reduce = op_at(kernel, path)
     if reduce.name != "tensor_reduce" or reduce.get("negate") or reduce.get("keepdims"):
-        raise NotApplicableError("it is no reduction, or of another form")
+        raise NotApplicableError("it is not a reduction, or has another form")
     if reduce.get("op") not in ("nl.add", "nl.maximum", "nl.minimum"):
         raise NotApplicableError("its operation depends on the order")
     data, target = reduce.region("data"), reduce.region("dst")

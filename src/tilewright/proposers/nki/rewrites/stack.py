@@ -111,7 +111,7 @@ class _Stacked:
             yield mapped_regions(op, self._higher)
             return
         if len(outside) != 1 or op.name != "dma_copy":
-            raise NotApplicableError("it is no transfer between HBM and a tile")
+            raise NotApplicableError("it is not a transfer between HBM and a tile")
         for number in range(self._count):
             place = Linear(number)
             if self._outer is not None:
@@ -124,7 +124,7 @@ class _Stacked:
         tile = self._tensors[region.tensor]
         partition, _ = region.offset.divided(tile.row)
         if region.tensor not in self._tiles:
-            raise NotApplicableError(f"{region.tensor} is no tile of an iteration")
+            raise NotApplicableError(f"{region.tensor} is not a tile of one iteration")
         if region.dims[0] != (tile.row, self._height) or partition != Linear():
             raise NotApplicableError(f"{region.tensor} is used on some of its partitions")
         dims = ((tile.row, self._height * self._count), *region.dims[1:])

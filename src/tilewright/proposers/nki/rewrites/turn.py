@@ -63,7 +63,7 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
         last = Op("dma_copy", (("dst", rows), ("src", whole(stored))))
         made = (Alloc(turned), _transpose(turned, source), Alloc(stored), first, last)
     else:
-        raise NotApplicableError("it is no transfer between HBM and SBUF")
+        raise NotApplicableError("it is not a transfer between HBM and SBUF")
     return replace(kernel, body=spliced(kernel.body, path, made))
 
 

@@ -47,7 +47,7 @@ def window(kernel: Kernel, path: Path) -> Kernel:
     if tensors[source.tensor].on_chip or source.tensor in written(kernel.body):
         raise NotApplicableError("what it loads may change")
     if tile.memory != "sbuf" or not is_whole(target, tile) or source.shape != tile.shape:
-        raise NotApplicableError("it loads no tile of its own as a whole")
+        raise NotApplicableError("it does not load a whole tile of its own")
     (distance, length), *inner_dims = source.dims[1:]
     step, between = divmod(source.offset.factor(loop.variable), max(distance, 1))
     if between or not 0 < step < length:

@@ -41,7 +41,7 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     position = loop.body.index(inner[0])
     before, following = loop.body[:position], loop.body[position + 1 :]
     if following or not _loads_only(before, machine):
-        raise NotApplicable(f"loop {loop.var} does more than load beside its inner loop")
+        raise NotApplicable(f"loop {loop.var} does more than load outside its inner loop")
     if loop.var in inner[0].lower.names() | inner[0].upper.names():
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
     check_independent(kernel, machine, loop)

@@ -154,7 +154,7 @@ def _with_first(block: Block, copies: list[_Copy], by: int) -> Block:
     """What the first iteration reads, loaded where results lie, `by` rows further on."""
     machine, space, kept = block.machine, copies[0].space, _kept(copies)
     if block.loop not in block.kernel.body:
-        raise NotApplicable(f"loop {block.loop.var} stands in another one")
+        raise NotApplicable(f"loop {block.loop.var} is inside another loop")
 
     def uses_kept(top: Stmt) -> bool:
         return any(

@@ -88,7 +88,7 @@ def _check_between(kernel: Kernel, machine: Machine, body: Body, loads: Loop, us
         raise NotApplicable(f"loop {loads.var} does more than load")
     between = set(commands(body[body.index(loads) + 1 : body.index(using)]))
     if any(machine.unit(c.name) != "load" for c in between):
-        raise NotApplicable(f"other code stands between loops {loads.var} and {using.var}")
+        raise NotApplicable(f"there is other code between loops {loads.var} and {using.var}")
     found = list(accesses(kernel.body, machine))
     moved = [touches(a, kernel, machine) for a in found if loads in a.above]
     others = [a for a in found if a.command in between]

@@ -142,7 +142,7 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[
     iterations = trips(loop, env_of(above))[1]
     factor = int(min(most // advance, iterations))
     if factor < 2:
-        raise NotApplicable(f"the moves of loop {loop.var} are as wide as they may be")
+        raise NotApplicable(f"the moves of loop {loop.var} are already as wide as possible")
     operands = list(move.operands)
     operands[at["columns"]] = minimum(Expr(advance * factor), left)
     return replace(

@@ -150,7 +150,7 @@ def _texts(module: _Module, node: ast.expr) -> list[Text]:
     found = constant(node, module.constants)
     if isinstance(found, str):
         return [Text(found, node.lineno if isinstance(node, ast.Constant) else None)]
-    raise NotReadError("the source of an extension is no constant text", node.lineno)
+    raise NotReadError("the source of an extension is not a constant string", node.lineno)
 
 
 def shown(node: ast.AST) -> str:

@@ -188,7 +188,7 @@ class Translation:
         found = [self._kept(self.value(part)) for part in parts]
         tensors = [value for value in found if isinstance(value, Tensor)]
         if len(tensors) != len(found):
-            raise NotReadError("forward returns what is no tensor", node.lineno)
+            raise NotReadError("forward returns something other than a tensor", node.lineno)
         return tensors
 
     def value(self, node: ast.expr) -> object:

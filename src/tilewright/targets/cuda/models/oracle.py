@@ -98,8 +98,8 @@ class OracleProcess:
             raise self._failed("writes to what its process answers by")
         if "unusable" in reply:
             raise WorkloadError(
-                f"{self._path} is no problem in KernelBench's form: {reply['unusable']}; it must "
-                "define Model, get_inputs and get_init_inputs."
+                f"{self._path} is not a problem in KernelBench's form: {reply['unusable']}; it "
+                "must define Model, get_inputs and get_init_inputs."
             )
         if "raised" in reply:
             said = " ".join(str(reply["raised"]).split())

@@ -332,7 +332,9 @@ def _plain_key(key: Any, line: int) -> Any:
         return key
     if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
         return key
-    raise KernelError("unsupported_operand", f"a {type(key).__name__} is no key of a dict", line)
+    raise KernelError(
+        "unsupported_operand", f"a {type(key).__name__} cannot be a key of a dict", line
+    )
 
 
 def _slice(node: ast.Slice) -> Expression:
