@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Run:
     """One run: its trials, its best kernel, and what it is compared with.
 
-    Everything is read from the project when it is asked for, so that a run that goes on elsewhere
+    Everything is read from the project when it is asked for, so that a run that continues elsewhere
     shows what it has reached. Notebooks show it as a table.
 
     >>> import tilewright as tw

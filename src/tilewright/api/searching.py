@@ -39,7 +39,7 @@ def optimize(
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
-    """Search for a faster kernel; goes on with an unfinished run of the same task and settings.
+    """Search for a faster kernel; continues an unfinished run of the same task and settings.
 
     Args:
         task: a workload's name, a folder with workload.toml, or a `Task` made of a kernel, a
@@ -91,7 +91,7 @@ async def aoptimize(
     """`optimize` beside an event loop: it searches in a thread, and `on_event` runs in the loop.
 
     Cancelling it interrupts the run at its next event, and waits until the run is stored; the same
-    call goes on with it.
+    call continues it.
 
     >>> import asyncio
     >>> import tilewright as tw
@@ -146,7 +146,7 @@ def begin(
 
     The arguments are those of `optimize`. Kernels you tell of are checked and timed like all others
     and stand in the same history; the budget holds. Leaving before it is spent interrupts the run:
-    `begin` or `optimize` with the same arguments goes on with it.
+    `begin` or `optimize` with the same arguments continues it.
 
     >>> import tilewright as tw
     >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:

@@ -75,7 +75,7 @@ def check(
     check_reference(opened, settings)
     typer.echo("ok  reference deterministic, and wrong kernels are told from right ones")
     if measured is not None:
-        typer.echo(f"go on with    {command_text('optimize', folder, '--budget', '60 s')}")
+        typer.echo(f"next          {command_text('optimize', folder, '--budget', '60 s')}")
     write_json(
         json,
         {

@@ -44,7 +44,7 @@ def demo(
     project: Project = Path(),
     json: Json = None,
     report: Annotated[
-        Path, typer.Option("--report", metavar="FILE", help="Where the report goes.")
+        Path, typer.Option("--report", metavar="FILE", help="File for the report.")
     ] = Path("tilewright-demo.html"),
     events: options.Events = None,
     no_color: NoColor = False,

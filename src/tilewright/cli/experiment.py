@@ -90,7 +90,7 @@ def experiment(
     try:
         found = run_experiment(opened, folder, workers=jobs, replay=replay, on_cell=tell)
     except InterruptedExperimentError:
-        console.print("interrupted: the same command goes on", markup=False)
+        console.print("interrupted: the same command continues", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     rows = table(found, opened.baseline)
     write_text(folder / "table.csv", texts.table_csv(rows))

@@ -35,7 +35,7 @@ def mcp(
     parent: Annotated[
         str | None,
         typer.Option(
-            "--parent", metavar="ID", help="The kernel to work on; the best one unless given."
+            "--parent", metavar="ID", help="The kernel to work on; by default the best one."
         ),
     ] = None,
     budget: options.BudgetText = None,

@@ -15,7 +15,7 @@ Proposers = Annotated[
         help="Who writes kernels: 'builtin', or a model such as openai/MODEL, anthropic/MODEL, "
         "google/MODEL, bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER; "
         "or an agent that works by itself, agent:PROGRAM (docs/agents.md). "
-        "Repeat it to share the work.",
+        "Give it several times to share the work.",
     ),
 ]
 Without = Annotated[
@@ -23,10 +23,10 @@ Without = Annotated[
     typer.Option(
         "--without",
         metavar="PART",
-        help="Leave a part of the prompts or of the search out, to see what it is worth: isa, "
+        help="Omit a part of the prompts or of the search, to measure what it contributes: isa, "
         "costs, menu, filter, dropout, feedback, examples, history, failed, done, plan, "
         "ensemble, tools (one turn whatever --turns says) or structure (only the values of "
-        "templates are searched). Repeatable.",
+        "templates are searched). May be repeated.",
     ),
 ]
 Edits = Annotated[

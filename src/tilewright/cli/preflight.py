@@ -30,7 +30,8 @@ def register(app: typer.Typer) -> None:
 
 def preflight(
     task: Annotated[
-        str, typer.Argument(metavar="WORKLOAD|FOLDER", help="A workload's name or your folder.")
+        str,
+        typer.Argument(metavar="WORKLOAD|FOLDER", help="A workload's name, or a kernel folder."),
     ],
     target: TargetName = None,
     input_seed: options.InputSeed = None,

@@ -38,17 +38,21 @@ InputSeed = Annotated[
     ),
 ]
 Beam = Annotated[
-    int, typer.Option("--beam", metavar="B", help="Kernels kept from iteration to iteration.")
+    int, typer.Option("--beam", metavar="B", help="Kernels kept from one iteration to the next.")
 ]
-Plans = Annotated[int, typer.Option("--plans", metavar="N", help="Plans per kernel and iteration.")]
+Plans = Annotated[
+    int, typer.Option("--plans", metavar="N", help="Plans per kernel in each iteration.")
+]
 Implementations = Annotated[
     int, typer.Option("--implementations", metavar="K", help="Candidates per plan.")
 ]
-Iterations = Annotated[int, typer.Option("--iterations", metavar="T", help="Iterations at most.")]
+Iterations = Annotated[
+    int, typer.Option("--iterations", metavar="T", help="Maximum number of iterations.")
+]
 Dropout = Annotated[
     float,
     typer.Option(
-        "--dropout", metavar="P", help="Chance that an optimisation is not offered to a plan."
+        "--dropout", metavar="P", help="Probability that an optimisation is hidden from a plan."
     ),
 ]
 Patience = Annotated[
@@ -224,8 +228,8 @@ def _share(percent: str) -> float:
         share = -1.0
     if not 0 <= share < 1:
         raise ConfigurationError(
-            f"--stop-within is {percent!r}: give a percentage such as 1 or '0.5 %', or 0 to go on "
-            "at the bound."
+            f"--stop-within is {percent!r}: give a percentage such as 1 or '0.5 %', or 0 to "
+            "continue at the bound."
         )
     return share
 

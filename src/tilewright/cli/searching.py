@@ -134,7 +134,7 @@ def next_steps(
     run = [summary.run_id, *([] if project == Path() else ["--project", str(project)])]
     steps = []
     if summary.status != "finished":
-        steps.append(("go on", command_text("runs", "resume", *run)))
+        steps.append(("continue", command_text("runs", "resume", *run)))
     if summary.best_candidate_id:
         file = language.file if language else "FILE"
         steps.append(("best kernel", command_text("best", *run, "-o", file)))

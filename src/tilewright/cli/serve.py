@@ -66,7 +66,7 @@ def serve(
     """Show the runs of a project in a browser, while they run.
 
     Needs no network: everything that the page shows comes from this process. It ends with Ctrl-C;
-    runs go on. --json writes the address once the page can be opened, to a file that only
+    runs continue. --json writes the address once the page can be opened, to a file that only
     you can read.
     """
     from tilewright.cli.console import say
@@ -96,7 +96,7 @@ def serve(
         say(f"open         {address}")
         if host == LOCAL:
             say(f"elsewhere    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
-        say("Ctrl-C ends this page; runs go on")
+        say("Ctrl-C ends this page; runs continue")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[socket])
 

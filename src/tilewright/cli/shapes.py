@@ -16,7 +16,7 @@ from tilewright.core.records import Failed
 
 if TYPE_CHECKING:
     from tilewright.cli.progress import Progress
-    from tilewright.families.running import FamilyResult, Row
+    from tilewright.families.running import Row, ShapeSetResult
     from tilewright.search.events import OnEvent
     from tilewright.search.summary import Summary
 
@@ -35,14 +35,14 @@ def optimize_shapes(
     """Search for each shape, write the C file, and print what it does on each.
 
     Exits with 1 where a shape of the set is wrong or slower than its start through the dispatch,
-    with 130 after Ctrl-C, when the same command goes on.
+    with 130 after Ctrl-C, when the same command continues.
     """
     from tilewright.cli.console import notes, results
     from tilewright.cli.progress import Progress
-    from tilewright.families.running import optimize_family, read_family
+    from tilewright.families.running import optimize_shape_set, read_shape_set
 
     check_outputs(output=output, json=json)
-    family = read_family(task, shapes, settings)
+    shape_set = read_shape_set(task, shapes, settings)
 
     def tell(summary: Summary) -> None:
         speedup = f"{summary.speedup:.2f}x" if summary.speedup else "no faster kernel"
@@ -51,11 +51,11 @@ def optimize_shapes(
     def listen() -> AbstractContextManager[OnEvent]:
         return _listening(Progress(settings.budget))
 
-    found = optimize_family(
-        family, settings, project=project, workers=jobs, listen=listen, on_run=tell
+    found = optimize_shape_set(
+        shape_set, settings, project=project, workers=jobs, listen=listen, on_run=tell
     )
     if found is None:
-        notes().print("interrupted: the same command goes on", markup=False)
+        notes().print("interrupted: the same command continues", markup=False)
         raise typer.Exit(INTERRUPTED)
     write_text(output, found.source)
     for line in _lines(found):
@@ -72,7 +72,7 @@ def _listening(progress: Progress) -> Iterator[OnEvent]:
         yield progress.on_event
 
 
-def _lines(found: FamilyResult) -> list[str]:
+def _lines(found: ShapeSetResult) -> list[str]:
     lines = [_line(row) for row in found.inside]
     if found.speedup is not None:
         quantity = found.inside[0].quantity
@@ -98,7 +98,7 @@ def _line(row: Row) -> str:
     return f"{row.workload}: {through}{alone}"
 
 
-def _json(found: FamilyResult) -> dict[str, object]:
+def _json(found: ShapeSetResult) -> dict[str, object]:
     def row(one: Row) -> dict[str, object]:
         failed = one.dispatched if isinstance(one.dispatched, Failed) else None
         return {

@@ -115,8 +115,8 @@ def tune(
         bool | None,
         typer.Option(
             "--pretrained/--no-pretrained",
-            help="Begin with a cost model that was trained on other workloads, or without one, as "
-            "in the paper. By default with one, if there is one (gradient search on CPUs).",
+            help="Start from a cost model trained on other workloads (the default where there is "
+            "one: gradient search on one CPU thread), or from none, as in the paper.",
         ),
     ] = None,
     seed: Annotated[
@@ -244,7 +244,9 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
         table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
     elif isinstance(result.winner, NoWinner):
         table.add_row("best", "none: every finalist failed when it was measured again; to try")
-        table.add_row("", "again, run the same command; to go on searching, give a larger --budget")
+        table.add_row(
+            "", "again, run the same command; to continue the search, give a larger --budget"
+        )
         _show_failed(table, result.winner.failed)
     else:
         winner = result.winner

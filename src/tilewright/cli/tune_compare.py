@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 EPILOG = """
 \b
-Arms: default (MetaSchedule: evolution, 164 features, its full space), restricted (the same on the
-tiling template), af (evolution on analytical features), ds (gradient descent on 164 features),
-af-ds (both), af-ds-knobs (the same on all knobs of the template), af-ds-pretrained (af-ds with a
-cost model trained on other workloads), random.
+Arms:
+  default           MetaSchedule: evolution, 164 features, its full space
+  restricted        the same on the tiling template
+  af                evolution on analytical features
+  ds                gradient descent on 164 features
+  af-ds             gradient descent on analytical features
+  af-ds-knobs       the same on all knobs of the template
+  af-ds-pretrained  af-ds with a cost model trained on other workloads
+  random            uniform among valid tilings
+
 \b
 Example:
   tilewright tune-compare --arms default,af-ds --workloads M0..M5 --trials 100,1000 --seeds 3

@@ -35,8 +35,8 @@ class TuneProgress(LivePanel):
         super().__init__(console)
 
     def started(self, record: TuningRecord, kept: int) -> None:
-        """Say which run this is, and what it goes on from."""
-        again = f", goes on after {kept} trials" if kept else ""
+        """Say which run this is, and what it continues from."""
+        again = f", continues after {kept} trials" if kept else ""
         starts = f", {len(record.starts)} known tiles to start from" if record.starts else ""
         self._say(f"run {record.id}: {record.workload}{again}{starts}")
 

@@ -22,7 +22,7 @@ def list_workloads(
         typer.Option(
             "--target",
             metavar="NAME|FILE",
-            help="List only this target's, or those of the target that a .toml file describes.",
+            help="List only the workloads of this target (a name, or a .toml file).",
         ),
     ] = None,
     project: UnusedProject = Path(),

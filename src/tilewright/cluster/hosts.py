@@ -134,7 +134,7 @@ class Hosts:
 
     def why_alone(self) -> str:
         """What the user is told when nobody can evaluate."""
-        again = "run the same command again, which goes on"
+        again = "run the same command again, which continues the run"
         workers, resource = self._connection.workers, next(iter(self.needs))
         start = f"start some with `tilewright cluster worker {self._shown}`"
         if self._connection.is_lost:

@@ -1,4 +1,4 @@
-"""The C file of a family: every kernel under a name of its own, and the function that chooses.
+"""The C file of a set of shapes: each kernel under its own name, and the function that chooses.
 
     int kernel_dispatch(int size_M, int size_N, int size_K,
                         const void *A, const void *B, void *C);
@@ -26,7 +26,7 @@ _NAMED = re.compile(r"\b([A-Za-z_]\w*)\s*(?=[(\[=;,{]|__attribute__)")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A kernel of a family: its sizes in the family's order, and its source."""
+    """A kernel of a set of shapes: its sizes in the order of the set, and its source."""
 
     sizes: tuple[int, ...]
     source: str

@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyResult:
+class ShapeSetResult:
     """The file, what it does on its shapes and on others, and why it refuses others if it does."""
 
     source: str
@@ -72,7 +72,7 @@ class FamilyResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ShapeSet:
     """Workloads of one pattern. `names` are the sizes', in the order of each one's `sizes`."""
 
     pattern: str
@@ -87,8 +87,8 @@ class Family:
         return f"{target}:{spec}"
 
 
-def read_family(task: str, file: Path, settings: Settings) -> Family:
-    """The workload and those of a file, one in each line; `InputError` for what is not a family."""
+def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
+    """The workload and those of a file, one in each line; `InputError` if they are no set."""
     if Path(task).is_dir():
         raise InputError(
             f"{task} is a folder, whose kernel is for the sizes written in it: --shapes takes a "
@@ -123,7 +123,7 @@ def read_family(task: str, file: Path, settings: Settings) -> Family:
         if all(found.values()):
             sizes = {w: tuple((of or {}).values()) for w, of in found.items()}
             names = tuple(found[workloads[0]] or ())
-            return Family(f"{target.name}:{pattern}", names, sizes)
+            return ShapeSet(f"{target.name}:{pattern}", names, sizes)
     raise InputError(
         f"{' and '.join(workloads[:2])} are not shapes of one pattern: name workloads that differ "
         "in their sizes only (`tilewright workloads` lists the patterns)."
@@ -134,22 +134,22 @@ def _nothing(event: Event) -> None:
     """Hears of events."""
 
 
-def optimize_family(
-    family: Family,
+def optimize_shape_set(
+    shapes: ShapeSet,
     settings: Settings,
     *,
     project: Path,
     workers: int | None = None,
     listen: Callable[[], AbstractContextManager[OnEvent]] = lambda: nullcontext(_nothing),
     on_run: Callable[[Summary], None] = lambda summary: None,
-) -> FamilyResult | None:
+) -> ShapeSetResult | None:
     """Search for each shape, then write and check the file; None after Ctrl-C.
 
     The budget is that of each shape, and `listen` gives who hears of each one's run. The same call
     goes on where an earlier one was cut off.
     """
     found: dict[str, tuple[Summary, str]] = {}
-    for workload in family.sizes:
+    for workload in shapes.sizes:
         with listen() as on_event:
             summary = optimize(
                 workload, settings, project=project, workers=workers, on_event=on_event
@@ -161,20 +161,20 @@ def optimize_family(
             best = storage.history(summary.run_id).best
         assert best is not None, "a run that finished has measured its start"
         found[workload] = (summary, best.candidate.source)
-    return _checked(family, settings, project, found)
+    return _checked(shapes, settings, project, found)
 
 
 def _checked(
-    family: Family, settings: Settings, project: Path, found: Mapping[str, tuple[Summary, str]]
-) -> FamilyResult:
+    shapes: ShapeSet, settings: Settings, project: Path, found: Mapping[str, tuple[Summary, str]]
+) -> ShapeSetResult:
     opened = {workload: _opened(workload, settings) for workload in found}
     arguments = next(iter(opened.values())).task.workload.arguments
-    members = [Member(family.sizes[w], source) for w, (_, source) in found.items()]
-    about = _about(family, {w: summary for w, (summary, _) in found.items()})
-    fallback = _fallback(family, settings)
+    members = [Member(shapes.sizes[w], source) for w, (_, source) in found.items()]
+    about = _about(shapes, {w: summary for w, (summary, _) in found.items()})
+    fallback = _fallback(shapes, settings)
 
     def text(general: Fallback | None) -> str:
-        return dispatch_source(about, family.names, arguments, members, general)
+        return dispatch_source(about, shapes.names, arguments, members, general)
 
     def call(source: str, one: OpenTask, sizes: Sequence[int]) -> Outcome:
         calling = called_with(source, one.task.start, sizes, arguments)
@@ -182,8 +182,8 @@ def _checked(
 
     outside: list[Row] = []
     refusal = "" if fallback else "the starting kernel is not the same for all sizes"
-    for sizes in _outside(family, fallback) if fallback else ():
-        one = _opened(family.named(sizes), settings)
+    for sizes in _outside(shapes, fallback) if fallback else ():
+        one = _opened(shapes.named(sizes), settings)
         start = evaluate_kernel(one.task.start, one.name, settings, project=project).outcome
         if not isinstance(start, Measured):
             continue
@@ -199,9 +199,9 @@ def _checked(
         with closing(open_project(project)) as storage:
             start = storage.history(summary.run_id)[0].outcome
         assert isinstance(start, Measured), "a run that finished has measured its start"
-        outcome = call(source, opened[workload], family.sizes[workload])
+        outcome = call(source, opened[workload], shapes.sizes[workload])
         inside.append(_row(workload, start, summary.best_latency, outcome))
-    return FamilyResult(source, tuple(inside), tuple(outside), refusal)
+    return ShapeSetResult(source, tuple(inside), tuple(outside), refusal)
 
 
 def _row(workload: str, start: Measured, best: float | None, outcome: Outcome) -> Row:
@@ -209,47 +209,47 @@ def _row(workload: str, start: Measured, best: float | None, outcome: Outcome) -
     return Row(workload, start.latency, best, dispatched, start.unit, start.quantity)
 
 
-def _fallback(family: Family, settings: Settings) -> Fallback | None:
+def _fallback(shapes: ShapeSet, settings: Settings) -> Fallback | None:
     """The starting kernel for any sizes; None where there is no one text of it.
 
     Sizes that the whole set shares may have to stay as they are: those of a filter, say.
     """
-    first, *others = family.sizes.values()
+    first, *others = shapes.sizes.values()
     shared = tuple(n for n in range(len(first)) if all(sizes[n] == first[n] for sizes in others))
     for fixed in dict.fromkeys([(), shared]):
         samples = [
             tuple(first[n] if n in fixed else size for n, size in enumerate(drawn))
             for drawn in zip(*[iter(_PRIMES)] * len(first), strict=False)
         ][:_SAMPLES]
-        named = [dict(zip(family.names, sizes, strict=True)) for sizes in samples]
+        named = [dict(zip(shapes.names, sizes, strict=True)) for sizes in samples]
         try:
-            texts = [_opened(family.named(sizes), settings).task.start for sizes in samples]
+            texts = [_opened(shapes.named(sizes), settings).task.start for sizes in samples]
         except TilewrightError:
             continue
         source = generic_source(texts, named) if len(samples) > 1 else None
         if source is not None:
-            return Fallback(source, {family.names[n]: first[n] for n in fixed})
+            return Fallback(source, {shapes.names[n]: first[n] for n in fixed})
     return None
 
 
-def _outside(family: Family, fallback: Fallback) -> list[tuple[int, ...]]:
+def _outside(shapes: ShapeSet, fallback: Fallback) -> list[tuple[int, ...]]:
     """Sizes below those of the smallest shape, which no kernel of the set is for."""
-    least = min(family.sizes.values(), key=math.prod)
-    named = list(zip(family.names, least, strict=True))
+    least = min(shapes.sizes.values(), key=math.prod)
+    named = list(zip(shapes.names, least, strict=True))
     found = [
         tuple(s if n in fallback.only else s * a // b + c for n, s in named)
         for a, b, c in ((3, 4, 1), (1, 2, 1))
     ]
-    return [sizes for sizes in found if sizes not in family.sizes.values()]
+    return [sizes for sizes in found if sizes not in shapes.sizes.values()]
 
 
 def _opened(name: str, settings: Settings) -> OpenTask:
     return open_workload(name, replace(settings, schedule_from="").recorded())
 
 
-def _about(family: Family, summaries: Mapping[str, Summary]) -> str:
-    sizes = ", ".join(f"size_{name}" for name in family.names)
-    lines = [f"// {family.pattern}, written by tilewright optimize --shapes; by {sizes}:"]
+def _about(shapes: ShapeSet, summaries: Mapping[str, Summary]) -> str:
+    sizes = ", ".join(f"size_{name}" for name in shapes.names)
+    lines = [f"// {shapes.pattern}, written by tilewright optimize --shapes; by {sizes}:"]
     for workload, summary in summaries.items():
         speedup = f"{summary.speedup:.2f}x over its start" if summary.speedup else "its start"
         lines.append(f"//   {workload}: {speedup} ({summary.quantity}), run {summary.run_id}")

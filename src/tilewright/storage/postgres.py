@@ -155,7 +155,7 @@ def _connecting(url: URL, name: str, said: str, state: str) -> StorageError:
         return StorageError(f"{name} is too old ({said}): PostgreSQL 14 or later is needed.")
     return StorageUnavailableError(
         f"{name} cannot be reached ({said}): start the server or correct the database's address, "
-        f"and {again}; it goes on where it was."
+        f"and {again}; it continues where it was."
     )
 
 

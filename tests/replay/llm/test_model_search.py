@@ -211,7 +211,7 @@ def test_a_refused_key_pauses_and_the_same_command_goes_on(tmp_path: Path) -> No
     good = [Behaviour()] * 9
     with ModelServer(*good, Behaviour(status=401), answer=answer) as server:
         name = f"openai/a@{server.url}?concurrency=1"
-        with pytest.raises(ModelError, match="goes on where the run stopped"):
+        with pytest.raises(ModelError, match="continues where the run stopped"):
             optimize(tmp_path, name, iterations=4)
         paid = [call for call in calls_of(tmp_path) if call.state == "replied"]
         assert len(paid) == 9

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
-from tilewright.families.running import FamilyResult
+from tilewright.families.running import ShapeSetResult
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
 
 pytestmark = [
@@ -52,4 +52,4 @@ def test_files_of_one_run_are_refused(tmp_path: Path, option: str) -> None:
 
 
 def test_a_result_without_a_right_shape_has_no_speedup() -> None:
-    assert FamilyResult("", (), (), "").speedup is None
+    assert ShapeSetResult("", (), (), "").speedup is None

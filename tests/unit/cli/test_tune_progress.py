@@ -35,7 +35,7 @@ def test_a_log_has_a_line_for_each_new_best() -> None:
         ):
             progress.measured(trial)
     lines = out.getvalue().splitlines()
-    assert lines[0] == "run abc: M0, goes on after 3 trials, 2 known tiles to start from"
+    assert lines[0] == "run abc: M0, continues after 3 trials, 2 known tiles to start from"
     assert lines[1] == "1/4 trials: best 10.0 GFLOP/s (10% of peak)"
     assert lines[2].startswith("4/4 trials, 1 failed: best 20.0 GFLOP/s (20% of peak)")
     assert lines[2].endswith("last predicted 0.80, measured 1.00")

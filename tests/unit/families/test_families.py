@@ -1,4 +1,4 @@
-"""What is a family of shapes, and what is refused in a sentence."""
+"""What is a set of shapes, and what is refused in a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
 from tilewright.families import running
-from tilewright.families.running import read_family
+from tilewright.families.running import read_shape_set
 
 TASK = "gemmini:gemm-64x64x64"
 
@@ -23,10 +23,10 @@ def test_the_workload_and_those_of_the_file_are_the_set(shapes: Path) -> None:
     shapes.write_text(
         "# two more\ngemm-32x48x64  # small\n\ngemmini:gemm-96x64x64\ngemm-64x64x64\n"
     )
-    family = read_family(TASK, shapes, Settings())
-    assert family.names == ("M", "N", "K")
-    assert list(family.sizes.values()) == [(64, 64, 64), (32, 48, 64), (96, 64, 64)]
-    assert family.named((1, 2, 3)) == "gemmini:gemm-1x2x3"
+    found = read_shape_set(TASK, shapes, Settings())
+    assert found.names == ("M", "N", "K")
+    assert list(found.sizes.values()) == [(64, 64, 64), (32, 48, 64), (96, 64, 64)]
+    assert found.named((1, 2, 3)) == "gemmini:gemm-1x2x3"
 
 
 @pytest.mark.parametrize(
@@ -35,38 +35,38 @@ def test_the_workload_and_those_of_the_file_are_the_set(shapes: Path) -> None:
         ("", "name 1 workload"),
         ("gemm-64x64x64", "name 1 workload"),
         ("32x32x32", "unknown gemmini workload '32x32x32'"),
-        ("conv-1x8x8x16x16-k3s1", "no shapes of one pattern"),
+        ("conv-1x8x8x16x16-k3s1", "not shapes of one pattern"),
         ("\0", "gemmini"),
         ("\n".join(f"gemm-16x16x{n}" for n in range(1, 80)), "2 to 64 shapes"),
     ],
 )
-def test_what_is_no_family_is_refused(shapes: Path, text: str, said: str) -> None:
+def test_what_is_no_set_is_refused(shapes: Path, text: str, said: str) -> None:
     shapes.write_text(text)
     with pytest.raises(TilewrightError, match=said):
-        read_family(TASK, shapes, Settings())
+        read_shape_set(TASK, shapes, Settings())
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, shapes: Path) -> None:
     with pytest.raises(TilewrightError, match="is a folder, whose kernel"):
-        read_family(str(tmp_path), shapes, Settings())
+        read_shape_set(str(tmp_path), shapes, Settings())
     for file in (shapes, tmp_path):
         with pytest.raises(TilewrightError, match="cannot be read"):
-            read_family(TASK, file, Settings())
+            read_shape_set(TASK, file, Settings())
 
 
 def test_kernels_in_another_language_are_refused(shapes: Path) -> None:
     shapes.write_text("rmsnorm-512x2048")
     with pytest.raises(TilewrightError, match="--shapes writes a C file"):
-        read_family("trainium:rmsnorm-512x4096", shapes, Settings())
+        read_shape_set("trainium:rmsnorm-512x4096", shapes, Settings())
 
 
 def test_the_start_for_any_sizes_is_found_and_keeps_what_the_set_shares(shapes: Path) -> None:
     shapes.write_text("gemm-32x48x64")
-    found = running._fallback(read_family(TASK, shapes, Settings()), Settings())
+    found = running._fallback(read_shape_set(TASK, shapes, Settings()), Settings())
     assert found is not None
     assert found.only == {}
     assert "A[size_M][size_K]" in found.source
     shapes.write_text("conv-1x16x16x16x32-k3s1")
-    family = read_family("gemmini:conv-1x8x8x16x16-k3s1", shapes, Settings())
-    kept = running._fallback(family, Settings())
+    found_set = read_shape_set("gemmini:conv-1x8x8x16x16-k3s1", shapes, Settings())
+    kept = running._fallback(found_set, Settings())
     assert kept is None or kept.only

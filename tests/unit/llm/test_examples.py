@@ -62,5 +62,5 @@ def test_a_gemmini_example_is_correct_and_pays(tmp_path: Path, number: int) -> N
 
 def test_an_example_without_a_head_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_text("Just text.")
-    with pytest.raises(ConfigurationError, match="no usable head"):
+    with pytest.raises(ConfigurationError, match="no usable header"):
         load_examples(tmp_path, words(create_target().instance))

@@ -28,7 +28,7 @@ def test_a_search_is_over_near_the_bound(
     if reason:
         assert reason == (
             "the best kernel is 1.00 % above the bound of 1,000 cycles, within the 1 % of "
-            "--stop-within (0 goes on)"
+            "--stop-within (0 continues)"
         )
 
 

@@ -82,7 +82,7 @@ def test_stop_never_signals_a_process_that_merely_has_the_number(tmp_path: Path)
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other,
     ):
         lock.write_text(f"{other.pid}\n")
-        with pytest.raises(InputError, match="cannot be told for certain"):
+        with pytest.raises(InputError, match="cannot be identified from here"):
             control.stop(tmp_path, run)
         lock.write_text(f"{process.pid}\n")
         assert run_lock(tmp_path, run.identity).holder() == process.pid
@@ -115,7 +115,7 @@ def test_resume_starts_the_command_in_a_session_of_its_own(
         )  # type: ignore[call-overload]
 
     monkeypatch.setattr(control.subprocess, "Popen", start)
-    with pytest.raises(InputError, match="did not go on: no such target"):
+    with pytest.raises(InputError, match="did not continue: no such target"):
         control.resume(tmp_path, run)
     assert started[0][1:6] == ["-m", "tilewright.cli", "runs", "resume", run.id]
     assert started[0][-1] == str(tmp_path.resolve())
