@@ -95,7 +95,7 @@ class Run:
 
 
 class OpenRun(Run):
-    """A run whose loop is yours: ask for candidates, tell of kernels, both in one thread.
+    """A run for a loop of your own: `ask` for candidates, `tell` it kernels, both in one thread.
 
     >>> import tilewright as tw
     >>> with tw.begin("gemmini:gemm-16x16x16", budget="3 evaluations") as run:
@@ -133,7 +133,8 @@ class OpenRun(Run):
     def tell(self, kernel: str | Candidate, *, parent: str | None = None, note: str = "") -> Trial:
         """Build, check and time a kernel, and record it as a trial of the run.
 
-        A kernel that the run knows already costs nothing and gives its trial again. `parent` is the
+        A kernel that the run has already evaluated costs nothing and returns its trial. `parent`
+        is the
         candidate id of the kernel it was made from, the best one unless given; `note` says what was
         changed. `InputError` when the budget is spent: look at `over` before.
         """

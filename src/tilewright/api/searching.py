@@ -48,12 +48,12 @@ def optimize(
         proposers: who writes candidates: "builtin" and models such as "openai/gpt-5.5"; the
             built-in rewriter unless given.
         project: the folder whose .tilewright/ keeps runs.
-        settings: everything else that decides the result; `budget` and `proposers` come before it.
-        workers: evaluations at a time; one per core unless given.
+        settings: all other settings; `budget` and `proposers` take precedence over it.
+        workers: evaluations at the same time; by default one per core.
         executor: where candidates are evaluated: "local", "dask" (worker processes on this machine)
             or "dask://HOST:PORT", the scheduler of a cluster (docs/cluster.md).
-        on_event: hears of every step (`tw.events`), in the calling thread.
-        replay: a recording of models' replies, which are then not asked.
+        on_event: called with an event for every step (`tw.events`), in the calling thread.
+        replay: a recording of models' replies; no model is called then.
 
     An interrupt (Ctrl-C, or the stop button of a notebook) ends the run with the best kernel so far
     and the status "interrupted". `TilewrightError`s say what cannot be used.
@@ -88,7 +88,7 @@ async def aoptimize(
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
-    """`optimize` beside an event loop: it searches in a thread, and `on_event` runs in the loop.
+    """`optimize` for an event loop: it searches in a thread, and calls `on_event` in the loop.
 
     Cancelling it interrupts the run at its next event, and waits until the run is stored; the same
     call continues it.
@@ -144,8 +144,9 @@ def begin(
 ) -> Iterator[OpenRun]:
     """Open a run for a search loop of your own, which asks for candidates and submits kernels.
 
-    The arguments are those of `optimize`. Kernels you tell of are checked and timed like all others
-    and stand in the same history; the budget holds. Leaving before it is spent interrupts the run:
+    The arguments are those of `optimize`. Kernels that you submit are checked and timed like all
+    others and recorded in the same history; the budget applies. Leaving before it is spent
+    interrupts the run:
     `begin` or `optimize` with the same arguments continues it.
 
     >>> import tilewright as tw

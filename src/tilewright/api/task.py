@@ -29,7 +29,7 @@ class Task:
     The arrays only say shapes and element types: kernels are checked and timed on private inputs
     that are drawn anew. The reference is called with the inputs by name and returns the output or a
     tuple of outputs. Other processes run it from its source, so it may use installed modules, plain
-    constants and other functions, but no variables of a function around it.
+    constants and other functions, but no variables of an enclosing function.
 
     Attributes:
         kernel: the kernel's source, or the path of its file. It takes the inputs in their order,
@@ -40,7 +40,7 @@ class Task:
         outputs: names of the outputs; "out" or "out0", "out1", ... unless given.
         name: what the task is called in results; the reference's name unless given.
         tolerance: allowed difference from the reference. Without one, integers must be equal, and
-            how far floats may be off follows from the reference (docs/tolerance.md).
+            the allowed error of floats is derived from the reference (docs/tolerance.md).
         operations: useful multiply-accumulates, from which utilisation and bounds are counted;
             unless given one per element of the outputs, which makes both too low, never too high.
         reduction: how many products each output sums: inputs are scaled accordingly.

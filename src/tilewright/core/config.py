@@ -70,7 +70,7 @@ class Settings:
         dropout: probability that a menu option is not offered to a plan, drawn anew for each.
         patience: iterations without a better kernel after which the search stops.
         stop_within: the search is over once its best kernel is at most this share above the bound
-            that the target knows; 0 to go on.
+            that the target knows; 0 to continue.
         checks: comparisons with the reference per candidate, each on inputs of its own.
         compile_timeout_s, simulation_timeout_s: wall seconds per compilation and simulation.
         max_evaluations, max_wall_s, max_usd, max_tokens, max_calls: the budget; None is no limit.
@@ -165,7 +165,7 @@ class Settings:
 
     @staticmethod
     def limits(budget: Budget) -> dict[str, Any]:
-        """The settings that make a budget, all of them: those of no limit are None."""
+        """All settings that make up the budget; None means no limit."""
         return {name: getattr(budget, limit) for name, limit in _LIMITS.items()}
 
     @property
@@ -175,12 +175,12 @@ class Settings:
 
     @property
     def menu_dropout(self) -> float:
-        """The dropout there is: none where it is switched off."""
+        """The dropout in effect: 0 where it is switched off."""
         return 0.0 if "dropout" in self.without else self.dropout
 
     @property
     def turns_taken(self) -> int:
-        """Turns of one proposal: one where tools are switched off, as the control arm of others."""
+        """Turns of one proposal; 1 where tools are switched off, as in a control arm."""
         return 1 if "tools" in self.without else self.turns
 
     @property
@@ -200,7 +200,7 @@ class Settings:
     def evaluated_with(self, secret: int) -> dict[str, object]:
         """What targets read to evaluate candidates: every field, and the seed of the inputs.
 
-        It never leaves the processes that evaluate, but for a file that only the user may read.
+        It never leaves the evaluating processes, except in a file that only the user may read.
         """
         seed = secret if self.input_seed is None else self.input_seed
         return {**dataclasses.asdict(self), "input_seed": seed}

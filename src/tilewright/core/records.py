@@ -472,16 +472,18 @@ class Measured:
     ("simulated", "measured" or "modelled"). `utilization` is useful operations over the array's
     peak, 0..1. `breakdown` says where cycles went; `details` holds further numbers (instructions,
     kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
-    says in words what costs most and where, for whoever proposes the next step. `sandbox` names
-    what contained whatever was built or run natively, empty where the target names none.
+    says in words what costs most and where, for the proposer of the next step. `sandbox` names the
+    containment of everything that was built or run natively, empty where the target names none.
     `warnings` are sentences on what may make the result differ on hardware. `noise` is half the
-    interquartile range of a measured latency's samples over their median, 0 where it repeats.
+    interquartile range of a measured latency's samples over their median, 0 where latencies repeat
+    exactly.
     `samples` are the raw measurements in `unit` behind a measured latency, by series, in the order
     taken; empty where nothing was measured. `bound` is the latency that no kernel of the workload
     beats, as the target's model says; None where there is none. `by_line` holds cycles by cause,
-    and other counts, of each source line (its number as text), where the target can tell. `phases`
-    are cycles by cause before the machine first works, in parts of as much work each, and after the
-    last work; empty where that is not known. `gaps` are the longest gaps in order of time.
+    and other counts, of each source line (its number as text), where the target knows them.
+    `phases` are cycles by cause before the machine's first work, during its work (in parts of
+    equal work) and after its last work; empty where that is not known. `gaps` are the longest
+    times without work, in order of time.
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")
@@ -511,7 +513,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A candidate that did not make it: which stage, what kind, the log, the source line.
+    """A candidate that failed: the stage, the kind of failure, the log and the source line.
 
     `bound` is set for "slower_than_limit": the latency it is known to exceed. `sandbox` is that of
     `Measured`.
@@ -625,8 +627,8 @@ Index = TypeVar("Index", bound=HistoryIndex)
 class History(Sequence[Trial]):
     """Read-only view of a run's trials in the order they were recorded, iteration by iteration.
 
-    A history and those extended from it share one list and its indices: extending it costs what is
-    added, and no question below costs more for a longer history.
+    A history and those extended from it share one list and its indices: the cost of extending it
+    depends only on what is added, and no query below becomes slower as the history grows.
 
     >>> import tilewright as tw
     >>> history = tw.open_run("latest").history
@@ -664,7 +666,7 @@ class History(Sequence[Trial]):
         return self._log.trials[position] if position < self._length else None
 
     def children(self, candidate_id: str) -> list[Trial]:
-        """Trials of the candidates made from this one, whatever became of them, in order."""
+        """Trials of the candidates made from this one, with any outcome, in order."""
         positions = self._log.children_of.get(candidate_id, ())
         return [self._log.trials[i] for i in positions[: bisect_left(positions, self._length)]]
 
@@ -694,9 +696,9 @@ class History(Sequence[Trial]):
         return max(0, known - bisect_right(self._log.iterations, iteration))
 
     def indexed(self, kind: Callable[[], Index]) -> Index:
-        """The index that `kind` makes, with every trial taken in; equal kinds share one.
+        """The index that `kind` makes, with every trial added to it; equal kinds share one.
 
-        To be read at once: a later history adds to it. Asking a history that is older than the
+        Read it at once: a later history adds to it. Asking a history that is older than the
         index makes a new one.
         """
         with self._log.lock:

@@ -140,7 +140,7 @@ def _fields(event: Event) -> dict[str, object]:
 
 
 class EventLines:
-    """A listener that appends every event to a file: one JSON object a line, written at once.
+    """A listener that appends every event to a file: one JSON object per line, written at once.
 
     Beside the fields of `event_record`, each line has the "time" in UTC. Lines of earlier runs in
     the file stay. `OutputError` if the file cannot be written.
@@ -171,7 +171,7 @@ class EventLines:
             raise self._refused(error) from error
 
     def close(self) -> None:
-        """No event comes any more."""
+        """Close the file: there are no more events."""
         self._file.close()
 
     def _refused(self, error: OSError) -> OutputError:

@@ -25,7 +25,8 @@ class Summary:
     says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
     `evaluations` took their outcome from the cache. `warnings` are the best kernel's. `confirmed`:
     the best kernel was rebuilt in a clean process and was right on fresh private inputs too.
-    `unconfirmed` are trials that looked faster and were not borne out that way; their logs say why.
+    `unconfirmed` are trials that looked faster and did not hold when evaluated again; their logs
+    say why.
     `best_precision` is the best kernel's class of precision, empty where it cannot be told.
     `noise` is that of both measurements, as a share; 0 where latencies repeat.
     `left_alone` is code of the starting kernel that the built-in rewriter does not understand.

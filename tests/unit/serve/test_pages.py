@@ -40,7 +40,7 @@ def test_the_list_shows_runs_and_its_filter_is_in_the_address(
         assert "0b</a>" in found
         assert "3fa94c10" not in found
     assert "1 of 2 runs" in client.ask("/?q=softmax").text
-    assert "No run is like that" in client.ask("/?status=killed").text
+    assert "No run matches" in client.ask("/?status=killed").text
 
 
 def test_a_run_and_its_parts_are_shown(client: Client) -> None:
