@@ -7,18 +7,21 @@ from collections.abc import Mapping
 
 from tilewright.cluster.address import Place
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
-from tilewright.core.roles import Attackable, Executor, Floored, Storage, TakesTurns
+from tilewright.core.roles import Attackable, Checkpoint, Executor, Floored, Storage, TakesTurns
 from tilewright.core.run_notes import MeasuredOn
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.screening import ScreenedExecutor
 from tilewright.verification import recheck
 
 
-def evaluate_baselines(opened: OpenTask, executor: Executor) -> tuple[Baseline, ...]:
+def evaluate_baselines(
+    opened: OpenTask, executor: Executor, checkpoint: Checkpoint | None = None
+) -> tuple[Baseline, ...]:
     """The target's baselines of a task, each evaluated like a candidate."""
     sources = opened.task.baselines
     candidates = [Candidate(source, proposer=name) for name, source in sources.items()]
-    outcomes = executor.evaluate([EvaluationRequest(c) for c in candidates])
+    requests = [EvaluationRequest(candidate) for candidate in candidates]
+    outcomes = executor.evaluate(requests, checkpoint=checkpoint)
     return tuple(
         Baseline(candidate.proposer, candidate.id, outcome)
         for candidate, outcome in zip(candidates, outcomes, strict=True)

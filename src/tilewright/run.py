@@ -10,10 +10,11 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.agents.names import refuse_agents, require_agents
+from tilewright.agents.names import is_agent_name, refuse_agents, require_agents
 from tilewright.cluster.address import LOCAL, Place, parse_executor, refuse_two_places
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError, NotTimedError
@@ -42,8 +43,10 @@ from tilewright.core.tasks import OpenTask, open_task
 from tilewright.core.templates import concrete
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
+from tilewright.examining import Examination
 from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.models import Models
+from tilewright.proposers.llm.models import is_model_name
 from tilewright.search.events import OnEvent
 from tilewright.search.reuse import schedule_of
 from tilewright.search.stepwise import Stepwise
@@ -170,7 +173,9 @@ def _session(
         storage = stack.enter_context(closing(open_project(project, create=True)))
         if settings.schedule_from:
             settings = replace(settings, schedule_from=_source(storage, opened, settings))
-        require_preflight(opened, settings, project, versions)
+        examination = _examination(opened, settings, project, versions)
+        if examination is None:
+            require_preflight(opened, settings, project, versions)
         run = _new_run(opened, settings, versions)
         stack.enter_context(_lock(project, run))
         unfinished = storage.unfinished(run.identity)
@@ -180,7 +185,17 @@ def _session(
             storage.create_run(run)
         secret = _secret(project, run.id)
         yield Session(
-            opened, settings, storage, run, strategy, models, others, on_event, secret, place
+            opened,
+            settings,
+            storage,
+            run,
+            strategy,
+            models,
+            others,
+            on_event,
+            secret,
+            place,
+            examination,
         )
 
 
@@ -228,7 +243,17 @@ def resume(
         stack.enter_context(_lock(project, run))
         secret = _secret(project, run.id)
         session = Session(
-            opened, settings, storage, run, strategy, models, others, on_event, secret, place
+            opened,
+            settings,
+            storage,
+            run,
+            strategy,
+            models,
+            others,
+            on_event,
+            secret,
+            place,
+            _examination(opened, settings, project, run.versions),
         )
         return session.work(workers)
 
@@ -300,6 +325,20 @@ def _external(opened: OpenTask, simulator: str) -> ExternalRun:
             f"target {opened.target.name} knows no external simulators: leave {simulator!r} out."
         )
     return opened.task.external(simulator)
+
+
+def _examination(
+    opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
+) -> Examination | None:
+    """What examines the task beside the search; None where that has to come before it.
+
+    Calls to a model cost money, which is not spent on a task that may be refused.
+    """
+    if any(is_model_name(n) or is_agent_name(n) for n in settings.proposers):
+        return None
+    if not Examination.is_of(opened):
+        return None
+    return Examination(opened, partial(require_preflight, opened, settings, project, versions))
 
 
 def _source(storage: Storage, opened: OpenTask, settings: Settings) -> str:

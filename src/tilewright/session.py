@@ -32,6 +32,7 @@ from tilewright.core.roles import (
 from tilewright.core.run_notes import Baselines, Survey
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.code_notes import CodeNotes
+from tilewright.examining import Examination
 from tilewright.executors import (
     create_cluster_executor,
     create_executor,
@@ -41,6 +42,8 @@ from tilewright.executors import (
 from tilewright.kept import baselines, summary_of
 from tilewright.models import Models
 from tilewright.search.events import (
+    Evaluated,
+    EvaluationStarted,
     Event,
     IterationFinished,
     ModelsForecast,
@@ -83,7 +86,8 @@ class _StartFailedError(Exception):
 class Session:
     """One process's work on one run; `others` are its proposers that are no language models.
 
-    Candidates are evaluated on the cluster at `place`, on this machine where that is None.
+    Candidates are evaluated on the cluster at `place`, on this machine where that is None. With an
+    `examination`, start and check are examined beside the search.
     """
 
     def __init__(
@@ -98,7 +102,9 @@ class Session:
         on_event: OnEvent,
         secret: int,
         place: Place | None = None,
+        examination: Examination | None = None,
     ) -> None:
+        self._examination = examination
         self._secret = secret
         self._place = place
         self._strategy = strategy
@@ -114,6 +120,8 @@ class Session:
         self._reason = ""
         self._started = self._clocked = monotonic()
         self._reserved_s = 0.0
+        self._compared = False
+        self._has_baselines = bool(baselines(storage, run.id))
 
     def work(self, workers: int | None) -> Summary:
         """Search until it is over; the run's status says afterwards how it ended."""
@@ -140,6 +148,7 @@ class Session:
             self._set("running", "")
             with ExitStack() as stack:
                 yield self._begin(workers, stack)
+            self._finish_examination()
             winner = Winner(
                 self._storage, self._run.id, self._opened, self._settings, self._time_left
             )
@@ -157,6 +166,9 @@ class Session:
             with suppress(StorageError):  # of a database that is away, the first error says so
                 self._end("interrupted", f"{type(error).__name__}: {error}")
             raise
+        finally:
+            if self._examination is not None:
+                self._examination.cancel()
         if self._reason:
             self._end("finished", self._reason)
         else:
@@ -167,21 +179,56 @@ class Session:
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
         evaluated = self._settings.evaluated_with(self._secret)
+        if self._examination is not None:
+            self._examination.begin(evaluated, self._storage)
         executor = self._executor(evaluated, workers)
         stack.enter_context(closing(executor))
         search = self._assemble(executor, worker_count(self._opened, workers), stack)
         began = monotonic()
-        if not history:
+        if not history and self._examination is not None:
+            history = self._modelled_start(self._examination, evaluated)
+        elif not history:
             history = search.evaluate_start(Candidate(self._opened.task.start))
         _require_start(self._opened.name, history)
-        self._reserve(max(history[0].wall_s, monotonic() - began))
-        self._evaluate_baselines(executor)
+        if self._examination is None:
+            self._reserve(max(history[0].wall_s, monotonic() - began))
+            self._evaluate_baselines(executor)
         self._survey()
         if self._models.names and history[-1].iteration == 0:
             self._hear(
                 ModelsForecast(*self._models.forecast(self._opened, self._storage, self._run))
             )
         return search, history
+
+    def _modelled_start(self, examination: Examination, evaluated: Mapping[str, object]) -> History:
+        self._hear(EvaluationStarted(0, 1))
+        trial = examination.modelled_start(evaluated)
+        self._hear(Evaluated(trial))
+        self._append(trial)
+        return History([trial])
+
+    def _deliver(self) -> None:
+        """Tell what other threads had, and take what the examination has found so far."""
+        self._hear.deliver()
+        found = self._examination
+        if found is None:
+            return
+        try:
+            found.look()
+        except TilewrightError as error:
+            raise _StartFailedError(error) from error
+        if found.start is not None and not self._compared:
+            self._compared = True
+            self._storage.amend_trial(self._run.id, 0, found.start.outcome)
+            self._reserve(found.start.wall_s)
+        if found.baselines and not self._has_baselines:
+            self._has_baselines = True
+            self._storage.keep(self._run.id, Baselines(found.baselines))
+
+    def _finish_examination(self) -> None:
+        if self._examination is not None:
+            self._examination.wait()
+            self._deliver()
 
     def _executor(self, evaluated: Mapping[str, object], workers: int | None) -> Executor:
         if self._place is None:
@@ -252,7 +299,7 @@ class Session:
             on_event=self._hear,
             rounds=max(settings.repairs, settings.turns_taken - 1, len(self._authors.agents)),
             models_stop=author.models_stop,
-            deliver=self._hear.deliver,
+            deliver=self._deliver,
             stop_within=settings.stop_within,
             closed=author.closed,
         )

@@ -123,37 +123,49 @@ def check_kernel(opened: OpenTask, settings: Settings) -> Measured:
     return _measured_start(opened, settings.evaluated_with(fresh_seed()))
 
 
-def require_start(opened: OpenTask, settings: Settings) -> None:
+def require_start(
+    opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None = None
+) -> None:
     """`WorkloadError` unless the starting kernel is right wherever a winner will have to be.
 
     A search whose start fails on inputs that only its winner meets would end without any.
     """
-    _measured_start(opened, _fresh(settings.recorded()))
+    _measured_start(opened, _fresh(settings.recorded()), checkpoint)
 
 
-def _measured_start(opened: OpenTask, settings: Mapping[str, object]) -> Measured:
+def _measured_start(
+    opened: OpenTask, settings: Mapping[str, object], checkpoint: Checkpoint | None = None
+) -> Measured:
     with LocalExecutor(opened.name, settings, workers=1) as executor:
-        start = executor.evaluate([EvaluationRequest(Candidate(opened.task.start))])[0]
+        request = [EvaluationRequest(Candidate(opened.task.start))]
+        start = executor.evaluate(request, checkpoint=checkpoint)[0]
     if not isinstance(start, Measured):
         raise start_error(opened.name, start)
     return start
 
 
-def check_reference(opened: OpenTask, settings: Settings) -> None:
+def check_reference(
+    opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None = None
+) -> None:
     """`WorkloadError` if the reference is not deterministic, or accepts a wrong kernel."""
     if isinstance(opened.task, Attackable):
-        problem = refusal(opened.name, attack(opened.name, settings.evaluated_with(fresh_seed())))
+        results = attack(opened.name, settings.evaluated_with(fresh_seed()), checkpoint)
+        problem = refusal(opened.name, results)
         if problem is not None:
             raise WorkloadError(f"{problem} See all attacks: tilewright preflight {opened.name}")
 
 
 def require_preflight(
-    opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
+    opened: OpenTask,
+    settings: Settings,
+    project: Path,
+    versions: Mapping[str, str],
+    checkpoint: Checkpoint | None = None,
 ) -> None:
     """Examine a task once per project.
 
     `WorkloadError` if its check accepts a wrong kernel, or if its starting kernel is wrong for
-    inputs of any distribution.
+    inputs of any distribution. `checkpoint` ends it by raising.
     """
     from tilewright.storage.project import passed_preflight, remember_preflight
 
@@ -163,8 +175,8 @@ def require_preflight(
     key = content_id(opened.name, *rules, repr(sorted(versions.items())), repr(settings.checks))
     if passed_preflight(project, key):
         return
-    check_reference(opened, settings)
-    require_start(opened, settings)
+    check_reference(opened, settings, checkpoint)
+    require_start(opened, settings, checkpoint)
     remember_preflight(project, key)
 
 

@@ -224,7 +224,7 @@ class Storage(Protocol):
         ...
 
     def amend_trial(self, run_id: str, index: int, outcome: Outcome) -> None:
-        """Replace the outcome of a trial that a later check refuted."""
+        """Replace the outcome of a trial: a later check refuted it, or found out more."""
         ...
 
     def history(self, run_id: str) -> History:
@@ -532,6 +532,18 @@ class Untimed(Protocol):
     @property
     def untimed(self) -> str | None:
         """What is missing and what to do, as a clause ("no GPU ..."); None where nothing is."""
+        ...
+
+
+@runtime_checkable
+class ModelsLatency(Protocol):
+    """A task whose latencies follow from a model that needs no data.
+
+    A search begins with the modelled start, and compares it with the reference while it searches.
+    """
+
+    def modelled(self, source: str) -> Measured | Failed:
+        """What the model says of a kernel that nothing was compared of, or why it is none."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Builds kernels and runs nothing of them: what compiler and rules say, and the machine code."""
+"""Builds kernels and runs nothing of them: what compiler, rules, machine code and models say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.compiled_code import CompiledCode
-from tilewright.core.records import Candidate, Failed
+from tilewright.core.records import Candidate, Failed, Measured
 from tilewright.evaluation.local import START_TIMEOUT_S, raised, readable
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
@@ -40,6 +40,15 @@ class Builds:
         """
         found = self._thread.submit(self._asked, {"code": source}, "code").result()
         assert found is None or isinstance(found, CompiledCode | Failed)
+        return found
+
+    def modelled(self, source: str) -> Measured | Failed | None:
+        """What the target's model says of a kernel that nothing was compared of.
+
+        None where latencies are not modelled; raises the target's own errors.
+        """
+        found = self._thread.submit(self._asked, {"model": source}, "modelled").result()
+        assert found is None or isinstance(found, Measured | Failed)
         return found
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ Messages to the worker::
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then {"outcome": Outcome}
     {"build": Candidate}                                            -> {"problem": Failed or null}
     {"code": source}                             -> {"code": CompiledCode, Failed or null: cannot}
+    {"model": source}                      -> {"modelled": Measured, Failed or null: not modelled}
     {"preflight": {}}                                               -> {"preflight": [AttackResult]}
 
 Either may be answered by {"error": {"type": ..., "message": ...}}: an exception that is not about
@@ -37,10 +38,11 @@ from tilewright.core.records import (
     Candidate,
     EvaluationRequest,
     Failed,
+    Measured,
     Outcome,
     Stage,
 )
-from tilewright.core.roles import Containable, ShowsCode, Task
+from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
 from tilewright.parts.memory import keep_freed_memory
@@ -88,6 +90,8 @@ class _Server:
                 self._reply({"preflight": to_json(self._examine())})
             elif "code" in message:
                 self._reply({"code": to_json(self._code(message["code"]))})
+            elif "model" in message:
+                self._reply({"modelled": to_json(self._modelled(message["model"]))})
             elif "build" in message:
                 self._reply({"problem": to_json(self._build(from_json(message["build"])))})
             else:
@@ -138,6 +142,12 @@ class _Server:
         if not isinstance(task, ShowsCode):
             return None
         return _carried_out(lambda: task.code(source), lambda: "build")
+
+    def _modelled(self, source: str) -> Measured | Failed | None:
+        task = self._task
+        if not isinstance(task, ModelsLatency):
+            return None
+        return _carried_out(lambda: task.modelled(source), lambda: "measure")
 
     def _reply(self, message: Mapping[str, Any]) -> None:
         self._channel.send_json(message)

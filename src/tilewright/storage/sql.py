@@ -146,7 +146,7 @@ class SqlStorage:
             connection.execute(_ADD_TRIAL, values)
 
     def amend_trial(self, run_id: str, index: int, outcome: Outcome) -> None:
-        """Replace the outcome of a trial that a later check refuted."""
+        """Replace the outcome of a trial: a later check refuted it, or found out more."""
         latency = outcome.latency if isinstance(outcome, Measured) else None
         wanted = (trials.c.run_id == run_id, trials.c.index == index)
         values = {"outcome": _dump(outcome), "latency": latency}

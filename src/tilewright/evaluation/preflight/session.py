@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from tilewright.core.codec import from_json
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult
-from tilewright.evaluation.local import START_TIMEOUT_S, raised, readable
+from tilewright.core.roles import Checkpoint
+from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, raised, readable
 from tilewright.evaluation.worker_process import WorkerProcess
 
 TIMEOUT_S = 600.0
 """For a large workload with a slow reference of the user's."""
 
 
-def preflight(task: str, settings: Mapping[str, object]) -> list[AttackResult]:
-    """The result of every attack on the task of this name; see `examine`."""
+def preflight(
+    task: str, settings: Mapping[str, object], checkpoint: Checkpoint | None = None
+) -> list[AttackResult]:
+    """The result of every attack on the task of this name; see `examine`.
+
+    `checkpoint` ends it by raising.
+    """
     worker = WorkerProcess()
     log = ""
     try:
         worker.send({"open": {"task": task, "settings": dict(settings)}})
-        _answer(worker, task, START_TIMEOUT_S)
+        _answer(worker, task, START_TIMEOUT_S, checkpoint)
         worker.send({"preflight": {}})
-        return list(from_json(_answer(worker, task, TIMEOUT_S)["preflight"]))
+        return list(from_json(_answer(worker, task, TIMEOUT_S, checkpoint)["preflight"]))
     except EOFError:
         pass  # it ended without a result
     finally:
@@ -38,8 +45,15 @@ def preflight(task: str, settings: Mapping[str, object]) -> list[AttackResult]:
     raise InternalError(f"{what}: {log}")
 
 
-def _answer(worker: WorkerProcess, task: str, timeout_s: float) -> Mapping[str, Any]:
-    if not readable([worker], timeout_s):
+def _answer(
+    worker: WorkerProcess, task: str, timeout_s: float, checkpoint: Checkpoint | None
+) -> Mapping[str, Any]:
+    deadline = monotonic() + timeout_s
+    while not readable([worker], CHECKPOINT_EVERY_S):
+        if checkpoint is not None:
+            checkpoint()
+        if monotonic() < deadline:
+            continue
         raise WorkloadError(
             f"examining {task} took more than {timeout_s:g} s: make its reference faster, or its "
             "shapes smaller."

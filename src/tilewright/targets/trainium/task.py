@@ -6,8 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-from tilewright.core.records import ExternalResult, Failed, Measured, Workload, content_id
-from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
+from tilewright.core.records import (
+    Candidate,
+    ExternalResult,
+    Failed,
+    Measured,
+    Workload,
+    content_id,
+)
+from tilewright.core.roles import CheckCase, ExternalRun
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.cases import Cases
@@ -65,6 +72,12 @@ class TrainiumTask:
         cases = self._cases
         return [OpenCase(cases[number]) for number in cases.compared(self._settings.checks)]
 
+    def modelled(self, source: str) -> Measured | Failed:
+        """The latency of a kernel that nothing was compared of."""
+        builder, _, runner = self.evaluator
+        artifact = builder.build(Candidate(source))
+        return artifact if isinstance(artifact, Failed) else runner.modelled(artifact)
+
     def omissions(self) -> Mapping[str, str]:
         """Distributions that are not compared, and why."""
         return self._cases.omissions
@@ -107,7 +120,7 @@ class TrainiumTask:
         return Cases(self.workload, self._problem, self._settings.input_seed)
 
     @cached_property
-    def evaluator(self) -> tuple[Builder, Checker, Runner]:
+    def evaluator(self) -> tuple[TrainiumBuilder, TrainiumChecker, TrainiumRunner]:
         """Builder, Checker and Runner, sharing traces, inputs and expected outputs."""
         shared = Evaluation(
             self.workload, self._call, self._problem, self._settings, self._machine, self._cases
