@@ -128,7 +128,7 @@ def test_the_start_is_examined_before_a_budget_is_spent(
         def hostile_kernels(self) -> dict[str, str]:
             return {}
 
-    def refuse(opened: OpenTask, settings: Settings) -> None:
+    def refuse(*_: object) -> None:
         raise WorkloadError("the start is wrong")
 
     opened = OpenTask("toy:digits", ToyTarget(), Open())
@@ -160,12 +160,12 @@ def test_a_task_is_examined_once_for_the_same_inputs_and_versions(
 ) -> None:
     examined: list[object] = []
 
-    def attack(task: str, settings: Mapping[str, object]) -> list[AttackResult]:
+    def attack(task: str, settings: Mapping[str, object], *_: object) -> list[AttackResult]:
         examined.append(settings)
         return []
 
     monkeypatch.setattr(verification, "attack", attack)
-    monkeypatch.setattr(verification, "require_start", lambda opened, settings: None)
+    monkeypatch.setattr(verification, "require_start", lambda *_: None)
     (tmp_path / ".tilewright").mkdir()
     opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
     first = Settings(checks=3)

@@ -1,0 +1,213 @@
+"""A search with modelled latencies begins while its start and its check are examined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from tilewright import examining, run, session
+from tilewright.core import plugins, tasks
+from tilewright.core.config import Settings
+from tilewright.core.errors import WorkloadError
+from tilewright.core.records import (
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+    Verdict,
+)
+from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome
+from tilewright.search.events import Evaluated, IterationStarted
+from tilewright.search.events import Event as SearchEvent
+from tilewright.testing.toy import START, ToyExecutor, ToyProposer, ToyTarget, ToyTask, toy_outcome
+
+QUICK = Settings(seed=1, iterations=2, plans=2)
+WRONG = Failed("check", "wrong_result", "1 of 5 elements differ (small inputs)")
+
+
+class ModelledTask(ToyTask):
+    """Its latencies need no data."""
+
+    baselines: Mapping[str, str] = {"naive": START, "tuned": "toy 1 1 1 1 1"}  # noqa: RUF012
+
+    def modelled(self, source: str) -> Measured | Failed:
+        """The latency, compared with nothing."""
+        found = toy_outcome(source)
+        assert isinstance(found, Measured)
+        return Measured(found.latency, "cycles", "modelled", found.utilization, Verdict())
+
+
+class World:
+    """What a test decides and sees of the examination."""
+
+    def __init__(self) -> None:
+        self.searching = Event()
+        self.start: Outcome = toy_outcome(START)
+        self.refusal: WorkloadError | None = None
+        self.waits_for_search = True
+        self.examined = 0
+        self.events: list[SearchEvent] = []
+
+    def hear(self, event: SearchEvent) -> None:
+        """Take part in an event of the search."""
+        self.events.append(event)
+        if isinstance(event, IterationStarted):
+            self.searching.set()
+
+    def executor(self, *_: object) -> Executor:
+        """What the examination compares kernels with."""
+        world = self
+
+        class Compares(ToyExecutor):
+            def evaluate(
+                self,
+                requests: Sequence[EvaluationRequest],
+                on_outcome: OnOutcome | None = None,
+                more: More | None = None,
+                checkpoint: Checkpoint | None = None,
+            ) -> list[Outcome]:
+                if world.waits_for_search:
+                    while not world.searching.wait(0.01):
+                        assert checkpoint is not None
+                        checkpoint()
+                if [r.candidate.source for r in requests] == [START]:
+                    assert on_outcome is not None
+                    on_outcome(0, world.start, 0.5, False)
+                    return [world.start]
+                return super().evaluate(requests, on_outcome, more, checkpoint)
+
+        return Compares()
+
+    def require(self, *_: object) -> None:
+        """Examine the task."""
+        self.examined += 1
+        if self.refusal is not None:
+            raise self.refusal
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    target = ToyTarget()
+    monkeypatch.setattr(target, "open", lambda spec, settings: ModelledTask())
+    monkeypatch.setattr(tasks, "load_target", lambda name: target)
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(session, "create_executor", lambda *_: ToyExecutor())
+    monkeypatch.setattr(examining, "create_executor", made.executor)
+    monkeypatch.setattr(run, "require_preflight", made.require)
+
+    class Modelling:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def modelled(self, source: str) -> Measured | Failed:
+            return ModelledTask().modelled(source)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(examining, "Builds", Modelling)
+    return made
+
+
+def test_the_search_begins_before_its_start_has_been_compared(world: World, tmp_path: Path) -> None:
+    """The comparison here waits for the first iteration: it would wait for ever otherwise."""
+    summary = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+    first = next(e for e in world.events if isinstance(e, Evaluated)).trial.outcome
+    assert isinstance(first, Measured)
+    assert not first.verdict.checks
+    assert world.examined == 1
+    with closing(run.open_project(tmp_path)) as storage:
+        start = storage.history(summary.run_id)[0].outcome
+        kernels = session.baselines(storage, summary.run_id)
+    assert start == world.start, "what the comparison found takes the place of the modelled start"
+    assert [kernel.name for kernel in kernels] == ["naive", "tuned"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_wrong_start_ends_the_run(world: World, tmp_path: Path, waits: bool) -> None:
+    world.start, world.waits_for_search = WRONG, waits
+    with pytest.raises(WorkloadError, match=r"the starting kernel of toy:digits fails its check"):
+        run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+    with closing(run.open_project(tmp_path)) as storage:
+        (record,) = storage.runs()
+    assert record.status == "finished"
+    assert "the starting kernel of toy:digits" in record.stop_reason
+
+
+def test_a_check_that_accepts_a_wrong_kernel_ends_the_run(world: World, tmp_path: Path) -> None:
+    world.refusal = WorkloadError("the check of toy:digits accepts a wrong kernel")
+    with pytest.raises(WorkloadError, match="accepts a wrong kernel"):
+        run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+
+
+def test_a_start_that_the_model_refuses_is_named_at_once(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Failed("build", "compile_error", "kernel.toy:1: no such instruction", 1)
+    monkeypatch.setattr(ModelledTask, "modelled", lambda self, source: refused)
+    with pytest.raises(WorkloadError, match="no such instruction"):
+        run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+    assert not any(isinstance(event, IterationStarted) for event in world.events)
+
+
+def test_a_resumed_run_compares_its_start(world: World, tmp_path: Path) -> None:
+    """Interrupted before its start was compared, a run does that when it goes on."""
+
+    def interrupt(event: SearchEvent) -> None:
+        world.hear(event)
+        if isinstance(event, IterationStarted):
+            raise KeyboardInterrupt
+
+    world.waits_for_search = True
+    world.searching.wait = lambda timeout=None: False  # type: ignore[method-assign]
+    summary = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=interrupt)
+    world.start, world.waits_for_search = WRONG, False
+    with pytest.raises(WorkloadError, match="the starting kernel of toy:digits"):
+        run.resume(summary.run_id, project=tmp_path)
+
+
+def test_models_are_asked_after_the_examination(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What costs money is not spent on a task that may be refused."""
+    opened = tasks.open_task("toy:digits", {})
+    made = run._examination(opened, QUICK, Path(), {})
+    assert isinstance(made, examining.Examination)
+    for name in ("mailbox:folder", "agent:claude -p"):
+        asked = Settings(proposers=("builtin", name))
+        assert run._examination(opened, asked, Path(), {}) is None
+
+
+def test_other_tasks_are_examined_before() -> None:
+    opened = tasks.OpenTask("toy:digits", ToyTarget(), ToyTask())
+    assert run._examination(opened, QUICK, Path(), {}) is None
+    assert not examining.Examination.is_of(opened)
+
+
+def test_a_search_is_not_over_before_the_examination(world: World, tmp_path: Path) -> None:
+    """A refusal that comes after the last candidate still counts."""
+    done = Event()
+    inner = world.require
+
+    def late(*given: object) -> None:
+        done.wait(0.3)
+        world.refusal = WorkloadError("refused late")
+        inner(*given)
+
+    world.require = late  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "require_preflight", late)
+        with pytest.raises(WorkloadError, match="refused late"):
+            run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+
+
+def test_the_candidate_of_the_comparison_is_the_start(world: World, tmp_path: Path) -> None:
+    summary = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+    with closing(run.open_project(tmp_path)) as storage:
+        assert storage.history(summary.run_id)[0].candidate == Candidate(START)
