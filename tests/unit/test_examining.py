@@ -33,7 +33,7 @@ WRONG = Failed("check", "wrong_result", "1 of 5 elements differ (small inputs)")
 class ModelledTask(ToyTask):
     """Its latencies need no data."""
 
-    baselines: Mapping[str, str] = {"naive": START, "tuned": "toy 1 1 1 1 1"}  # noqa: RUF012
+    baselines: Mapping[str, str] = {"naive": START, "tuned": "toy 1 1 1 1 1"}
 
     def modelled(self, source: str) -> Measured | Failed:
         """The latency, compared with nothing."""
