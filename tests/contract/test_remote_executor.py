@@ -22,6 +22,7 @@ from tilewright.core.records import (
     Outcome,
     Verdict,
 )
+from tilewright.evaluation import remote_worker
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.testing import scripted
@@ -100,6 +101,7 @@ LATER = {
     f"echo '{READY}'; cat > /dev/null": "timeout",
     f"echo '{READY}'; read x; read x; while echo '{CHECKING}'; do sleep 0.05; done": "crash",
     f"echo '{READY}'; read x; read x; echo '{ELSEWHERE}'; cat": "crash",
+    f"echo '{READY}'; read x; read x; printf '{{'; cat": "crash",
     answering({"type": "Plan"}): "crash",
     answering({"type": "Measured"}): "crash",
     answering({**FORGED, "latency": "fast"}): "crash",
@@ -120,8 +122,9 @@ def test_a_worker_that_does_not_start_is_told_in_one_sentence(
 
 @pytest.mark.parametrize("words", LATER)
 def test_a_worker_that_dies_hangs_or_talks_nonsense_costs_one_candidate(
-    words: str, ssh: Callable[[str], None]
+    words: str, ssh: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(remote_worker, "WHOLE_S", 0.1)
     ssh(words)
     with opened() as executor:
         (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 1"))])

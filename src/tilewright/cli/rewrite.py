@@ -120,6 +120,8 @@ def _print(found: Rewrites, with_left: bool) -> None:
         time = [f"{100 * one.time:.0f} %"] if one.time is not None else []
         table.add_row(one.step, *time, one.what)
     console.print(table if table.row_count else "no rewrite applies to this kernel", markup=False)
+    if found.incomplete:
+        console.print(f"there may be more: {found.incomplete}", markup=False)
     if not with_left:
         return
     console.print()

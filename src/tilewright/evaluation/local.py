@@ -23,6 +23,7 @@ from tilewright.core.tasks import open_task
 from tilewright.evaluation.batch import Batch, Pending
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.remote_worker import RemoteWorker
+from tilewright.evaluation.sent_outcome import has_form
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 
@@ -222,6 +223,8 @@ class LocalExecutor:
         batch: Batch,
     ) -> None:
         job = self._busy[worker]
+        if not has_form(reply):
+            raise _ForgedError
         if worker in self._opening:
             self._on_opened(reply)
             self._opening.remove(worker)

@@ -54,7 +54,7 @@ class Relay:
         for line in requests:
             try:
                 message = json.loads(line) if line.strip() else None
-            except ValueError:
+            except (ValueError, RecursionError):
                 message = line
             if message is None:
                 continue

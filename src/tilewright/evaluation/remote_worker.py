@@ -7,16 +7,19 @@ executed; anything that is not a message ends the worker, which costs the candid
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from tilewright.core.errors import HostError
-from tilewright.evaluation.sent_outcome import MOST_BYTES, outcome_sent
+from tilewright.evaluation.sent_outcome import MOST_BYTES, has_form, outcome_sent
+from tilewright.sandbox.child import WHOLE_S, is_readable
 
 COMMAND = ("tilewright", "worker")
 """What is started there; it has to be on the PATH of a command by ssh."""
@@ -70,7 +73,7 @@ class RemoteWorker:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             reply = None
-        if not isinstance(reply, dict) or not _is_reply(reply):
+        if not _is_reply(reply):
             raise self._gone(f"answered {line[:80].decode(errors='replace')!r}")
         if "ready" in reply:
             self._require_same(reply.get("versions"))
@@ -94,13 +97,17 @@ class RemoteWorker:
 
     def _line(self) -> bytes:
         """One line, byte by byte: what is not read yet stays where `fileno` shows it."""
-        parts = bytearray()
+        parts, deadline = bytearray(), math.inf
         while len(parts) < MOST_BYTES:
+            if parts and not is_readable(self.fileno(), deadline):
+                raise self._gone("answered half a line")
             byte = os.read(self.fileno(), 1)
             if not byte:
                 raise self._gone("ended")
             if byte == b"\n":
                 return bytes(parts)
+            if not parts:
+                deadline = time.monotonic() + WHOLE_S
             parts += byte
         raise self._gone("answered without end")
 
@@ -134,15 +141,11 @@ class RemoteWorker:
         return text
 
 
-def _is_reply(reply: Mapping[str, Any]) -> bool:
+def _is_reply(reply: object) -> bool:
     """Whether each field that is there has the form that `worker.py` gives it."""
-    if "outcome" in reply:
-        try:
-            outcome_sent(reply["outcome"])
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-            return False
-        return True
-    if "error" in reply:
-        error = reply["error"]
-        return isinstance(error, dict) and {"type", "message"} <= set(error)
-    return any(name in reply for name in ("ready", "stage", "problem", "code", "preflight"))
+    if not isinstance(reply, dict) or not has_form(reply):
+        return False
+    try:
+        return "outcome" not in reply or bool(outcome_sent(reply["outcome"]))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return False

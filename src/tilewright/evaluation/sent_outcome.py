@@ -13,6 +13,7 @@ from tilewright.core.records import Failed, Measured, Outcome
 
 MOST_BYTES = 1 << 26
 """Of a message that brings one; a longer one is not ours."""
+_SAID = ("outcome", "ready", "stage", "problem", "code", "preflight")
 
 
 def outcome_sent(plain: Mapping[str, Any]) -> Outcome:
@@ -29,6 +30,16 @@ def outcome_sent(plain: Mapping[str, Any]) -> Outcome:
         raise ValueError("a latency must be above 0")
     outcome: Outcome = record
     return outcome
+
+
+def has_form(reply: object) -> bool:
+    """Whether a worker's reply is an object that says one of the things that `worker.py` says."""
+    if not isinstance(reply, dict):
+        return False
+    if "error" in reply and "outcome" not in reply:
+        error = reply["error"]
+        return isinstance(error, dict) and {"type", "message"} <= set(error)
+    return any(name in reply for name in _SAID)
 
 
 @cache

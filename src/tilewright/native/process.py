@@ -41,11 +41,15 @@ _NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
 _ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
+_ARITHMETIC = (
+    "the kernel divided whole numbers by zero (or the smallest one by -1), or it let floating "
+    "point raise exceptions"
+)
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGSEGV: ("illegal_address", "the kernel touched memory that is not its own"),
     signal.SIGBUS: ("illegal_address", "the kernel touched memory that is not its own"),
     signal.SIGILL: ("illegal_instruction", _ILLEGAL),
-    signal.SIGFPE: ("illegal_instruction", "the kernel divided whole numbers by zero"),
+    signal.SIGFPE: ("illegal_instruction", _ARITHMETIC),
     signal.SIGSYS: ("forbidden_call", "the kernel asked the operating system for something"),
 }
 

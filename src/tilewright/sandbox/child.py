@@ -16,19 +16,29 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import IO, Any
 
 _LENGTH_BYTES = 8
+WHOLE_S = 30.0
+"""How long a message of a child may take from its first byte to its last one. One that has been
+taken over may send half a message, and whoever reads it would wait for the rest for ever."""
 
 
 class Channel:
-    """Messages over a descriptor: each as its length, then its bytes."""
+    """Messages over a descriptor: each as its length, then its bytes.
 
-    def __init__(self, descriptor: int, max_bytes: int | None = None) -> None:
+    `whole_s` is how long a message that has begun is waited for; None for ever.
+    """
+
+    def __init__(
+        self, descriptor: int, max_bytes: int | None = None, whole_s: float | None = None
+    ) -> None:
         self._descriptor = descriptor
         self._max_bytes = max_bytes
+        self._whole_s = whole_s
 
     def fileno(self) -> int:
         """Descriptor that becomes readable when a message, or the other side's end, is there."""
@@ -43,12 +53,15 @@ class Channel:
     def receive(self) -> bytes:
         """The next message, waiting for it; `EOFError` when the other side is gone.
 
-        One of more than `max_bytes` is not a message: something else has written.
+        One of more than `max_bytes`, or half of one, is not a message: something else has written.
         """
-        length = int.from_bytes(self._exactly(_LENGTH_BYTES), "big")
+        first = self._part(_LENGTH_BYTES)
+        deadline = None if self._whole_s is None else time.monotonic() + self._whole_s
+        rest = self._exactly(_LENGTH_BYTES - len(first), deadline)
+        length = int.from_bytes(first + rest, "big")
         if self._max_bytes is not None and length > self._max_bytes:
             raise EOFError(f"a message of {length} bytes is not one of ours")
-        return self._exactly(length)
+        return self._exactly(length, deadline)
 
     def send_json(self, message: Any) -> None:
         """Send what JSON can hold."""
@@ -67,18 +80,31 @@ class Channel:
             while True:
                 yield self.receive_json()
 
-    def _exactly(self, count: int) -> bytes:
+    def _exactly(self, count: int, deadline: float | None) -> bytes:
         parts = []
         while count:
-            try:
-                part = os.read(self._descriptor, min(count, 1 << 20))
-            except ConnectionError:  # it ended with a message of ours unread
-                part = b""
-            if not part:
-                raise EOFError("the other end is closed")
-            parts.append(part)
-            count -= len(part)
+            if deadline is not None and not is_readable(self._descriptor, deadline):
+                raise EOFError("half a message is not one of ours")
+            parts.append(self._part(count))
+            count -= len(parts[-1])
         return b"".join(parts)
+
+    def _part(self, most: int) -> bytes:
+        """Some bytes, one at least, as soon as there are any."""
+        try:
+            part = os.read(self._descriptor, min(most, 1 << 20))
+        except ConnectionError:  # it ended with a message of ours unread
+            part = b""
+        if not part:
+            raise EOFError("the other end is closed")
+        return part
+
+
+def is_readable(descriptor: int, deadline: float) -> bool:
+    """Whether there is something to read, or the end, before a time of the monotonic clock."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
 class Child(Channel):
@@ -114,7 +140,7 @@ class Child(Channel):
                 env=environment,
                 start_new_session=True,
             )
-            super().__init__(own.detach(), max_bytes)
+            super().__init__(own.detach(), max_bytes, WHOLE_S)
 
     @property
     def pid(self) -> int:
@@ -128,9 +154,7 @@ class Child(Channel):
 
     def has_message(self, timeout_s: float) -> bool:
         """Whether a message, or the process's end, is there within so many seconds."""
-        poll = select.poll()
-        poll.register(self.fileno(), select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
+        return is_readable(self.fileno(), time.monotonic() + timeout_s)
 
     def finish(self) -> None:
         """Send nothing more: the process reads the end of its messages, and may still answer."""

@@ -233,11 +233,15 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
-    """Every rewrite that applies to a kernel, and what of it is not understood."""
+    """The rewrites that apply to a kernel, and what of it is not understood.
+
+    `incomplete` says why there may be more, "" where these are all.
+    """
 
     candidate: str
     rewrites: tuple[Rewrite, ...]
     left_alone: tuple[str, ...] = ()
+    incomplete: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
 from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief, Workload, content_id
 from tilewright.proposers.builtin import REWRITTEN, has_local_memories, is_nki
 from tilewright.tools.records import Rewrite, Rewrites, Rewritten
+
+LONGEST_LIST_S = 10.0
+"""Of computing, after which no more rewrites are looked for: a model or an agent may ask for those
+of a kernel of hundreds of loops, and a search waits for the answer."""
+
+_Step = TypeVar("_Step")
 
 
 def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
@@ -18,19 +28,19 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
     if is_nki(target):
         from tilewright.proposers.nki import by_hand as of_nki
 
-        found_steps = of_nki.applicable(source, workload, target.language)
-        return Rewrites(candidate, tuple(Rewrite(str(step), what) for step, what in found_steps))
+        found_steps, cut = _in_time(of_nki.applicable(source, workload, target.language))
+        return Rewrites(candidate, tuple(Rewrite(str(s), what) for s, what in found_steps), (), cut)
     if not has_local_memories(target):
         from tilewright.proposers.loops import by_hand as of_loops
 
-        steps = of_loops.applicable(source, target)
-        return Rewrites(candidate, tuple(Rewrite(str(step), what) for step, what in steps))
+        steps, cut = _in_time(of_loops.applicable(source, target))
+        return Rewrites(candidate, tuple(Rewrite(str(s), what) for s, what in steps), (), cut)
     from tilewright.proposers.rewriter import by_hand
     from tilewright.proposers.rewriter.machine import Machine
     from tilewright.proposers.rewriter.reading import read
 
     machine = Machine.of(target)
-    found = by_hand.applicable(read(source, machine), machine)
+    found, cut = _in_time(by_hand.applicable(read(source, machine), machine))
     left = by_hand.left_alone(source, machine)
     return Rewrites(
         candidate,
@@ -39,7 +49,22 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
             for one in sorted(found, key=lambda one: one.time)
         ),
         tuple(f"line {part.line}: {part.text} ({part.reason})" for part in left),
+        cut,
     )
+
+
+def _in_time(steps: Iterator[_Step]) -> tuple[list[_Step], str]:
+    """The steps that are found in `LONGEST_LIST_S`, and what to say where there may be more.
+
+    It counts this thread's computing, so that a busy machine lists as much as a quiet one.
+    """
+    began, found = time.thread_time(), []
+    for step in steps:
+        found.append(step)
+        if time.thread_time() - began > LONGEST_LIST_S:
+            more = f"after {LONGEST_LIST_S:g} s of computing the search for further ones ended"
+            return found, more
+    return found, ""
 
 
 def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) -> Rewritten:

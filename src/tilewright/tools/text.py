@@ -213,9 +213,11 @@ def attempt_text(attempt: Attempt) -> str:
 
 
 def _rewrites(answer: Rewrites) -> str:
+    more = f"there may be more: {answer.incomplete}" if answer.incomplete else ""
     if not answer.rewrites:
         return lines(
             f"no rewrite applies to kernel {answer.candidate}",
+            more,
             *block("not understood", answer.left_alone),
         )
     rows = [
@@ -229,6 +231,7 @@ def _rewrites(answer: Rewrites) -> str:
         f"rewrites of kernel {answer.candidate}, those that are estimated to save most first:",
         *rows,
         named,
+        more,
         *block("not understood", answer.left_alone),
     )
 

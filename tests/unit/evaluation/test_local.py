@@ -153,6 +153,19 @@ def test_an_undeclared_kind_of_failure_costs_one_candidate() -> None:
     assert isinstance(kept, Measured)
 
 
+@pytest.mark.parametrize("reply", [7, [], "ready", {}, {"error": "told"}, {"error": {"type": "x"}}])
+def test_a_reply_of_no_form_costs_one_candidate(
+    reply: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker may have been taken over by what it interprets."""
+    with LocalExecutor("scripted:any", {}, 1) as executor:
+        executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+        monkeypatch.setattr(WorkerProcess, "receive", lambda worker: reply)
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 2"))])
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "crash"
+
+
 def test_timeouts_follow_the_settings() -> None:
     settings = {"compile_timeout_s": 5, "simulation_timeout_s": 10.0, "checks": 40}
     timeouts = StageTimeouts.from_settings(settings)

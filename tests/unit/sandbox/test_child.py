@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.sandbox.child import Channel, Child
+from tilewright.sandbox.child import WHOLE_S, Channel, Child
 
 PROGRAM = """
 import subprocess, sys
@@ -67,6 +67,21 @@ def test_a_message_that_is_no_json_is_the_end(sent: bytes) -> None:
         Channel(left.fileno()).send(sent)
         with pytest.raises(EOFError, match="no JSON"):
             Channel(right.fileno()).receive_json()
+
+
+@pytest.mark.parametrize("sent", [b"\0", b"\0" * 7 + b"\x05", b"\0" * 7 + b"\x05ab"])
+def test_half_a_message_is_not_waited_for(sent: bytes) -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        left.sendall(sent)
+        with pytest.raises(EOFError, match="half a message"):
+            Channel(right.fileno(), whole_s=0.05).receive()
+
+
+def test_children_have_a_time_for_whole_messages(program: str) -> None:
+    child = Child(program)
+    assert child._whole_s == WHOLE_S
+    child.kill()
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0" * 7 + b"\x05ab", b"\xff" * 8])

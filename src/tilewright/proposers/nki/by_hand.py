@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilewright.core.errors import InputError
 from tilewright.core.records import KernelLanguage, Workload
 from tilewright.proposers.nki.analysis import NotApplicableError
@@ -12,12 +14,14 @@ from tilewright.proposers.nki.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.nki.values import UnsupportedError
 
 
-def applicable(source: str, workload: Workload, language: KernelLanguage) -> list[tuple[Step, str]]:
+def applicable(
+    source: str, workload: Workload, language: KernelLanguage
+) -> Iterator[tuple[Step, str]]:
     """Each step that applies, with what it does in words. Raises `InputError`."""
     kernel = _read(source, workload, language)
-    return [
-        (step, step.sentence) for technique in TECHNIQUES for step, _ in steps_of(kernel, technique)
-    ]
+    for technique in TECHNIQUES:
+        for step, _ in steps_of(kernel, technique):
+            yield step, step.sentence
 
 
 def carried_out(

@@ -1,0 +1,97 @@
+"""Constraints between the parameters of a template: read without running what they say.
+
+They come from files and models, so what they may hold, how long they are and how large their
+numbers are is bounded.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+
+from tilewright.core.errors import InputError
+
+LONGEST = 1000
+"""Characters of a constraint; with numbers of 64 bits no result has more than some thousand."""
+LARGEST = (1 << 63) - 1
+"""Of the numbers of a template."""
+_SHOWN = 80
+"""Characters of a template that a message repeats."""
+
+_ALLOWED = (
+    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
+    ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.NotEq, ast.Lt,
+    ast.LtE, ast.Gt, ast.GtE, ast.Name, ast.Load, ast.Constant, ast.Call,
+)  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
+
+
+def _expression(text: str) -> ast.Expression:
+    """A constraint's syntax tree, nothing in it but what constraints may have."""
+    if "#" in text or "\\" in text:  # an instance has it in a comment, which must end with the line
+        raise _unusable(text)
+    if len(text) > LONGEST:
+        raise InputError(
+            f"constraint {shown(text)} of the template has {len(text)} characters: give at most "
+            f"{LONGEST}."
+        )
+    python = text.replace("&&", " and ").replace("||", " or ")
+    python = re.sub(r"!(?!=)", " not ", python)
+    python = re.sub(r"(?<!/)/(?!/)", "//", python)
+    try:
+        tree = ast.parse(python.strip(), mode="eval")
+        nodes = list(ast.walk(tree))
+        compile(tree, "<constraint>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _unusable(text) from None
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+    for node in nodes:
+        allowed = isinstance(node, _ALLOWED)
+        if isinstance(node, ast.Constant):
+            allowed = type(node.value) is int and node.value <= LARGEST
+        elif isinstance(node, ast.Call):
+            plain = isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS
+            allowed = plain and not node.keywords and len(node.args) > 1
+        elif isinstance(node, ast.Name) and node.id in FUNCTIONS:
+            allowed = id(node) in called
+        if not allowed:
+            raise _unusable(text)
+    return tree
+
+
+def _unusable(text: str) -> InputError:
+    return InputError(
+        f"constraint {shown(text)} of the template cannot be read: use parameters, whole numbers "
+        "of 64 bits, + - * / %, comparisons, &&, ||, !, min and max."
+    )
+
+
+def shown(text: str) -> str:
+    """The beginning of a template's text, as messages repeat it."""
+    text = text.strip()
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ...")
+
+
+def names_and_length(text: str) -> tuple[list[str], int]:
+    """The names in a constraint, and how many names, numbers and operators it has.
+
+    `InputError` for what is no constraint.
+    """
+    nodes = list(ast.walk(_expression(text)))
+    names = [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
+    return names, len(nodes)
+
+
+def together(constraints: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[int]], bool]:
+    """Whether all constraints hold for values of these names; a division by zero does not."""
+    tests = [compile(_expression(text), "<constraint>", "eval") for text in constraints]
+
+    def holds(point: Sequence[int]) -> bool:
+        scope = {"__builtins__": {}, **FUNCTIONS, **dict(zip(names, point, strict=True))}
+        try:
+            return all(eval(test, scope) for test in tests)
+        except ZeroDivisionError:
+            return False
+
+    return holds
