@@ -138,12 +138,12 @@ class _Timed(Channel):
         self._own.sendall(len(message).to_bytes(8, "big") + message)
 
     def receive(self) -> bytes:
-        length = int.from_bytes(self._exactly(8), "big")
+        length = int.from_bytes(self._all(8), "big")
         if length > self.most_bytes:
             raise EOFError(f"a message of {length} bytes is not one of ours")
-        return self._exactly(length)
+        return self._all(length)
 
-    def _exactly(self, count: int) -> bytes:
+    def _all(self, count: int) -> bytes:
         found = bytearray()
         while len(found) < count:
             self._limit()
