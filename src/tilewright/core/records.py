@@ -347,6 +347,11 @@ class Plan:
         return "template" in self.parameters
 
     @property
+    def is_instance(self) -> bool:
+        """Whether its kernel differs from its parent in the values of a template alone."""
+        return "instance" in self.parameters
+
+    @property
     def measured_beyond(self) -> float | None:
         """How far over its limit its kernel is measured, as a factor; None for the usual."""
         percent = self.parameters.get("beyond")

@@ -13,6 +13,7 @@ from typing import Self
 from tilewright.core.config import Settings
 from tilewright.core.records import History, Trial
 from tilewright.search.ranking import Ranking, begins_anew
+from tilewright.search.values_only import values_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class BeamSearch:
 
     Attributes:
         width: B, parents kept.
-        iterations: T, iterations at most (they count from 1; the starting kernel is 0).
+        iterations: T, iterations at most (they count from 1; the starting kernel is 0), without
+            those that searched the values of templates alone.
         patience: stop when the best kernel did not improve for this many iterations. One whose
             parents gave no new candidate does not count: it cost nothing and tried nothing. Twice
             as many of those in a row end the search too.
@@ -50,10 +52,13 @@ class BeamSearch:
 
     def should_stop(self, history: History, iteration: int) -> str | None:
         """Why the search is over before `iteration` starts, or None."""
-        if iteration > self.iterations:
+        if iteration - values_only(history) > self.iterations:
             return f"all {self.iterations} iterations done"
         found = [best.iteration for best in history.indexed(_Lines).bests()]
-        if found and history.iterations_after(max(found)) >= self.patience:
+        newest = max(found, default=0)
+        if found and history.iterations_after(newest) - values_only(history, newest) >= (
+            self.patience
+        ):
             return f"no better kernel for {self.patience} iterations"
         idle = iteration - 1 - (history[-1].iteration if history else 0)
         if idle >= 2 * self.patience:

@@ -7,6 +7,7 @@ from typing import Self
 
 from tilewright.core.config import Settings
 from tilewright.core.records import History, Trial
+from tilewright.search.values_only import values_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,6 @@ class BestOfN:
 
     def should_stop(self, history: History, iteration: int) -> str | None:
         """After all rounds; one without a better kernel says nothing about the next."""
-        if iteration > self.iterations:
+        if iteration - values_only(history) > self.iterations:
             return f"all {self.iterations} iterations done"
         return None

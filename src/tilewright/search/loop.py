@@ -22,6 +22,7 @@ from tilewright.search.events import (
 )
 from tilewright.search.near_bound import near_bound
 from tilewright.search.proposing import Batches
+from tilewright.search.values_only import values_only
 
 
 class BudgetSpentError(Exception):
@@ -111,7 +112,7 @@ class Search:
         parents = self._parents(iteration, before)
         if not parents:
             return history, "no model sees anything worthwhile to change in the kernels kept"
-        self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
+        self._on_event(IterationStarted(iteration, self._most(before), tuple(parents)))
         parts = self._batches.stream(
             iteration,
             parents,
@@ -139,7 +140,7 @@ class Search:
         `BudgetSpentError` when the budget is spent meanwhile.
         """
         parents = self._parents(iteration, history)
-        self._on_event(IterationStarted(iteration, self._iterations, tuple(parents)))
+        self._on_event(IterationStarted(iteration, self._most(history), tuple(parents)))
         parts = self._batches.stream(
             iteration, parents, history, lambda: self._require_budget(history)
         )
@@ -155,6 +156,10 @@ class Search:
         parts = iter([[EvaluationRequest(candidate)]])
         trials, _ = self._evaluate(iteration, parts, history, self._budget)
         return history.extended(trials)
+
+    def _most(self, history: History) -> int:
+        """Iterations at most, with those that searched only values, which do not count."""
+        return self._iterations + values_only(history)
 
     def _parents(self, iteration: int, before: History) -> list[Trial]:
         """The kernels to expand: the strategy's, without those that nobody expands any more."""

@@ -30,6 +30,7 @@ from tilewright.core.roles import LiveProposer, Proposer, Responder, StreamingPl
 from tilewright.search.events import Planned, ProposalFailed
 from tilewright.search.reuse import ReusePhase
 from tilewright.search.step_limit import STEP_LIMIT_S, StepTooLongError, place_of
+from tilewright.search.values_only import values_only
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Steps:
             task.target,
             phase.menu(iteration, task.target.menu_for(task.workload)),
             iteration,
-            settings.iterations + phase.iterations,
+            settings.iterations + phase.iterations + values_only(history),
             expansion.rank,
             task.schedules,
             0.0 if phase.has(iteration) else settings.menu_dropout,

@@ -134,6 +134,25 @@ def test_iterations_run_out() -> None:
     assert BeamSearch(iterations=8).should_stop(history, 9) == "all 8 iterations done"
 
 
+def test_the_search_of_a_templates_values_uses_up_neither_iterations_nor_patience() -> None:
+    """It costs no call to a model, and a model was asked in one of eight iterations without this."""
+    plan = Plan(Candidate("k0").id, "parameters", "Set TM = 16.", "p", parameters={"instance": "i"})
+    trials = [trial(0, 9.0, None, 0), trial(1, 8.0, 0, 1)]
+    for n in range(2, 9):
+        made = trial(n, 8.5, 1, n)
+        trials.append(replace(made, candidate=replace(made.candidate, plan=plan)))
+    strategy = BeamSearch(iterations=3, patience=2)
+    assert strategy.should_stop(History(trials), 9) is None
+    two = History([*trials, trial(9, 9.5, 1, 9), trial(10, 9.5, 1, 10)])
+    assert strategy.should_stop(two, 11) == "all 3 iterations done"
+    patient = replace(strategy, iterations=20)
+    assert patient.should_stop(two, 11) == "no better kernel for 2 iterations"
+    mixed = History([*trials, trial(9, 9.5, 1, 8)])
+    assert BeamSearch(iterations=2).should_stop(mixed, 9) == "all 2 iterations done", (
+        "an iteration that also made a new kernel counts"
+    )
+
+
 def test_the_limit_is_the_parents_latency() -> None:
     assert BeamSearch().limit_latency(trial(0, 10.0, None)) == 10.0
 
