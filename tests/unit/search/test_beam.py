@@ -135,7 +135,7 @@ def test_iterations_run_out() -> None:
 
 
 def test_the_search_of_a_templates_values_uses_up_neither_iterations_nor_patience() -> None:
-    """It costs no call to a model, and a model was asked in one of eight iterations without this."""
+    """It calls no model: without this, a model was asked in one of eight iterations."""
     values: dict[str, str | int] = {"instance": "i"}
     plan = Plan(Candidate("k0").id, "parameters", "Set TM = 16.", "p", parameters=values)
     trials = [trial(0, 9.0, None, 0), trial(1, 8.0, 0, 1)]
