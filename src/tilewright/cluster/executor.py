@@ -27,7 +27,7 @@ from tilewright.cluster.messages import (
 )
 from tilewright.cluster.opinions import Job
 from tilewright.cluster.under_way import UnderWay, by_message
-from tilewright.core.errors import ClusterError
+from tilewright.core.errors import ClusterError, DiskFullError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.batch import Batch
@@ -281,7 +281,11 @@ class DaskExecutor:
                 self._hosts.leave_out(host, f"has {name} {there}, and this run {wanted}")
                 self._again_or_raise(jobs, f"the worker on {named} refuses")
             case RaisedThere(reported):
-                raise raised(reported)
+                error = raised(reported)
+                if not isinstance(error, DiskFullError):
+                    raise error
+                self._hosts.leave_out(host, f"has no room on its disk ({error})")
+                self._waiting.extendleft(reversed(jobs))
             case Broken(text, named):
                 self._again_or_raise(jobs, f"the worker on {named or host} fails ({text})")
             case Unwanted():  # it was given up as lost, but the answer was under way

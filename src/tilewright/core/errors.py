@@ -11,6 +11,7 @@ user's input and for the machine the tool runs on::
     │   └── OutputError          a path that cannot be written
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
+    ├── DiskFullError            no room to build kernels, here or on a worker: exit code 2
     ├── HostError                a worker elsewhere that does not start, or fit: exit code 2
     ├── ClusterError             workers on other machines that are not there: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
@@ -84,6 +85,10 @@ class NotTimedError(ToolchainMissingError):
 
 class DeviceBusyError(TilewrightError):
     """Another process holds the device that is to be measured on."""
+
+
+class DiskFullError(TilewrightError):
+    """A machine that evaluates has no room left for temporary files."""
 
 
 class HostError(TilewrightError):

@@ -44,6 +44,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
 from tilewright.core.tasks import open_task
+from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
 from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import contain_this_process
@@ -154,7 +155,17 @@ class _Server:
 
 
 def _carried_out(work: Callable[[], Found], stage: Callable[[], Stage]) -> Found | Failed:
-    """What came of a candidate; one odd candidate must not end the run."""
+    """What came of a candidate; one odd candidate must not end the run.
+
+    Whatever fails while the disk is full raises `DiskFullError` instead: it says nothing about it.
+    """
+    found = _outcome_of(work, stage)
+    if isinstance(found, Failed):
+        require_room()
+    return found
+
+
+def _outcome_of(work: Callable[[], Found], stage: Callable[[], Stage]) -> Found | Failed:
     try:
         return work()
     except UndeclaredFailureError as error:

@@ -16,6 +16,7 @@ from tilewright.cluster.messages import (
     Broken,
     Evaluated,
     Missing,
+    RaisedThere,
     Refused,
     TaskDescription,
     answer_bytes,
@@ -216,6 +217,15 @@ def test_a_worker_that_cannot_work() -> None:
     broken = Broken("OSError: no space left on device", "a")
     with pytest.raises(ClusterError, match=r"worker on a fails .*no space left"):
         evaluated(Machines({"a": lambda *_: broken}))
+
+
+def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
+    full = RaisedThere({"type": "DiskFullError", "message": "the disk of /tmp on b is full."})
+    machines = Machines({"a": right, "b": lambda *_: full})
+    assert evaluated(machines) == EXPECTED
+    assert sum(host == "b" for host, _ in machines.asked) <= 2
+    with pytest.raises(ClusterError, match="on b has no room on its disk .*the disk of /tmp"):
+        evaluated(Machines({"b": lambda *_: full}))
 
 
 def test_measurements_stay_on_one_host() -> None:
