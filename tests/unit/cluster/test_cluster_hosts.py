@@ -224,7 +224,7 @@ def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
     machines = Machines({"a": right, "b": lambda *_: full})
     assert evaluated(machines) == EXPECTED
     assert sum(host == "b" for host, _ in machines.asked) <= 2
-    with pytest.raises(ClusterError, match="on b has no room on its disk .*the disk of /tmp"):
+    with pytest.raises(ClusterError, match=r"on b has no room on its disk .*the disk of /tmp"):
         evaluated(Machines({"b": lambda *_: full}))
 
 
