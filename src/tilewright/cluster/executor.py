@@ -281,10 +281,10 @@ class DaskExecutor:
                 self._hosts.leave_out(host, f"has {name} {there}, and this run {wanted}")
                 self._again_or_raise(jobs, f"the worker on {named} refuses")
             case RaisedThere(reported):
-                error = raised(reported)
-                if not isinstance(error, DiskFullError):
-                    raise error
-                self._hosts.leave_out(host, f"has no room on its disk ({error})")
+                theirs = raised(reported)
+                if not isinstance(theirs, DiskFullError):
+                    raise theirs
+                self._hosts.leave_out(host, f"has no room on its disk ({theirs})")
                 self._waiting.extendleft(reversed(jobs))
             case Broken(text, named):
                 self._again_or_raise(jobs, f"the worker on {named or host} fails ({text})")
