@@ -61,7 +61,7 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
         return (
             f"[{duration(state.wall_s)}] iteration {event.iteration} of {state.iterations}: "
             f"{state.plans} plans, {state.candidates} candidates, {state.duplicates} duplicates, "
-            f"{event.evaluated} evaluated; best {ratio(state.speedup)}"
+            f"{event.evaluated} evaluated{_outcomes(state)}; best {ratio(state.speedup)}"
             + (f"; {_calls(state)}" if state.calls else "")
         )
     if isinstance(event, ProposalFailed):
@@ -79,6 +79,16 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
     if isinstance(event, Evaluated) and event.trial is state.baseline:
         return f"[{duration(state.wall_s)}] starting kernel: {_latency(event.trial)}"
     return ""
+
+
+def _outcomes(state: ProgressState) -> str:
+    """What came of an iteration's evaluations, in brackets; empty where none ended."""
+    fastest, said = state.fastest_here, []
+    if fastest is not None:
+        said.append(f"fastest {ratio(state.speedup_of(fastest))}")
+    if state.failed_here:
+        said.append(f"{state.failed_here} failed")
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _reuse(event: SchedulesReused) -> str:

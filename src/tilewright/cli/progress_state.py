@@ -60,6 +60,8 @@ class ProgressState:
     failed: int = 0
     baseline: Trial | None = None
     best: Trial | None = None
+    fastest_here: Trial | None = None  # of the iteration
+    failed_here: int = 0
     improvements: list[Improvement] = field(default_factory=list)
     stop_reason: str = ""
     calls: int = 0
@@ -91,7 +93,8 @@ class ProgressState:
                     self._first_iteration, self._first_iteration_at = iteration, self.clock()
                 self.iteration, self.iterations = iteration, iterations
                 self.plans = self.candidates = self.duplicates = self.steps_failed = 0
-                self.batch = self.batch_done = 0
+                self.batch = self.batch_done = self.failed_here = 0
+                self.fastest_here = None
                 self.stage = "planning"
             case Planned(plans=plans):
                 self.plans += plans
@@ -128,7 +131,7 @@ class ProgressState:
     @property
     def speedup(self) -> float | None:
         """Of the best kernel over the starting one."""
-        return self._speedup(self.best) if self.best else None
+        return self.speedup_of(self.best) if self.best else None
 
     def seconds_left(self) -> float | None:
         """Seconds until budget or iterations run out, at the pace so far; None before the first.
@@ -167,8 +170,11 @@ class ProgressState:
                 self.stopped_early += 1
             else:
                 self.failed += 1
+                self.failed_here += 1
             return None
         self.correct += 1
+        if self.fastest_here is None or (trial.latency or 0.0) < (self.fastest_here.latency or 0.0):
+            self.fastest_here = trial
         if self.baseline is None:
             self.baseline = self.best = trial
             return None
@@ -180,11 +186,12 @@ class ProgressState:
         if trial.latency >= self.best.latency * (1 - _noise(trial) - _noise(self.best)):
             return None
         self.best = trial
-        improvement = Improvement(trial, self._speedup(trial), self.wall_s)
+        improvement = Improvement(trial, self.speedup_of(trial), self.wall_s)
         self.improvements.append(improvement)
         return improvement
 
-    def _speedup(self, trial: Trial) -> float:
+    def speedup_of(self, trial: Trial) -> float:
+        """Of a kernel over the starting one; 1 where either was not timed."""
         if self.baseline is None or not self.baseline.latency or not trial.latency:
             return 1.0
         return self.baseline.latency / trial.latency

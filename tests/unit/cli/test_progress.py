@@ -6,7 +6,7 @@ from rich.console import Console
 from tilewright.cli.progress import Progress, live_panel
 from tilewright.cli.progress_state import ProgressState
 from tilewright.core.budget import Budget
-from tilewright.core.records import History, Schedule
+from tilewright.core.records import Candidate, Failed, History, Schedule, Trial
 from tilewright.core.run_notes import ReusedSchedule
 from tilewright.search.events import (
     Evaluated,
@@ -168,3 +168,25 @@ def test_an_improvement_below_the_noise_is_no_new_best() -> None:
         outcome = replace(measured(latency), noise=0.01)
         found = state.apply(Evaluated(replace(start, index=1, outcome=outcome)))
         assert (found is not None) is is_new
+
+
+def test_the_line_of_an_iteration_tells_its_fastest_kernel_also_where_it_is_no_new_best() -> None:
+    """A kernel that is nearly as fast would else look lost."""
+    start = Trial(0, 0, Candidate("start"), measured(100.0))
+    wrong = Failed("check", "wrong_result", "")
+    outcomes = [[measured(50.0)], [measured(80.0), measured(62.5), wrong], [wrong]]
+    stream = io.StringIO()
+    with Progress(Budget(), Console(file=stream, width=200)) as progress:
+        progress.on_event(Evaluated(start))
+        for number, batch in enumerate(outcomes, 1):
+            progress.on_event(IterationStarted(number, 3, (start,)))
+            for position, outcome in enumerate(batch):
+                made = Candidate(f"{number} {position}", start.candidate.id)
+                progress.on_event(Evaluated(Trial(number, number, made, outcome)))
+            progress.on_event(IterationFinished(number, len(batch), None))
+    lines = [line.partition("duplicates, ")[2] for line in stream.getvalue().splitlines()]
+    assert [line for line in lines if line] == [
+        "1 evaluated (fastest 2.00x); best 2.00x",
+        "3 evaluated (fastest 1.60x, 1 failed); best 2.00x",
+        "1 evaluated (1 failed); best 2.00x",
+    ]
