@@ -186,7 +186,7 @@ def make_settings(
     input_seed: int | None = None,
 ) -> Settings:
     """Settings of a run; raises InputError for a budget or number that cannot be used."""
-    return Settings(
+    settings = Settings(
         seed=seed,
         target=target,
         strategy=strategy,
@@ -213,6 +213,21 @@ def make_settings(
         allocation=allocation,
         input_seed=input_seed,
     )
+    _require_a_limit_in_use(budget, settings)
+    return settings
+
+
+def _require_a_limit_in_use(text: str | None, settings: Settings) -> None:
+    """Without models, a budget of dollars, tokens or calls would never end the search."""
+    from tilewright.proposers.llm.models import is_model_name
+
+    budget = settings.budget
+    limited = budget.evaluations is not None or budget.wall_s is not None
+    if text is not None and not limited and not any(map(is_model_name, settings.proposers)):
+        raise ConfigurationError(
+            f"--budget {text!r} limits language models only, and none takes part in this search: "
+            'give a time or evaluations, such as "10 min", or name a model with --proposer.'
+        )
 
 
 def limits(budget: str | None) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class _Reader:
                 else:
                     sections[index] = self._section(found, name)
         if len(tables) != 1:
-            raise UnfitError("the compiler's output has not one table of symbols.")
+            raise UnfitError("the compiler's output does not have exactly one symbol table.")
         _check_sizes(sections)
         symbols = self._symbols(tables[0], sections, left_out)
         relocations = self._relocations(tables[0], sections, symbols)

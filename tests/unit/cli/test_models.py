@@ -55,6 +55,7 @@ def test_optimize_with_a_model_shows_and_writes_its_cost(cli: Cli) -> None:
         (("--proposer", "mailbox:box", "--budget", "1 USD"), "--allow-unpriced"),
         (("--proposer", "openai/m?tmp=1@http://x/v1"), "tmp"),
         (("--proposer", "openai/m", "--replay", "missing.jsonl"), "missing.jsonl"),
+        (("--budget", "40 calls"), "limits language models only"),
         (("--without", "isas"), "did you mean 'isa'"),
         (("--without", "structure"), "toy:digits has none"),
         (("--repairs", "-1"), "repairs"),

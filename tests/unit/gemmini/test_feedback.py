@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +171,10 @@ def test_waits_of_the_core_that_decide_nothing_are_left_out() -> None:
     )
     assert "for instructions" not in tiny
     assert "3 for instructions" in telling
+
+
+def test_the_documentation_explains_every_cause() -> None:
+    """A user finds each label that `evaluate` prints in docs/targets/gemmini.md."""
+    page = (Path(__file__).parents[3] / "docs/targets/gemmini.md").read_text()
+    for name, meaning in BREAKDOWN.items():
+        assert f"| {name.replace('_', ' ')} | {meaning} |" in page

@@ -126,7 +126,7 @@ def _read(
         return _read(tree, arguments, fixed | {error.variable})
     items = returned if isinstance(returned, tuple) else (returned,)
     if not all(isinstance(item, Region) for item in items):
-        raise UnsupportedError("it returns no tensors", function.lineno)
+        raise UnsupportedError("it does not return tensors", function.lineno)
     head = f"def {function.name}({ast.unparse(function.args)}):"
     names = tuple(item.tensor for item in items)
     used = {name for op in ops(tuple(reader.body)) for name in variables(op)}

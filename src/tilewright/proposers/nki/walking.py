@@ -266,7 +266,7 @@ class Reader:
             return
         if trips == 1 or carried(body):
             if trips > MOST_CARRIED:
-                raise UnsupportedError("a loop hands names on from iteration to iteration")
+                raise UnsupportedError("a loop passes values of names from iteration to iteration")
             self._unrolled(name, start, step, range(trips), body)
             return
         self._symbolic(name, start, step, (0, trips), kind, body)
@@ -334,13 +334,13 @@ class Reader:
     def _range(self, over: ast.expr) -> tuple[Linear, int, int, str]:
         """Start, step, trips and kind of the range of a loop."""
         if not isinstance(over, ast.Call):
-            raise UnsupportedError("a loop that is over no range")
+            raise UnsupportedError("a loop over something other than a range")
         function = (
             Name(over.func.id) if isinstance(over.func, ast.Name) else evaluated(self, over.func)
         )
         kind = function.last
         if kind != "range" and kind not in RANGES:
-            raise UnsupportedError("a loop that is over no range")
+            raise UnsupportedError("a loop over something other than a range")
         args = [evaluated(self, a) for a in over.args]
         start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
         every = integer(step, self.trips)

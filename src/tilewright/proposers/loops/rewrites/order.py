@@ -74,7 +74,7 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
     if inner.threads > 1:
         raise NotApplicableError("the loop inside is shared among threads")
     if inner.trips < 2 * iterations:
-        raise NotApplicableError("the loop inside has not two such blocks")
+        raise NotApplicableError("the inner loop does not have two such blocks")
     name = fresh(inner.variable, names_in(kernel))
     place = Binary("+", Var(name), Var(inner.variable))
 

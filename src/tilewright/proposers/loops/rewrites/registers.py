@@ -120,7 +120,7 @@ def shared(kernel: Kernel) -> Kernel:
             alike = (n for n in free if order is most or _shape(new, n) == _shape(kernel, number))
             place = next(alike, None)
             if place is None:
-                raise NotApplicableError("no register is left that is described alike")
+                raise NotApplicableError("no register of the same kind is left")
             numbers[number] = place
         done += [_renumbered(s, numbers) for s in body]
     return replace(new, body=tuple(done))

@@ -91,7 +91,7 @@ class Converter:
         if not isinstance(place, Load):
             raise NotApplicableError(f"all iterations write the same element of {target.array}")
         if self._is_mask(value):
-            raise NotApplicableError("whether something holds is stored as a number")
+            raise NotApplicableError("the result of a comparison is stored as a number")
         return Assign(place, self._splat(value))
 
     def _declaration(self, statement: Declare) -> Statement:
@@ -160,7 +160,7 @@ class Converter:
     def _number(self, expr: Expr) -> Expr:
         """An expression on vectors of numbers; where something holds is not a number."""
         if any(map(self._is_mask, parts(expr))):
-            raise NotApplicableError("whether something holds is used as a number")
+            raise NotApplicableError("the result of a comparison is used as a number")
         return expr
 
     def _binary(self, expr: Binary) -> Expr:
@@ -214,7 +214,7 @@ class Converter:
         if not any(map(self._is_vector, (condition, value, other))):
             return Select(condition, value, other)
         if self._is_mask(value) or self._is_mask(other):
-            raise NotApplicableError("whether something holds is chosen")
+            raise NotApplicableError("the result of a comparison is chosen by a condition")
         value, other = self._splat(value), self._splat(other)
         if not self._is_vector(condition):
             return Select(condition, value, other)

@@ -72,7 +72,7 @@ def coarsen(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError("its results are not reduced by the same operation")
     place, rest = target.offset.divided(count)
     if rest != Linear() or tile.row % count or not is_whole(again.region("data"), tile):
-        raise NotApplicableError("its results are no groups of columns")
+        raise NotApplicableError("its results are not groups of columns")
     rows, columns = tile.shape[0], tile.row // count
     free = [dim for dim in target.dims[1:] if dim[1] > 1]
     if target.dims[0] != (tile.row, rows) or free != [(1, count)]:

@@ -42,7 +42,7 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
     tensors = kernel.tensors()
     origin, tile = tensors[source.tensor], tensors[target.tensor]
     if any(len(region.dims) != 2 or max(region.shape) > MOST for region in (source, target)):
-        raise NotApplicableError("it transfers no matrix that PE transposes")
+        raise NotApplicableError("it does not transfer a matrix that PE can transpose")
     names = Names(kernel)
 
     def tensor(name: str, shape: tuple[int, ...], dtype: str, memory: Memory) -> Tensor:

@@ -56,7 +56,7 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
     """The one command that has sums stay in the array; `NotApplicable` without it."""
     found = [c for c in commands(kernel.body) if machine.attribute(c.name, "sums_in_array")]
     if len(found) != 1 or found[0] not in kernel.body:
-        raise NotApplicable("not one setting says where sums stay")
+        raise NotApplicable("no single setting says where sums stay")
     setting = found[0]
     kind, plain = machine.attribute(setting.name, "sums_in_array"), machine.effects[setting.name]
     if kind is None or setting.operands[_dataflow(setting, machine)] not in (

@@ -60,7 +60,7 @@ def _with_own_rows(block: Block) -> Block:
     check_results_unchanged(block)
     spaces = {(c.result.space, c.space) for c in copies}
     if len(spaces) > 1:
-        raise NotApplicable("what is handed on lies in several memories")
+        raise NotApplicable("a value that is passed on is in several memories")
     ((space, kept_space),) = spaces
     if block.machine.element(space) != block.machine.element(kept_space):
         raise NotApplicable(f"{space} and {kept_space} hold elements of different types")
@@ -128,7 +128,7 @@ def _further(touch: Touch, copies: list[_Copy]) -> int:
     for copy in copies:
         if touch.rows <= copy.kept:
             return min(copy.result.rows) - min(copy.kept)
-    raise NotApplicable("what is handed on is used in other pieces")
+    raise NotApplicable("a value that is passed on is used in other pieces")
 
 
 def _readers(block: Block, copies: list[_Copy]) -> list[Touch]:
@@ -137,7 +137,7 @@ def _readers(block: Block, copies: list[_Copy]) -> list[Touch]:
     own = {s for c in copies for s in (c.latch, c.use)}
     last = max((block.body.index(t.command) for c in copies for t in c.result.writers), default=0)
     if last > first:
-        raise NotApplicable("what is handed on is written again")
+        raise NotApplicable("a value that is passed on is written again")
     kept, found = _kept(copies), []
     for position, stmt in enumerate(block.body):
         if not isinstance(stmt, Command) or stmt in own:

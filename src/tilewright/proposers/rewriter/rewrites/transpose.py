@@ -60,7 +60,7 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
     """The one command that sets the array up; `NotApplicable` if it does more than the plainest."""
     found = [c for c in commands(kernel.body) if machine.operands(c.name, TRANSPOSE)]
     if len(found) != 1 or found[0] not in kernel.body:
-        raise NotApplicable("not one setting says whether operands are transposed")
+        raise NotApplicable("no single setting says whether operands are transposed")
     (setting,) = found
     kind = machine.attribute(setting.name, "sums_in_memory") or ""
     plain: dict[str, tuple[Operand, ...]] = {

@@ -106,7 +106,7 @@ class _Load:
     ) -> _Load:
         """The parts of a buffer's load; `NotApplicable` unless it is one narrow affine load."""
         if len(buffer.writers) != 1 or buffer.slots != 1:
-            raise NotApplicable("not one load into one slot")
+            raise NotApplicable("there is not exactly one load into each slot")
         access = buffer.writers[0]
         roles = machine.effects[access.command.name].operands
         given = dict(zip(roles, access.command.operands, strict=False))
@@ -182,7 +182,7 @@ class _Load:
         """Rows from the first to the last that all loops and one move reach."""
         height = self.reach(self.along(self.row_dimension))
         if height.names() & {v.var for v in (*self.needed, *self.private)}:
-            raise NotApplicable("the rows depend on a loop that is left behind")
+            raise NotApplicable("the rows depend on a loop outside of which they would be loaded")
         return height
 
     def reach(self, loops: list[Loop]) -> Expr:
