@@ -28,7 +28,7 @@ BREAKDOWN: Mapping[str, str] = {
     "cpu_data": "the array is idle: the CPU waits for data that its cache does not hold",
     "cpu_literal": "the array is idle: the CPU waits for constants that the compiler put in memory",
     "fence": "the array is idle: the CPU waits at a fence",
-    "drain": "the array is emptied before a config_ex, or moves out its last output-stationary sums",
+    "drain": "the array is emptied before a config_ex, or moves out output-stationary sums",
     "rs_full_execute": "a preload or compute finds no free entry",
     "accumulator_port": "an mvout row waits: the array or a load uses its bank",
     "command_wait": "the CPU finds the command queue full (each time it tries)",
