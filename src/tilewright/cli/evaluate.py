@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 EPILOG = """
 \b
 Example:
-  tilewright evaluate kernel.c --workload gemmini:gemm-512x512x512 --json result.json
+  tilewright evaluate kernel.c --workload gemmini:gemm-512x512x512 \\
+      --json result.json
 """
 
 

@@ -17,7 +17,8 @@ EPILOG = """
 \b
 Examples:
   tilewright init my-kernel --target gemmini
-  tilewright init my-softmax --target host-c --from-function softmax.py:softmax
+  tilewright init my-softmax --target host-c \\
+      --from-function softmax.py:softmax
   tilewright init --schema > workload.schema.json
 """
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")

@@ -14,7 +14,8 @@ from tilewright.cli.options import NoColor, Project, TargetName
 EPILOG = """
 \b
 Example, for an agent whose configuration names a command:
-  tilewright mcp gemmini:gemm-256x256x256 --budget "16 evaluations" --project /path/to/project
+  tilewright mcp gemmini:gemm-256x256x256 \\
+      --budget "16 evaluations" --project /path/to/project
 """
 
 

@@ -22,10 +22,11 @@ EPILOG = """
 Examples:
   tilewright optimize gemmini:gemm-512x512x512
   tilewright optimize gemmini:gemm-784x256x1024 --budget "5 min" --seed 7
-  tilewright optimize gemmini:gemm-512x512x512 --proposer openai/gpt-5.5 --proposer builtin \\
-      --budget "5 USD, 2 h"
+  tilewright optimize gemmini:gemm-512x512x512 --proposer openai/gpt-5.5 \\
+      --proposer builtin --budget "5 USD, 2 h"
   tilewright optimize gemmini:gemm-256x256x256 --from 6bc76228
-  tilewright optimize gemmini:gemm-256x256x256 --shapes shapes.txt -o kernel_dispatch.c
+  tilewright optimize gemmini:gemm-256x256x256 \\
+      --shapes shapes.txt -o kernel_dispatch.c
   tilewright optimize gemm-256x256x256 --target my-gemmini.toml
   tilewright optimize examples/gemmini --json result.json --report report.html
 """

@@ -44,7 +44,7 @@ UnusedProject = Annotated[
     typer.Option(
         "--project",
         metavar="DIR",
-        help="Every command takes this option; this one needs no project.",
+        help="Accepted by every command; this one needs no project.",
     ),
 ]
 Json = Annotated[

@@ -21,8 +21,10 @@ Examples:
   tilewright rewrite kernel.c --workload gemmini:gemm-512x512x512 --list
   tilewright rewrite kernel.c --workload gemmini:gemm-512x512x512 \\
       --apply "double-buffer A; hoist B" -o faster.c
-  tilewright rewrite kernel.c --workload host-c:softmax-256x1024 --apply "vectorise 3 16"
-  tilewright rewrite kernel.py --workload trainium:rmsnorm-512x4096 --apply "hoist gain r"
+  tilewright rewrite kernel.c --workload host-c:softmax-256x1024 \\
+      --apply "vectorise 3 16"
+  tilewright rewrite kernel.py --workload trainium:rmsnorm-512x4096 \\
+      --apply "hoist gain r"
 """
 
 

@@ -15,8 +15,8 @@ from tilewright.core.errors import InputError, ToolchainMissingError
 EPILOG = """
 \b
 Examples:
-  tilewright serve                        the runs of this folder, on this machine
-  tilewright serve --read-only            nothing can be stopped, resumed or labelled
+  tilewright serve                the runs of this folder, on this machine
+  tilewright serve --read-only    nothing can be stopped, resumed or labelled
 """
 LOCAL = "127.0.0.1"
 

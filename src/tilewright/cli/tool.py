@@ -21,10 +21,13 @@ EPILOG = """
 \b
 Examples:
   tilewright tool check kernel.c --workload gemmini:gemm-256x256x256
-  tilewright tool evaluate kernel.c --workload gemmini:gemm-256x256x256 --budget "16 evaluations"
-  tilewright tool try a.c b.c c.c --workload gemmini:gemm-256x256x256 --budget "16 evaluations"
+  tilewright tool evaluate kernel.c --workload gemmini:gemm-256x256x256 \\
+      --budget "16 evaluations"
+  tilewright tool try a.c b.c c.c --workload gemmini:gemm-256x256x256 \\
+      --budget "16 evaluations"
   tilewright tool asm kernel.c --loop 2 --workload host-c:gemm-256x256x256
-  tilewright tool rewrite parent --steps "hoist B" -o new.c --workload gemmini:gemm-256x256x256
+  tilewright tool rewrite parent --steps "hoist B" -o new.c \\
+      --workload gemmini:gemm-256x256x256
 """
 
 

@@ -33,7 +33,8 @@ Arms:
 
 \b
 Example:
-  tilewright tune-compare --arms default,af-ds --workloads M0..M5 --trials 100,1000 --seeds 3
+  tilewright tune-compare --arms default,af-ds --workloads M0..M5 \\
+      --trials 100,1000 --seeds 3
 """
 
 
