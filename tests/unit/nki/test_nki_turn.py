@@ -51,5 +51,5 @@ a = {wide}
 nisa.dma_copy(dst=a, src=x.ap(pattern=[[1, 64], [64, 512]]))
 nisa.dma_copy(dst=out.ap(pattern=[[1, 64], [64, 512]]), src=a)
 """
-    with pytest.raises(NotApplicableError, match="no matrix that PE transposes"):
+    with pytest.raises(NotApplicableError, match="does not transfer a matrix that PE can"):
         after(read(body), "turn 1")
