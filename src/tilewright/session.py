@@ -65,7 +65,10 @@ from tilewright.search.ways import ManyThreads, OneThread
 from tilewright.verification import start_error
 
 RESERVED_STARTS = 2.0
-"""Evaluations of the starting kernel for whose time a search ends before its budget."""
+"""Evaluations of the starting kernel for whose time a search ends before its budget: a confirmation
+evaluates twice, in a new process."""
+MODELLED_STARTS = 1.0
+"""The same where latencies are modelled: a confirmation then evaluates once."""
 EXPLAINING_S = 2.0
 """Wall time in which the winner is built once more, where its compiler can be asked about it."""
 MOST_RESERVED = 0.4
@@ -191,7 +194,7 @@ class Session:
             history = search.evaluate_start(Candidate(self._opened.task.start))
         _require_start(self._opened.name, history)
         if self._examination is None:
-            self._reserve(max(history[0].wall_s, monotonic() - began))
+            self._reserve(RESERVED_STARTS * max(history[0].wall_s, monotonic() - began))
             self._evaluate_baselines(executor)
         self._survey()
         if self._models.names and history[-1].iteration == 0:
@@ -220,7 +223,7 @@ class Session:
         if found.start is not None and not self._compared:
             self._compared = True
             self._storage.amend_trial(self._run.id, 0, found.start.outcome)
-            self._reserve(found.start.wall_s)
+            self._reserve(MODELLED_STARTS * found.start.wall_s)
         if found.baselines and not self._has_baselines:
             self._has_baselines = True
             self._storage.keep(self._run.id, Baselines(found.baselines))
@@ -237,15 +240,12 @@ class Session:
             self._opened, evaluated, workers, self._storage, self._place, self._run.id
         )
 
-    def _reserve(self, start_s: float) -> None:
-        """Keep wall time to confirm a faster kernel before the budget is over.
-
-        A confirmation evaluates twice, in a new process, and the starting kernel took `start_s`.
-        """
+    def _reserve(self, confirming_s: float) -> None:
+        """Keep wall time to confirm a faster kernel before the budget is over."""
         budget_s = self._settings.budget.wall_s
         if budget_s is not None and isinstance(self._opened.task, Attackable):
             explaining_s = EXPLAINING_S * isinstance(self._opened.task, ExplainsCode)
-            reserved_s = RESERVED_STARTS * start_s + explaining_s
+            reserved_s = confirming_s + explaining_s
             self._reserved_s = min(reserved_s, MOST_RESERVED * budget_s)
 
     def _evaluate_baselines(self, executor: Executor) -> None:

@@ -211,3 +211,13 @@ def test_the_candidate_of_the_comparison_is_the_start(world: World, tmp_path: Pa
     summary = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
     with closing(run.open_project(tmp_path)) as storage:
         assert storage.history(summary.run_id)[0].candidate == Candidate(START)
+
+
+def test_time_to_evaluate_a_winner_once_is_kept(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start took half a second; what is modelled need not be evaluated twice."""
+    kept: list[float] = []
+    monkeypatch.setattr(session.Session, "_reserve", lambda self, seconds: kept.append(seconds))
+    run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+    assert kept == [0.5]

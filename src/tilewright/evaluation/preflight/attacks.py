@@ -52,6 +52,15 @@ class View:
         found = self.case.expected
         return {a.name: _array(a, found[a.name]) for a in self.arguments if a.is_written}
 
+    @cached_property
+    def key(self) -> str:
+        """Content hash of the values that a kernel reads."""
+        digest = hashlib.sha256()
+        for argument in self.arguments:
+            if argument.is_given:
+                digest.update(self.case.given[argument.name])
+        return digest.hexdigest()
+
     def without(self, name: str) -> Outputs:
         """Right outputs if the input `name` were all zeros."""
         given = {a.name: self.case.given[a.name] for a in self.arguments if a.is_given}
@@ -334,16 +343,8 @@ def _first_only(views: Sequence[View], index: int) -> Outputs:
 
 def _memoised(views: Sequence[View], index: int) -> Outputs:
     """The last comparison is the timed one: its inputs must not be any of the others'."""
-    memory = {_key(view): view.expected for view in views[:-1]}
-    return memory.get(_key(views[index]), views[0].expected)
-
-
-def _key(view: View) -> str:
-    digest = hashlib.sha256()
-    for argument in view.arguments:
-        if argument.is_given:
-            digest.update(view.case.given[argument.name])
-    return digest.hexdigest()
+    memory = {view.key: view.expected for view in views[:-1]}
+    return memory.get(views[index].key, views[0].expected)
 
 
 def _equal(one: Outputs, other: Outputs) -> bool:
