@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
@@ -14,15 +15,22 @@ from tilewright.core.files import read_toml
 CONFIGURATION = "tilewright.toml"
 VARIABLE = "TILEWRIGHT_DATABASE"
 _SETTING = "database"
+_ADDRESS = re.compile(r"[a-z0-9+]+:/", re.IGNORECASE)
+"""As a path shows it, with one slash of two."""
 
 
 def server_of(project: Path) -> URL | None:
     """The database server that a project names, None for a file of its own.
 
     The environment variable `VARIABLE` comes before the setting `database` of the project's
-    `CONFIGURATION`. `ConfigurationError` on anything but a PostgreSQL address; it never repeats the
-    address, which may hold a password.
+    `CONFIGURATION`. `ConfigurationError` on anything but a PostgreSQL address, and on an address
+    in place of the folder; it never repeats the address, which may hold a password.
     """
+    if _ADDRESS.match(str(project)):
+        raise ConfigurationError(
+            "a project is a folder, not the address of a database: give a folder, and name the "
+            f'address in its {CONFIGURATION} ({_SETTING} = "ADDRESS") or in {VARIABLE}.'
+        )
     named_by, address = VARIABLE, os.environ.get(VARIABLE, "")
     if not address:
         named_by, address = str(project / CONFIGURATION), _configured(project / CONFIGURATION)

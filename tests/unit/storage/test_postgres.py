@@ -388,6 +388,17 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         engine(make_url("postgresql+psycopg://h/d"))
 
 
+@pytest.mark.parametrize("address", ["postgresql://me:secret@host/name", "sqlite:///file"])
+def test_an_address_is_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="a project is a folder") as told:
+        open_project(Path(address))
+    assert "secret" not in str(told.value)
+    assert not list(tmp_path.iterdir())
+
+
 def test_child_processes_do_not_see_addresses_and_passwords() -> None:
     environment = {VARIABLE: "postgresql://u:sesame@h/d", "PGPASSWORD": "sesame", "PGHOST": "h"}
     assert without_secrets(environment) == {"PGHOST": "h"}
