@@ -488,7 +488,7 @@ class ShowsCode(Protocol):
     """A task that can show what its compiler makes of a kernel."""
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """The machine code that would be measured, or why the kernel does not build.
+        """The machine code (or traced instructions) that would be measured, or why there is none.
 
         `ToolchainMissingError` where what reads machine code is missing.
         """

@@ -42,7 +42,7 @@ def assembly(source: str, code: CompiledCode, chosen: str) -> Assembly:
         tuple(_told(one, texts) for one in code.loops),
         code.notes,
         loop,
-        tuple(_rows(listing[:MOST_LISTED])),
+        tuple(_rows(listing[:MOST_LISTED], has_bytes=code.code_bytes > 0)),
         max(0, len(listing) - MOST_LISTED),
         listed,
     )
@@ -89,11 +89,11 @@ def _loop(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     )
 
 
-def _rows(listing: Sequence[CodeLine]) -> Iterator[str]:
+def _rows(listing: Sequence[CodeLine], *, has_bytes: bool) -> Iterator[str]:
     """Instructions in few rows: one for each change of the source line, and for each 64 bytes.
 
     A row begins with the address of its first instruction (`*` where 64 bytes begin that are
-    fetched together) and the source line.
+    fetched together) and the source line. Code without bytes, a trace's, is not marked.
     """
     row: list[str] = []
     before: tuple[int, int | None] | None = None
@@ -102,7 +102,7 @@ def _rows(listing: Sequence[CodeLine]) -> Iterator[str]:
         if place != before:
             if row:
                 yield "; ".join(row)
-            begins = before is None or place[0] != before[0]
+            begins = has_bytes and (before is None or place[0] != before[0])
             line = f"{one.line}" if one.line is not None else "-"
             row = [f"{'*' if begins else ' '}{one.address:x} {line}: {_text(one)}"]
             before = place

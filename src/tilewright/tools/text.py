@@ -147,8 +147,11 @@ def _left(evaluations: int | None) -> str:
 
 
 def _assembly(answer: Assembly) -> str:
-    size = f"{answer.instructions:,} instructions, {answer.code_bytes:,} bytes"
-    listing = f"{answer.title}, by address and source line (* begins {FETCHED_BYTES} bytes)"
+    size, order = f"{answer.instructions:,} instructions", "place in the trace and source line"
+    if answer.code_bytes:
+        size += f", {answer.code_bytes:,} bytes"
+        order = f"address and source line (* begins {FETCHED_BYTES} bytes)"
+    listing = f"{answer.title}, by {order}"
     rest = f"  ... {answer.left_out:,} instructions more" if answer.left_out else ""
     # Beside a listing, only its loop: the others are told where nothing is listed.
     shown = [loop for loop in answer.loops if not answer.title or answer.listed == loop.loop]
@@ -167,13 +170,14 @@ def _loop(loop: LoopCode) -> str:
     classes = ", ".join(f"{count} {kind}" for kind, count in loop.instructions.items())
     spills = f"{loop.spill_loads} loads and {loop.spill_stores} stores of spills"
     parts = [
-        f"{'' if loop.straight else 'up to '}{loop.count} instructions ({classes})",
+        f"{'' if loop.straight else 'up to '}{loop.count} instructions"
+        + (f" ({classes})" if classes else " of its own"),
         f"{loop.reads} of others than loads read memory" if loop.reads else "",
         spills if loop.spill_loads or loop.spill_stores else "",
         f"{loop.extensions} only extend" if loop.extensions else "",
         f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "",
         f"{loop.per_command:.3g} per accelerator command" if loop.per_command else "",
-        f"{loop.code_bytes} bytes",
+        f"{loop.code_bytes} bytes" if loop.code_bytes else "",
     ]
     said = "; ".join(filter(None, parts))
     return f"{'  ' * (loop.depth - 1)}{loop.loop}. {place}: {said} | {loop.text}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
+from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import (
     Candidate,
     ExternalResult,
@@ -20,6 +21,7 @@ from tilewright.parts import inputs
 from tilewright.parts.cases import Cases
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.problem import Problem
+from tilewright.targets.trainium.code import instruction_code
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.evaluator import (
     Evaluation,
@@ -72,6 +74,13 @@ class TrainiumTask:
         cases = self._cases
         return [OpenCase(cases[number]) for number in cases.compared(self._settings.checks)]
 
+    def code(self, source: str) -> CompiledCode | Failed:
+        """The instructions that a kernel is traced to, by loop and engine."""
+        built = self.evaluator[0].build(Candidate(source))
+        if isinstance(built, Failed):
+            return built
+        return instruction_code(self._evaluation.traced(source)[1], self._machine.name)
+
     def modelled(self, source: str) -> Measured | Failed:
         """The latency of a kernel that nothing was compared of."""
         builder, _, runner = self.evaluator
@@ -122,7 +131,11 @@ class TrainiumTask:
     @cached_property
     def evaluator(self) -> tuple[TrainiumBuilder, TrainiumChecker, TrainiumRunner]:
         """Builder, Checker and Runner, sharing traces, inputs and expected outputs."""
-        shared = Evaluation(
+        shared = self._evaluation
+        return TrainiumBuilder(shared), TrainiumChecker(shared), TrainiumRunner(shared)
+
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(
             self.workload, self._call, self._problem, self._settings, self._machine, self._cases
         )
-        return TrainiumBuilder(shared), TrainiumChecker(shared), TrainiumRunner(shared)
