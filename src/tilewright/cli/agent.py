@@ -14,7 +14,8 @@ from tilewright.cli.output import check_outputs, write_json
 EPILOG = """
 \b
 Examples:
-  tilewright agent init claude-code gemmini:gemm-256x256x256 --budget "16 evaluations"
+  tilewright agent init claude-code gemmini:gemm-256x256x256 \\
+      --budget "16 evaluations"
   tilewright agent init codex examples/gemmini --budget "16 evaluations"
 """
 

@@ -28,7 +28,7 @@ NoColor = Annotated[
         "--no-color",
         callback=_forget_colors,
         is_eager=True,
-        help="No colours; the NO_COLOR variable does the same.",
+        help="Print without colours, like the variable NO_COLOR.",
     ),
 ]
 Project = Annotated[
@@ -49,7 +49,9 @@ UnusedProject = Annotated[
 ]
 Json = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Write the result as JSON, whole or not at all."),
+    typer.Option(
+        "--json", metavar="FILE", help="Write the result to a JSON file, completely or not at all."
+    ),
 ]
 
 
