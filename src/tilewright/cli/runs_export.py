@@ -69,10 +69,12 @@ def _row(run: RunRecord, trial: Trial) -> dict[str, object]:
 
 
 def _csv(rows: Rows) -> bytes:
+    from tilewright.search.event_records import spreadsheet_row
+
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [])
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(map(spreadsheet_row, rows))
     return text.getvalue().encode()
 
 

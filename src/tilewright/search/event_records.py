@@ -7,6 +7,7 @@ docs/python.md lists. Numbers that do not exist or are unknown are null.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +29,9 @@ from tilewright.search.events import (
     SchedulesReused,
     Stopped,
 )
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What spreadsheets begin a formula with."""
 
 
 def trial_record(trial: Trial) -> dict[str, object]:
@@ -53,6 +57,18 @@ def trial_record(trial: Trial) -> dict[str, object]:
         "precision": (measured.verdict.precision or None) if measured else None,
         "cached": trial.cached,
         "wall_s": trial.wall_s,
+    }
+
+
+def spreadsheet_row(row: Mapping[str, object]) -> dict[str, object]:
+    """A row whose texts no spreadsheet takes for formulas: models write plans, people open them.
+
+    >>> spreadsheet_row({"plan": "=1+1", "turn": 2})
+    {'plan': "'=1+1", 'turn': 2}
+    """
+    return {
+        name: f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+        for name, value in row.items()
     }
 
 

@@ -18,7 +18,7 @@ from tilewright.report.diffs import unified_diff
 from tilewright.report.pages import LEGEND, environment, highlighted
 from tilewright.report.tree import beam_tree
 from tilewright.report.views import TrialView
-from tilewright.search.event_records import trial_record
+from tilewright.search.event_records import spreadsheet_row, trial_record
 from tilewright.serve.experiments import arms_of
 from tilewright.serve.news import axes_after, rows_after, where_it_is
 from tilewright.serve.trials import LiveTrials, option_rows
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LARGEST_DIFF = 200_000
 MOST_NODES = 700
 """Of a drawn tree: more cannot be told apart, and take a browser long to draw."""
+LONGEST_NUMBER = 9
+"""Digits of a trial's number: far more than a run has, and what a database can count."""
 PARTS = ("result", "tree", "menu", "log")
 
 
@@ -108,7 +110,7 @@ def trial_page(site: Site, request: Request) -> Response:
     """One candidate, and its changes against its parent or any other trial (`against`)."""
     run = site.project.record(request.path_params["run"])
     trials = site.project.trials(run.id)
-    trial = site.project.trial(run.id, request.path_params["trial"])
+    trial = site.project.trial(run.id, _number(request.path_params["trial"]))
     if trial.index >= len(trials.views):
         raise UnknownNameError("trial", str(trial.index), [])
     view = trials.views[trial.index]
@@ -140,7 +142,7 @@ def trial_page(site: Site, request: Request) -> Response:
 def source(site: Site, request: Request) -> Response:
     """A candidate's source as a file; a browser must not show it as a page."""
     run = site.project.record(request.path_params["run"])
-    trial = site.project.trial(run.id, request.path_params["trial"])
+    trial = site.project.trial(run.id, _number(request.path_params["trial"]))
     language = language_of(run)
     suffix = language.suffix if language else ".txt"
     name = f"{run.id}-{trial.index}{suffix}"
@@ -164,7 +166,7 @@ def trials_csv(site: Site, request: Request) -> Response:
         if writer is None:
             writer = csv.DictWriter(table, fieldnames=list(row))
             writer.writeheader()
-        writer.writerow(row)
+        writer.writerow(spreadsheet_row(row))
     return _download(table.getvalue(), "text/csv; charset=utf-8", f"{run.id}.csv")
 
 
@@ -251,11 +253,18 @@ def _short(value: object) -> str:
 def _index(asked: str, otherwise: int | None, count: int) -> int | None:
     if not asked:
         return otherwise
-    if not asked.isdecimal() or len(asked) > 9 or int(asked) >= count:
+    if not asked.isdecimal() or len(asked) > LONGEST_NUMBER or int(asked) >= count:
         raise InputError(
             f"there is no trial {asked!r} to compare with: name one from 0 to {count - 1}."
         )
     return int(asked)
+
+
+def _number(text: str) -> int:
+    """Of a trial, as an address names it; `UnknownNameError` for what no trial is called."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+        raise UnknownNameError("trial", text[:20], [])
+    return int(text)
 
 
 def _download(content: str, kind: str, name: str) -> Response:

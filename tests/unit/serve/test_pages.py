@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cli.runs_export import export
 from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.core.run_notes import Label
@@ -141,6 +142,10 @@ def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> Non
         "/runs/none",
         "/runs/3fa94c1",
         f"{RUN}/trials/40",
+        f"{RUN}/trials/9223372036854775808",
+        f"{RUN}/trials/{'9' * 5000}",
+        f"{RUN}/trials/-1",
+        f"{RUN}/trials/\u0661/source",
         f"{RUN}/parts/secrets",
         "/static/..%2fpages.py",
         "/static/pages.py",
@@ -150,6 +155,22 @@ def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> Non
 )
 def test_what_is_not_there_is_said_to_be_missing(client: Client, path: str) -> None:
     assert client.ask(path).status == 404
+
+
+def test_no_text_of_a_model_is_a_formula_in_a_table(
+    tmp_path: Path, served: Callable[..., Client]
+) -> None:
+    start = Trial(0, 0, Candidate("void kernel() {}"), measured(1000.0))
+    plan = Plan(start.candidate.id, "@SUM(A1)", "=HYPERLINK(A1)", "model")
+    best = Candidate("void kernel() { }", start.candidate.id, plan, "model")
+    run = run_record()
+    store(tmp_path, History([start, Trial(1, 1, best, measured(9.0))]), run)
+    served_table = served(tmp_path).ask(f"/runs/{run.id}/trials.csv").text
+    export(run.id, tmp_path / "trials.csv", tmp_path)
+    for table in (served_table, (tmp_path / "trials.csv").read_text()):
+        assert "'=HYPERLINK(A1)" in table
+        assert ",=HYPERLINK" not in table
+        assert ",'@SUM(A1)," in table
 
 
 def test_text_of_models_and_kernels_is_never_markup(
