@@ -36,7 +36,7 @@ class Asked:
 
 
 class Processes:
-    """Proposes in `count` processes, from when it is entered until it is left."""
+    """Proposes in up to `count` processes, from when it is entered until it is left."""
 
     def __init__(self, task: SearchTask, count: int = 2) -> None:
         try:
@@ -52,7 +52,7 @@ class Processes:
 
     def __enter__(self) -> Self:
         try:
-            self._start()
+            self._start(1)  # a search begins with one parent
         except BaseException:
             self._stop()
             raise
@@ -63,9 +63,10 @@ class Processes:
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
         """Give every parent to a process."""
-        self._start()
+        homes = self._homes(expansions)
+        self._start(1 + max(homes, default=0))
         streams = []
-        for expansion, number in zip(expansions, self._homes(expansions), strict=True):
+        for expansion, number in zip(expansions, homes, strict=True):
             streams.append(self._processes[number].give(expansion, history))
         return streams
 
@@ -101,13 +102,13 @@ class Processes:
             homes.append(home)
         return homes
 
-    def _start(self) -> None:
-        """Have all processes there are to be; those that ended while idle are replaced."""
+    def _start(self, count: int) -> None:
+        """Have so many processes at least; those that ended while idle are replaced."""
         for number, process in enumerate(self._processes):
             if process.has_ended():
                 self._processes[number] = _Process(self._opening)
                 process.kill()
-        while len(self._processes) < self._count:
+        while len(self._processes) < count:
             self._processes.append(_Process(self._opening))
 
     def _stop(self) -> None:

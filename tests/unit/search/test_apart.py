@@ -323,7 +323,23 @@ def test_processes_that_cannot_all_be_started_leave_none(monkeypatch: pytest.Mon
     monkeypatch.setattr(subprocess, "Popen", Limited)
     with (
         pytest.raises(InternalError, match=r"cannot be started .Resource temporarily"),
-        apart(ToyProposer(), []),
+        apart(ToyProposer(), []) as batches,
     ):
-        pass
+        made_by(batches, toy_history(1, 12))
     assert started[0].poll() is not None
+
+
+def test_a_process_is_started_when_a_parent_needs_it() -> None:
+    """A search begins with one parent, and whatever else starts then takes time from it."""
+    history = toy_history(1, 12)
+    task = task_of(ToyProposer())
+    with Processes(task) as way:
+        batches = Batches(task, BeamSearch(), way, lambda event: None)
+        first = parents_of(history)[:1]
+        list(batches.stream(3, first, history))
+        assert len(way._processes) == 1
+        made_by(batches, history)
+        assert len(way._processes) == 2
+        way._stop()
+        second = parents_of(history)[1:2]  # its process was the second one
+        assert list(batches.stream(4, second, history))
