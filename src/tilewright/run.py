@@ -18,7 +18,7 @@ from tilewright.agents.names import is_agent_name, refuse_agents, require_agents
 from tilewright.cluster.address import LOCAL, Place, parse_executor, refuse_two_places
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError, NotTimedError
-from tilewright.core.files import read_kernel
+from tilewright.core.files import MAX_TEXT_BYTES, read_kernel, read_text
 from tilewright.core.plugins import load_proposers, load_strategy
 from tilewright.core.records import (
     Baseline,
@@ -32,6 +32,7 @@ from tilewright.core.records import (
     RunRecord,
 )
 from tilewright.core.roles import (
+    DerivesKernels,
     ExplainsCode,
     ExternallySimulated,
     ExternalRun,
@@ -162,7 +163,7 @@ def _session(
     if replay is not None:
         settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
     opened = open_task(task, settings.recorded())
-    _require_clock(opened, settings)
+    _require_clock(opened, settings, project)
     versions = _versions(opened)
     strategy = load_strategy(settings)
     require_agents(settings.proposers)
@@ -402,10 +403,40 @@ def _secret(project: Path, owner: str) -> int:
     return secret_of(project, owner)
 
 
-def _require_clock(opened: OpenTask, settings: Settings) -> None:
+def _require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:
     """`NotTimedError` where a search here would have nothing to rank by."""
     if not settings.host and isinstance(opened.task, Untimed) and opened.task.untimed is not None:
-        raise NotTimedError(f"{opened.name} cannot be optimised here: {opened.task.untimed}.")
+        said = f"{opened.name} cannot be optimised here: {opened.task.untimed}."
+        raise NotTimedError(f"{said}{_derived(opened, settings, project)}")
+
+
+def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
+    """What is known, without a clock, of the kernel that a task makes of its problem.
+
+    The kernel is written into the project's folder, unless another file has its name.
+    """
+    task = opened.task
+    if not isinstance(task, DerivesKernels) or not task.derived:
+        return ""
+    said = f" {task.derived[0].upper()}{task.derived[1:]}"
+    if not (isinstance(task, OffersTemplates) and task.templates()):
+        return said
+    file = project / f"{Path(opened.name).stem}_answer.py"
+    held = task.start.rstrip("\n") + "\n"
+    if file.exists() and read_text(file, MAX_TEXT_BYTES) != held:
+        where = (
+            f"{file} is another file: move it to be given the kernel that was made for it, which"
+        )
+    else:
+        file.write_text(held, encoding="utf-8")
+        where = f"{file} holds a kernel that was made for it, which"
+    try:
+        outcome = evaluate_kernel(task.start, opened.name, settings).outcome
+    except NotTimedError as error:
+        known = str(error).partition("; but ")[0].removeprefix("the kernel ")
+        return f"{said} {where} {known}."
+    told = outcome.log.strip() if isinstance(outcome, Failed) else "it was timed"
+    return f"{said} {where} is not known to be right: {told}"
 
 
 def _lock(project: Path, run: RunRecord) -> AbstractContextManager[object]:

@@ -548,6 +548,17 @@ class ModelsLatency(Protocol):
 
 
 @runtime_checkable
+class DerivesKernels(Protocol):
+    """A task that makes its first kernel of the problem itself, which has none."""
+
+    @property
+    def derived(self) -> str:
+        """What the problem is, or why no kernel is made of it, as a sentence; empty where none is
+        ever made."""
+        ...
+
+
+@runtime_checkable
 class Floored(Protocol):
     """A task that knows how fast its kernels can be at best."""
 

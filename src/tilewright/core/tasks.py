@@ -12,7 +12,7 @@ from tilewright.core.errors import TilewrightError, UnknownNameError, WorkloadEr
 from tilewright.core.files import read_kernel, read_toml
 from tilewright.core.plugins import is_target, load_target, target_names
 from tilewright.core.records import KernelLanguage, RunRecord, content_id
-from tilewright.core.roles import OpensFiles, Target, Task
+from tilewright.core.roles import OffersTemplates, OpensFiles, Target, Task
 from tilewright.core.templates import KernelTemplate, parse_template
 
 WORKLOAD_FILE = "workload.toml"
@@ -74,7 +74,18 @@ def _open_file(file: Path, settings: Mapping[str, object]) -> OpenTask:
             f"{WORKLOAD_FILE}."
         )
     _check_settings(target, settings)
-    return OpenTask(str(file), target, target.open_file(file, settings))
+    task = target.open_file(file, settings)
+    return OpenTask(str(file), target, task, _template_of(task, target))
+
+
+def _template_of(task: Task, target: Target) -> KernelTemplate | None:
+    """The template among those that a task offers whose first instance is its starting kernel."""
+    offered = task.templates().values() if isinstance(task, OffersTemplates) else ()
+    for text in offered:
+        template = parse_template(text, target.brief().language.templates)
+        if template is not None and template.instance(template.first) == task.start:
+            return template
+    return None
 
 
 def _target_of_files() -> str:

@@ -1,9 +1,10 @@
 """The built-in proposer: rewriting, by what the target's kernels are made of.
 
-Kernels in CUDA C++ are not rewritten: those that the target offers with free parameters take their
-place. Kernels in NKI go to its rewriter; other Python is not read. C that commands local memories
-goes to the rewriter of commands, other C to the one of loop nests. A target says which by its
-language, and by declaring the macros of such memories (unit `space`), or none.
+Kernels in CUDA C++, also within an answer of KernelBench, are not rewritten: those that the target
+offers with free parameters take their place. Kernels in NKI go to its rewriter; other Python is not
+read. C that commands local memories goes to the rewriter of commands, other C to the one of loop
+nests. A target says which by its language, and by declaring the macros of such memories (unit
+`space`), or none.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 NAME = "builtin"
 REWRITTEN = ("C", "NKI")
 """Languages that its rewriters read."""
-CUDA = "CUDA C++"
-"""The language whose kernels are begun anew from the target's templates."""
+BEGUN_ANEW = ("CUDA C++", "KernelBench")
+"""Languages whose kernels are begun anew from the target's templates."""
 
 
 class BuiltinProposer:
@@ -40,7 +41,7 @@ class BuiltinProposer:
     name = NAME
     parallel = True
     replays = True
-    languages = (*REWRITTEN, CUDA)
+    languages = (*REWRITTEN, *BEGUN_ANEW)
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -65,7 +66,7 @@ class BuiltinProposer:
     def _for(
         self, target: TargetBrief
     ) -> RewriterProposer | LoopProposer | NkiProposer | TemplateProposer:
-        if target.language.name == CUDA:
+        if target.language.name in BEGUN_ANEW:
             return self._of_templates
         if is_nki(target):
             return self._of_nki

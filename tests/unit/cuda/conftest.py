@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.sandbox import find_sandbox
 from tilewright.targets.cuda import launches
 from tilewright.targets.cuda.cpu_program import EMULATOR
 from tilewright.targets.cuda.device.gpus import find_gpu
-from tilewright.targets.cuda.nvcc import find_nvcc
+from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.models import oracle, problem_file
+from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, find_nvcc
+from tilewright.targets.cuda.other_python import FoundPython
 
 FAKE = Path(__file__).with_name("fake_gpu")
 GPU = "Emulated GPU, GPU-0, 9.0, 64, 1.2.3"
@@ -68,3 +73,20 @@ def gpu(gpu_toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     find_gpu.cache_clear()
     find_nvcc.cache_clear()
+
+
+@pytest.fixture
+def stand_in_for_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Problems are answered by `fake_oracle.py`, and nvcc says that kernels compile."""
+    numpy = Path(str(importlib.util.find_spec("numpy").origin)).parent.parent  # type: ignore[union-attr]
+    roots = [Path(sys.prefix), Path(sys.base_prefix), numpy]
+    probe = [sys.executable, "-c", "import numpy"]
+    torch = FoundPython(sys.executable, "none", find_sandbox(roots, probe))
+    monkeypatch.setattr(oracle, "find_torch", lambda: torch)
+    monkeypatch.setattr(oracle, "_PROGRAM", Path(__file__).with_name("fake_oracle.py"))
+    function = Resources("product", 1, 0, 0)
+    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", (function,)))
+    monkeypatch.setattr(CudaEvaluation, "nvcc", Nvcc("", "none", None))  # type: ignore[arg-type]
+    yield
+    oracle.process_of.cache_clear()
+    problem_file._described.cache_clear()

@@ -1,6 +1,7 @@
 """Answers as the program that runs PyTorch does, for a product of two matrices; needs numpy alone.
 
-The text of the problem is JSON: `fault` says what goes wrong, `size` how large the matrices are.
+The text of the problem is JSON, or Python whose first line is a comment with it: `fault` says what
+goes wrong, `size` how large the matrices are.
 """
 
 import json
@@ -45,7 +46,20 @@ def described(inner, fault):
         "state": [{"name": "scale.weight", "shape": [N], "dtype": "float32"}],
         "outputs": [{"shape": [M, N] if fault != "size" else [1 << 40], "dtype": "float32"}],
         "operations": M * N * inner,
+        "graph": graph(inner),
     }
+
+
+def graph(inner):
+    def one(name, *shape):
+        return {"array": name, "shape": list(shape), "dtype": "torch.float32"}
+
+    def operation(does, *given):
+        return {"does": does, "given": given, "words": {}, "gives": [one("", M, N)]}
+
+    first = operation("aten.mm.default", one("input 0", M, inner), one("input 1", inner, N))
+    second = operation("aten.mul.Tensor", one("0.0", M, N), one("self.scale.weight", N))
+    return {"operations": [first, second], "outputs": ["1.0"]}
 
 
 def arrays(data, inner):
@@ -61,7 +75,7 @@ while True:
     request, data = json.loads(receive()), receive()
     reply, payload = {}, b""
     if request["do"] == "open":
-        problem = json.loads(request["text"])
+        problem = json.loads(request["text"].partition("\n")[0].removeprefix("#"))
         inner, fault = problem.get("size", 8), problem.get("fault", "")
     if fault == request["do"] + " hangs":
         time.sleep(60)

@@ -9,8 +9,7 @@ import importlib.util
 import json
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,11 @@ import pytest
 from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Candidate, Failed, Verdict
 from tilewright.core.tasks import open_task
-from tilewright.sandbox import find_sandbox
 from tilewright.targets.cuda.evaluator import CudaEvaluation
-from tilewright.targets.cuda.models import oracle, problem_file
+from tilewright.targets.cuda.models import oracle
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
-from tilewright.targets.cuda.other_python import FoundPython
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
 ANSWER = '''
@@ -59,26 +56,15 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture
-def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+def problem(stand_in_for_torch: None, tmp_path: Path) -> Callable[..., Path]:
     """Writes a problem for the stand-in."""
-    numpy = Path(str(importlib.util.find_spec("numpy").origin)).parent.parent  # type: ignore[union-attr]
-    roots = [Path(sys.prefix), Path(sys.base_prefix), numpy]
-    probe = [sys.executable, "-c", "import numpy"]
-    torch = FoundPython(sys.executable, "none", find_sandbox(roots, probe))
-    monkeypatch.setattr(oracle, "find_torch", lambda: torch)
-    monkeypatch.setattr(oracle, "_PROGRAM", Path(__file__).with_name("fake_oracle.py"))
-    function = Resources("product", 1, 0, 0)
-    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", (function,)))
-    monkeypatch.setattr(CudaEvaluation, "nvcc", Nvcc("", "none", None))  # type: ignore[arg-type]
 
     def written(**words: object) -> Path:
         path = tmp_path / "problem.py"
         path.write_text(json.dumps(words))
         return path
 
-    yield written
-    oracle.process_of.cache_clear()
-    problem_file._described.cache_clear()
+    return written
 
 
 def opened(path: Path) -> ModelTask:

@@ -37,6 +37,11 @@ _LANES = """\
 TUNE(RM, 8, 4)                // rows that a thread computes
 TUNE(RN, 8, 4)                // columns
 TUNE_REQUIRE(TM * TN >= 64 * RM * RN && BLOCKS * TM * TN <= 512 * RM * RN)"""
+_ADDED = """\
+typedef const float *Added;  // what each row has added to it, if anything
+__device__ float finished(Added added, const float *, int row, float value) {
+  return added ? value + added[row] : value;
+}"""
 _TENSOR_CORES = """\
 TUNE(FM, 4, 2, 1)             // rows that a warp computes, in squares of 16 x 16
 TUNE(FN, 2, 4, 1)             // columns
@@ -45,41 +50,21 @@ TUNE_REQUIRE(TM * TN >= 512 * FM * FN && BLOCKS * TM * TN <= 4096 * FM * FN)"""
 
 
 def templates_of(shape: Shape, architecture: Architecture, lowest: str = "") -> Mapping[str, str]:
-    """The text of each template by its name, with the launcher of the workload.
-
-    `lowest` is the precision class that is good enough, empty for float32. Where it is not,
-    products begin on tensor cores, of architectures whose tensor cores take tf32.
-    """
+    """The text of each template by its name, with the launcher of the workload."""
     if shape.kind in _PRODUCTS:
-        found = {"product": _product(shape, architecture, "lanes", _LANES)}
-        if lowest and architecture.name != "sm_75":
-            text = _product(
-                shape, architecture, "tensor_cores", _TENSOR_CORES, "#include <mma.h>\n"
-            )
-            found = {"product on tensor cores": text, **found}
+        names = ways(architecture, lowest)
+        found = {name: _product(shape, architecture, way) for name, way in names.items()}
     else:
         name = _FILES[shape.kind]
         words = {"SOFTMAX": str(shape.kind == "softmax").lower()}
-        found = {name: _filled(_read(name), words)}
+        found = {name: filled(read(name), words)}
     own = parameters(shape.arguments, shape.sizes)
     return {name: text.replace("PARAMETERS", own) for name, text in found.items()}
 
 
-def _product(
-    shape: Shape, architecture: Architecture, sums: str, tuned: str, includes: str = ""
-) -> str:
+def _product(shape: Shape, architecture: Architecture, sums: str) -> str:
     """Blocks of a product whose right factor is a matrix, or patches gathered from images."""
     values, window = shape.values, shape.values.get("R")
-    parts = {
-        "INCLUDES": includes,
-        "TUNED": tuned,
-        "SPLITS": "1" if window else "1, 4, 16, 64",
-        "SHARED": str(architecture.block_shared_kib << 10),
-        "SUMS": _read(f"parts/{sums}"),
-        "LOAD_RIGHT": _read("parts/patches" if window else "parts/matrix"),
-        "BINDINGS": _BINDINGS[shape.kind],
-        "RESULT": "Y" if window else "C",
-    }
     sizes = {
         "DEEP": window if "D" in values else 1,
         "WIDE": values.get("S", window),
@@ -87,14 +72,57 @@ def _product(
         "P": values.get("P", 0),
         "R": window,
     }
-    return _filled(_filled(_read("blocks"), parts), sizes)
+    launcher = f"void kernel(PARAMETERS) {{\n  {_BINDINGS[shape.kind]}"
+    part, splits = ("patches", "1") if window else ("matrix", "1, 4, 16, 64")
+    return product_text(
+        architecture, sums, part, splits, sizes, _ADDED, launcher, "Y" if window else "C"
+    )
 
 
-def _read(name: str) -> str:
+def product_text(
+    architecture: Architecture, sums: str, right: str, splits: str, sizes: Mapping[str, object],
+    added: str, launcher: str, result: str,
+) -> str:  # fmt: skip
+    """A product by blocks, whose sums are computed by `lanes` or by `tensor_cores`.
+
+    `right` is what the right factor is (`matrix`, `transposed`, `patches`), `splits` the values of
+    SPLIT, `sizes` those of windows, `added` what is done with each element, and `launcher` how the
+    function that writes `result` begins.
+    """
+    cores = sums == "tensor_cores"
+    words = {
+        "INCLUDES": "#include <mma.h>\n" if cores else "",
+        "TUNED": _TENSOR_CORES if cores else _LANES,
+        "SPLITS": splits,
+        "SHARED": str(architecture.block_shared_kib << 10),
+        "ADDED": added,
+        "SUMS": read(f"parts/{sums}"),
+        "LOAD_RIGHT": read(f"parts/{right}"),
+        "LAUNCHER": launcher,
+        "RESULT": result,
+    }
+    return filled(filled(read("blocks"), words), sizes)
+
+
+def ways(architecture: Architecture, lowest: str) -> Mapping[str, str]:
+    """How sums may be computed, by the names of templates, the best way first.
+
+    `lowest` is the precision class that is good enough, empty for float32. Where it is not,
+    products begin on tensor cores, of architectures whose tensor cores take tf32.
+    """
+    found = {"product": "lanes"}
+    if lowest and architecture.name != "sm_75":
+        found = {"product on tensor cores": "tensor_cores", **found}
+    return found
+
+
+def read(name: str) -> str:
+    """The text of a template, or of a part of one."""
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 
-def _filled(text: str, words: Mapping[str, object]) -> str:
+def filled(text: str, words: Mapping[str, object]) -> str:
+    """The text with each `{WORD}` replaced."""
     for word, value in words.items():
         text = text.replace(f"{{{word}}}", str(value))
     return text

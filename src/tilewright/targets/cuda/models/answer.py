@@ -76,9 +76,14 @@ def read_answer(source: str) -> Answer:
         raise WrongError(f"{MODEL} defines no method forward", found.lineno)
     require_plain(tree)
     if initialise is not None:
+        hidden = {a.arg for a in initialise.args.args}
+        outer = {name: module.constants.pop(name) for name in hidden & module.constants.keys()}
+        texts = {name: module.literals.pop(name) for name in hidden & module.literals.keys()}
         for part in initialise.body:
             if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Attribute):
                 _assigned(module, part)
+        module.constants.update(outer)
+        module.literals.update(texts)
     return Answer(module.constants, module.extensions, initialise, forward)
 
 

@@ -28,7 +28,7 @@ HOW_TO_GET = (
     f"{PYTHON} to a Python that has it (no GPU is needed)"
 )
 _PROGRAM = Path(__file__).with_name("oracle_program.py")
-_ARITHMETIC = Path(__file__).with_name("oracle_arithmetic.py")
+_PARTS = ("oracle_arithmetic.py", "oracle_trace.py")
 _MOST_REPLY = 16 << 20
 """Bytes of the part of a reply in JSON; a description of 2000 arrays takes a quarter of a MiB."""
 _ADDRESSES = 8 << 30
@@ -57,7 +57,8 @@ class OracleProcess:
         torch = find_torch()
         folder = Path(self._stack.enter_context(open_folder("tilewright-torch-")))
         (folder / "program.py").write_bytes(_PROGRAM.read_bytes())
-        (folder / _ARITHMETIC.name).write_bytes(_ARITHMETIC.read_bytes())
+        for name in _PARTS:
+            (folder / name).write_bytes(Path(__file__).with_name(name).read_bytes())
         own, other = socket.socketpair()
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         bounds = Limits(

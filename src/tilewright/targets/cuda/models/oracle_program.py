@@ -23,6 +23,7 @@ from typing import Any
 torch: Any = importlib.import_module("torch")
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python does not look there
 _modes: Any = importlib.import_module("oracle_arithmetic")
+_trace: Any = importlib.import_module("oracle_trace")
 
 _UNIT = 2.0**-24
 _LEAST_SIZE = 16
@@ -127,7 +128,8 @@ def _described(problem: Problem) -> dict[str, Any]:
     inputs, free = problem.inputs(0)
     names = list(inspect.signature(model.forward).parameters)
     counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
+    traced = _trace.Traced(model, inputs)
+    with torch.no_grad(), counter, traced:
         outputs = _outputs(model(*inputs))
     elements = sum(o.numel() for o in outputs)
     elements += sum(i.numel() for i in inputs if isinstance(i, torch.Tensor))
@@ -139,6 +141,7 @@ def _described(problem: Problem) -> dict[str, Any]:
         ],
         "state": [{"name": name, **_shape(value)} for name, value in model.state_dict().items()],
         "outputs": [_shape(value) for value in outputs],
+        "graph": traced.described(outputs),
         "operations": max(counter.get_total_flops() // 2, elements),
     }
 
@@ -321,7 +324,7 @@ def main(descriptor: int) -> None:
                 text = request["text"]
             elif request["do"] == "describe":
                 reply["full"] = described(text, {})
-                most = request["most_operations"], request["most_bytes"]
+                most = request["most_operations"], request["most_compared"]
                 reply["constants"], reply["reduced"] = reduced(text, *most)
             else:
                 key = json.dumps(request["constants"])

@@ -18,7 +18,7 @@ from tilewright.targets.cuda.models.oracle import process_of
 from tilewright.targets.cuda.models.torch_problem import Given, TorchProblem
 from tilewright.targets.cuda.shapes import MOST_BYTES
 
-MOST_OPERATIONS, MOST_COMPARED = 1 << 24, 64 << 20
+MOST_OPERATIONS, MOST_COMPARED = 1 << 24, 8 << 20
 """Multiply-adds and bytes of one comparison on the CPU, of which a task has eight."""
 _MOST_AXES, _MOST_ARRAYS = 8, 2000
 _LARGEST_COUNT = 1 << 80
@@ -32,6 +32,8 @@ class Described:
     workload: Workload
     form: Form
     problem: TorchProblem
+    graph: object = None
+    """The operations that its model consists of, as the process that runs it wrote them down."""
 
 
 def read_problem(path: Path, target: str, name: str) -> tuple[Described, Described]:
@@ -59,7 +61,7 @@ def read_problem(path: Path, target: str, name: str) -> tuple[Described, Describ
 @lru_cache(maxsize=4)
 def _described(path: Path, text: str) -> Mapping[str, Any]:
     process = process_of(path, text)
-    return process.ask("describe", most_operations=MOST_OPERATIONS, most_bytes=MOST_COMPARED)[0]
+    return process.ask("describe", most_operations=MOST_OPERATIONS, most_compared=MOST_COMPARED)[0]
 
 
 def _made(
@@ -91,7 +93,8 @@ def _made(
         operations,
         source=str(path),
     )
-    return Described(workload, form, TorchProblem(path, text, constants, given))
+    problem = TorchProblem(path, text, constants, given)
+    return Described(workload, form, problem, found.get("graph"))
 
 
 class _Names:

@@ -80,7 +80,24 @@ def require_plain(tree: ast.Module) -> None:
         if isinstance(model, ast.ClassDef) and model.name == MODEL:
             for part in model.body:
                 if isinstance(part, ast.FunctionDef):
-                    _require_method(part, {*meanings})
+                    _require_method(part, {*meanings}, _plain_names(tree))
+
+
+def _plain_names(tree: ast.Module) -> set[str]:
+    """Names of numbers and texts, which a function's arguments may hide, as in Python."""
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and not any(isinstance(n, ast.Call) for n in ast.walk(node))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def stored_names(function: ast.FunctionDef) -> set[str]:
+    """Names that a function gives a value."""
+    names = (n for n in ast.walk(function) if isinstance(n, ast.Name))
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
 def _bound(node: ast.stmt) -> Iterable[tuple[str, str]]:
@@ -173,15 +190,13 @@ def _require_definition(function: ast.FunctionDef) -> None:
         raise NotReadError(f"{function.name} has a decorator", function.lineno)
 
 
-def _require_method(function: ast.FunctionDef, bound: set[str]) -> None:
+def _require_method(function: ast.FunctionDef, bound: set[str], plain: set[str]) -> None:
     if function.name not in ("__init__", "forward"):
         raise NotReadError(f"{MODEL} has the further method {function.name}", function.lineno)
     if not function.args.args or function.args.args[0].arg != "self":
         raise NotReadError(f"{function.name} does not begin with self", function.lineno)
-    names = {a.arg for a in function.args.args} | {
-        n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    hidden = sorted(names & (bound | {*_SOURCES, "super"}))
+    arguments = {a.arg for a in function.args.args} - plain
+    hidden = sorted((arguments | stored_names(function)) & (bound | {*_SOURCES, "super"}))
     if hidden:
         raise NotReadError(f"{hidden[0]} means something else in {function.name}", function.lineno)
     for statement in function.body:

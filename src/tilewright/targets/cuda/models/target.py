@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError, WorkloadError
 from tilewright.core.records import FolderTemplate, TargetBrief, Workload
+from tilewright.core.templates import MACROS
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import require_linux
 from tilewright.parts.brief_files import load_template, render
@@ -20,18 +21,20 @@ from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.models.answers import first_answer, in_pytorch
 from tilewright.targets.cuda.models.checkout import CHECKOUT, file_of
+from tilewright.targets.cuda.models.derived import Derived, derive
 from tilewright.targets.cuda.models.form import Form, form_of
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.problem_file import in_words, read_problem
 from tilewright.targets.cuda.models.task import ModelTask
+from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, Shape, parse_shape
 from tilewright.targets.cuda.target import CudaTarget
 
 FOLDER = Path(__file__).parent
-ANSWER = replace(PYTHON, entry="ModelNew", templates=None)
-"""Python in KernelBench's form; free parameters are not known in it."""
+ANSWER = replace(PYTHON, name="KernelBench", entry="ModelNew", templates=MACROS)
+"""Python in KernelBench's form; the CUDA source in it may leave parameters open."""
 
 
 class KernelBenchTarget(CudaTarget):
@@ -90,10 +93,11 @@ class KernelBenchTarget(CudaTarget):
 
     def _open(self, file: Path, settings: Mapping[str, object], name: str) -> ModelTask:
         full, reduced = read_problem(file, self.name, name)
+        derived = derive(full, reduced, _architecture(settings), lowest_precision(settings))
         return self._task(
             full.workload, reduced.workload, full.problem, reduced.problem, full.form,
-            reduced.form, in_pytorch(full.problem.text), settings,
-            reduced=in_words(reduced.problem.constants),
+            reduced.form, derived.first or in_pytorch(full.problem.text), settings,
+            reduced=in_words(reduced.problem.constants), derived=derived,
         )  # fmt: skip
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ModelTask:
@@ -122,8 +126,8 @@ class KernelBenchTarget(CudaTarget):
         settings: Mapping[str, object],
         shape: Shape | None = None,
         reduced: str = "",
+        derived: Derived | None = None,
     ) -> ModelTask:
-        gpu = find_gpu()
         return ModelTask(
             workload,
             compared,
@@ -131,14 +135,15 @@ class KernelBenchTarget(CudaTarget):
             answer,
             problem,
             EvaluationSettings.from_mapping(settings),
-            chosen_architecture(settings, gpu.architecture if gpu else None),
+            _architecture(settings),
             {},
             full_problem,
             {},
-            gpu,
+            find_gpu(),
+            derived.templates if derived else None,
             lowest=lowest_precision(settings),
             published=(lambda: wrong_products(shape, 0)) if shape else list,
-        ).of(form, full_form, reduced)
+        ).of(form, full_form, reduced, derived.words if derived else "")
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
         """PyTorch; what the target `cuda` says of the compilers and the GPU holds here too."""
@@ -147,3 +152,9 @@ class KernelBenchTarget(CudaTarget):
         except ToolchainMissingError as error:
             return [("PyTorch, for problems in files", None, str(error))]
         return [("PyTorch, for problems in files", True, f"{torch.version} ({torch.python})")]
+
+
+def _architecture(settings: Mapping[str, object]) -> Architecture:
+    """The one that kernels are compiled for."""
+    gpu = find_gpu()
+    return chosen_architecture(settings, gpu.architecture if gpu else None)

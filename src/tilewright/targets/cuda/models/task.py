@@ -40,13 +40,16 @@ class ModelTask(CudaTask):
     full_form: Form
 
     reduced: str
+    derived: str
+    """What a problem's model was recognised as, or why it was not; empty where none was read."""
 
-    def of(self, form: Form, full_form: Form, reduced: str) -> ModelTask:
+    def of(self, form: Form, full_form: Form, reduced: str, derived: str) -> ModelTask:
         """The task with the forms at the compared and at the full sizes.
 
         `reduced` names constants of a problem that differ between them.
         """
         self.form, self.full_form, self.reduced = form, full_form, reduced
+        self.derived = derived
         return self
 
     @staticmethod

@@ -12,12 +12,16 @@ TUNE(BLOCKS, 2, 1)            // blocks that a multiprocessor has registers for
 constexpr int LEFT = TK + 4, RIGHT = TN + 8, STAGE = TM * LEFT + TK * RIGHT;  // rows are padded against bank conflicts
 TUNE_REQUIRE(4 * STAGES * (TM * (TK + 4) + TK * (TN + 8)) <= {SHARED})
 
+{ADDED}
+
 // Four elements of a row of the result.
-__device__ void put(float *result, const float *added, int row, int column, int rows, int columns, float4 values) {
+__device__ void put(float *result, const Added &added, int row, int column, int rows, int columns, float4 values) {
   if (row >= rows || column >= columns) return;
-  float extra = added ? added[row] : 0.0f;
   float *to = &result[(size_t)row * columns + column];
-  float each[4] = {values.x + extra, values.y + extra, values.z + extra, values.w + extra};
+  float each[4] = {values.x, values.y, values.z, values.w};
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (column + i < columns) each[i] = finished(added, &to[i], row, each[i]);
   if (SPLIT == 1 && columns % 4 == 0) *(float4 *)to = make_float4(each[0], each[1], each[2], each[3]);
   else
     for (int i = 0; i < 4 && column + i < columns; i++) {
@@ -43,7 +47,7 @@ __device__ void load_tile(float *tile, const float *from, int row, int rows, int
 
 {LOAD_RIGHT}
 template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
-    product(const float *left, Right right, const float *added, float *result, int rows, int columns, int terms) {
+    product(const float *left, Right right, Added added, float *result, int rows, int columns, int terms) {
   extern __shared__ __align__(128) float tiles[];
   int row = blockIdx.y * TM, column = blockIdx.x * TN;
   int part = (terms + SPLIT * TK - 1) / (SPLIT * TK) * TK;
@@ -77,8 +81,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
   sums.write(tiles, result, added, row, column, rows, columns);
 }
 
-void kernel(PARAMETERS) {
-  {BINDINGS}
+{LAUNCHER}
   constexpr int BYTES = 4 * STAGES * STAGE;
   if (SPLIT > 1) cudaMemsetAsync({RESULT}, 0, sizeof(float) * images * rows * columns, 0);
   dim3 grid((columns + TN - 1) / TN, (rows + TM - 1) / TM, SPLIT * images);

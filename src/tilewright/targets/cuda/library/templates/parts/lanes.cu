@@ -37,7 +37,7 @@ struct Sums {
       }
     }
   }
-  __device__ void write(float *, float *result, const float *added, int row, int column, int rows, int columns) const {
+  __device__ void write(float *, float *result, const Added &added, int row, int column, int rows, int columns) const {
 #pragma unroll
     for (int i = 0; i < RM; i++)
 #pragma unroll

@@ -33,7 +33,7 @@ struct Sums {
       }
     }
   }
-  __device__ void write(float *tiles, float *result, const float *added, int row, int column, int rows, int columns) const {
+  __device__ void write(float *tiles, float *result, const Added &added, int row, int column, int rows, int columns) const {
     float *square = &tiles[threadIdx.x / 32 * 16 * 20];
 #pragma unroll
     for (int i = 0; i < FM; i++)

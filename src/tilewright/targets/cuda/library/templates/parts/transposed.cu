@@ -1,0 +1,15 @@
+// The right factor: the transpose of a matrix, so that terms lie one behind the other.
+struct Right {
+  const float *values;
+  int length, column, columns;
+  __device__ void choose(int, int first, int all) { column = first, columns = all; }
+  template <bool VECTORS> __device__ void load(float *tile, int k, int end) const {
+#pragma unroll
+    for (int i = threadIdx.x; i < TK * TN; i += THREADS) {
+      int term = i % TK, c = i / TK;
+      bool there = k + term < end && column + c < columns;
+      const float *from = there ? &values[(size_t)(column + c) * length + k + term] : values;
+      __pipeline_memcpy_async(&tile[term * RIGHT + c], from, 4, there ? 0 : 4);
+    }
+  }
+};

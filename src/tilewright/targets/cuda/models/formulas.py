@@ -1,0 +1,180 @@
+"""Formulas of a model: values of single elements and of rows, as C computes them.
+
+relu(x * 2 + bias)        Calculated("({0} > 0.0f ? {0} : 0.0f)", ...)
+x / x.sum(1, True)        Calculated("({0} / {1})", x, Total("sum", x))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Size = tuple[int, int]
+"""An extent at a problem's own sizes, and at those that a CPU checks."""
+Shape = tuple[Size, ...]
+
+
+class OtherError(Exception):
+    """Why no kernel of ours computes a model, as a clause."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of an array, for the place of the formula's: (place / inner) % count of it.
+
+    `inner` are the extents behind the array's own axes; `whole` says that it has all axes.
+    """
+
+    array: str
+    shape: Shape
+    inner: Shape = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant, or a name that the kernel gives a value, as C writes it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Calculated:
+    """An expression; `{0}` stands for the first operand."""
+
+    text: str
+    of: tuple[Formula, ...]
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum (`sum`), the largest (`most`) or the least (`least`) element of a row."""
+
+    kind: str
+    of: Formula
+
+
+Formula = Element | Number | Calculated | Total
+PRODUCT = Number("value")
+"""An element of the product, or of the convolution, that a formula goes on from."""
+COLUMNS = Number("columns")
+
+
+def parts(formula: Formula) -> Iterator[Formula]:
+    """All formulas within one, operands first, each once."""
+    seen = set[Formula]()
+
+    def walk(one: Formula) -> Iterator[Formula]:
+        if one in seen:
+            return
+        seen.add(one)
+        inner = one.of if isinstance(one, Calculated) else ()
+        for part in (one.of,) if isinstance(one, Total) else inner:
+            yield from walk(part)
+        yield one
+
+    return walk(formula)
+
+
+def is_of_a_row(formula: Formula) -> bool:
+    """Whether all elements of a row have the same value of it."""
+    match formula:
+        case Element():
+            return False
+        case Calculated():
+            return all(is_of_a_row(part) for part in formula.of)
+        case _:
+            return formula != PRODUCT
+
+
+@dataclass
+class Written:
+    """Statements of C that give formulas a value."""
+
+    known: dict[Formula, str]
+    lines: list[str]
+
+    def value(self, formula: Formula) -> str:
+        """The expression of a formula, computed once."""
+        if formula in self.known:
+            return self.known[formula]
+        match formula:
+            case Number():
+                return formula.text
+            case Calculated():
+                operands = [self.value(part) for part in formula.of]
+                name = f"t{len(self.known)}"
+                self.lines.append(f"float {name} = {formula.text.format(*operands)};")
+            case Element() | Total():
+                raise OtherError("a value is used before it is known")
+        self.known[formula] = name
+        return name
+
+
+_PLAIN = {
+    "relu": "({0} > 0.0f ? {0} : 0.0f)", "neg": "(-{0})", "exp": "expf({0})", "log": "logf({0})",
+    "sqrt": "sqrtf({0})", "rsqrt": "rsqrtf({0})", "abs": "fabsf({0})", "tanh": "tanhf({0})",
+    "sin": "sinf({0})", "cos": "cosf({0})", "erf": "erff({0})", "reciprocal": "(1.0f / {0})",
+    "sigmoid": "(1.0f / (1.0f + expf(-{0})))", "silu": "({0} / (1.0f + expf(-{0})))",
+    "hardsigmoid": "(fminf(fmaxf({0} + 3.0f, 0.0f), 6.0f) / 6.0f)",
+    "hardswish": "({0} * fminf(fmaxf({0} + 3.0f, 0.0f), 6.0f) / 6.0f)",
+    "mish": "({0} * tanhf(fmaxf({0}, 0.0f) + log1pf(expf(-fabsf({0})))))",
+    "square": "({0} * {0})", "clone": "{0}", "alias": "{0}", "detach": "{0}",
+    "mul": "({0} * {1})", "div": "({0} / {1})", "maximum": "fmaxf({0}, {1})",
+    "minimum": "fminf({0}, {1})", "relu6": "fminf(fmaxf({0}, 0.0f), 6.0f)",
+}  # fmt: skip
+"""PyTorch's operations on elements that have no settings."""
+
+
+def number(value: object) -> Number:
+    """A constant of a model."""
+    if isinstance(value, (bool, int, float)) and abs(value) < 1e38:
+        return Number(f"{float(value)!r}f")
+    raise OtherError(f"it computes with {str(value)[:40]}")
+
+
+def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Calculated:
+    """One of PyTorch's operations on elements. Raises `OtherError` for others.
+
+    `of` are operands that are arrays or numbers, `settings` the further numbers.
+    """
+    given = [*settings, *[None] * 3]
+
+    def at(place: int, usual: float) -> str:
+        value = usual if given[place] is None else given[place]
+        return number(value).text
+
+    if name in _PLAIN:
+        return Calculated(_PLAIN[name], of)
+    x, zero = "{0}", "0.0f"
+    match name:
+        case "add" | "sub" | "rsub":
+            sign = "+" if name == "add" else "-"
+            scaled = "{1}" if given[0] in (None, 1) else f"{at(0, 1)} * {{1}}"
+            text = f"({x} {sign} {scaled})" if name != "rsub" else "({1} - {0})"
+        case "gelu" if given[0] in (None, "none"):
+            text = f"(0.5f * {x} * (1.0f + erff({x} * 0.70710678118654752f)))"
+        case "gelu":
+            inner = f"0.79788456080286536f * ({x} + 0.044715f * {x} * {x} * {x})"
+            text = f"(0.5f * {x} * (1.0f + tanhf({inner})))"
+        case "leaky_relu":
+            text = f"({x} > {zero} ? {x} : {at(0, 0.01)} * {x})"
+        case "elu":
+            text = (f"{at(1, 1)} * ({x} > {zero} ? {x} : "
+                    f"{at(0, 1)} * expm1f({x} * {at(2, 1)}))")  # fmt: skip
+        case "softplus":
+            beta = at(0, 1)
+            text = (f"({x} * {beta} > {at(1, 20)} ? {x} : (fmaxf({x} * {beta}, {zero}) + "
+                    f"log1pf(expf(-fabsf({x} * {beta})))) / {beta})")  # fmt: skip
+        case "hardtanh":
+            text = f"fminf(fmaxf({x}, {at(0, -1)}), {at(1, 1)})"
+        case "clamp" | "clamp_min" | "clamp_max":
+            low, high = (None, given[0]) if name == "clamp_max" else (given[0], given[1])
+            text = x if low is None else f"fmaxf({x}, {number(low).text})"
+            text = text if high is None else f"fminf({text}, {number(high).text})"
+        case "pow" if given[0] in (2, 3, 0.5, -1, -0.5):
+            text = {2: f"({x} * {x})", 3: f"({x} * {x} * {x})", 0.5: f"sqrtf({x})",
+                    -1: f"(1.0f / {x})", -0.5: f"rsqrtf({x})"}[float(str(given[0]))]  # fmt: skip
+        case _:
+            raise OtherError(f"it computes {name}, which the kernels here have not")
+    return Calculated(text, of)

@@ -1,0 +1,228 @@
+"""Which kernels are made of a problem's model, and why none is made of others."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from tilewright import run
+from tilewright.core.config import Settings
+from tilewright.core.errors import NotTimedError, ToolchainMissingError
+from tilewright.core.records import Candidate, Failed, Verdict
+from tilewright.core.tasks import open_task
+from tilewright.core.templates import MACROS, parse_template
+from tilewright.targets.cuda.models.formulas import OtherError
+from tilewright.targets.cuda.models.oracle import find_torch
+from tilewright.targets.cuda.models.recognition import recognised
+from tilewright.targets.cuda.models.statements import texts_of
+from tilewright.targets.cuda.occupancy import architectures
+
+R, C = (64, 16), (48, 32)
+"""Extents at the problem's own sizes, and at those of the check."""
+
+
+class Graph:
+    """The operations of a model, as the process that runs it writes them down, at both sizes."""
+
+    def __init__(self) -> None:
+        self.said: tuple[list[Any], list[Any]] = ([], [])
+
+    def __call__(
+        self, does: str, shape: Sequence[Any], *given: Any, **words: Any
+    ) -> tuple[Any, ...]:
+        name = f"{len(self.said[0])}.0"
+        for way, operations in enumerate(self.said):
+            said = [array(*g, way) if isinstance(g, tuple) else g for g in given]
+            gives = [array("", shape, way)]
+            operations.append(
+                {"does": f"aten.{does}", "given": said, "words": words, "gives": gives}
+            )
+        return name, shape
+
+    def read(self) -> Any:
+        last = f"{len(self.said[0]) - 1}.0"
+        return recognised(*({"operations": o, "outputs": [last]} for o in self.said))
+
+
+def array(name: str, shape: Sequence[Any], way: int) -> dict[str, Any]:
+    sizes = [size[way] if isinstance(size, tuple) else size for size in shape]
+    return {"array": name, "shape": sizes, "dtype": "torch.float32"}
+
+
+X, Y, BIAS = ("input 0", (R, C)), ("input 1", (R, C)), ("self.b", (C,))
+
+
+def only_text(graph: Graph) -> str:
+    (found,) = texts_of(graph.read(), architectures()["sm_90"], "").values()
+    template = parse_template(found[0], MACROS)
+    assert template is not None
+    return found[0]
+
+
+def test_element_wise_operations_are_one_kernel() -> None:
+    graph = Graph()
+    first = graph("add.Tensor", (R, C), X, BIAS)
+    second = graph("relu.default", (R, C), first)
+    graph("mul.Tensor", (R, C), second, 0.5)
+    assert graph.read().words == "a chain of element-wise operations"
+    text = only_text(graph)
+    assert "(v_a0.at[v] + a1[place / a1_inner % a1_count])" in text
+    assert "* 0.5f)" in text
+    assert "torch::empty({(int)a0.size(0), (int)a0.size(1)}, a0.options())" in text
+
+
+def test_rows_are_passed_over_once_for_each_total() -> None:
+    graph = Graph()
+    graph("_softmax.default", (R, C), X, -1, False)
+    assert graph.read().words == "an operation on rows"
+    text = only_text(graph)
+    assert text.index("of_row<MOST>(total0") < text.index("of_row<SUM>(total1")
+    assert "expf(v_a0.at[v] - total0)" in text
+
+
+def test_a_product_ends_with_what_follows_it() -> None:
+    graph = Graph()
+    weights = ("self.w", ((8, 8), R))
+    right = graph("t.default", (R, (8, 8)), weights)
+    product = graph("addmm.default", (C, (8, 8)), ("self.b", ((8, 8),)), ("input 0", (C, R)), right)
+    graph("tanh.default", (C, (8, 8)), product)
+    assert graph.read().words == "a product with element-wise operations behind it"
+    text = only_text(graph)
+    assert "Right factor{a1.data_ptr<float>(), terms};" in text
+    assert "TUNE(SPLIT, 1)" in text
+    assert "tanhf(" in text
+
+
+@pytest.mark.parametrize(
+    ("operations", "says"),
+    [
+        ([("cumsum.default", (R, C), X, 1)], "it computes cumsum"),
+        ([("sum.dim_IntList", (C,), X, [0])], "an axis that is not the last one"),
+        ([("sum.default", (), X)], "all elements to one number"),
+        ([("bmm.default", (R, C), X, Y)], "it computes bmm"),
+        ([("mm.default", (R, R), X, ("input 1", (C, R))),
+          ("_softmax.default", (R, R), ("0.0", (R, R)), 1, False)], "it reduces a product"),
+        ([("mul.Tensor", (R, C), X, math.inf)], "it computes with inf"),
+        ([("mul.Tensor", (R, C), X, {"unknown": "dict"})], "none of its arrays"),
+        ([("gather.default", (R, C), X, 0, 3)], "it computes gather"),
+        ([], "it computes nothing"),
+        ([("t.default", (C, R), X)], "it computes nothing"),
+    ],
+)  # fmt: skip
+def test_other_models_are_told_why(operations: Sequence[Any], says: str) -> None:
+    graph = Graph()
+    for does, shape, *given in operations:
+        graph(does, shape, *given)
+    with pytest.raises(OtherError, match=says):
+        graph.read()
+
+
+@pytest.mark.parametrize("said", [None, 3, {}, {"operations": 3}, {"operations": [[]]},
+                                  {"operations": [{"does": 1}], "outputs": []}])  # fmt: skip
+def test_a_list_that_cannot_be_read_is_one_sentence(said: object) -> None:
+    with pytest.raises(OtherError):
+        recognised(said, said)
+
+
+PROBLEM = """\
+# {"size": 8}
+import torch
+import torch.nn as nn
+
+K = 8
+
+
+class Model(nn.Module):
+    def __init__(self, count, options):
+        super(Model, self).__init__()
+        self.scale = nn.LayerNorm(count)
+
+    def forward(self, A, B):
+        return A @ B * self.scale.weight
+
+
+def get_inputs():
+    return [torch.rand(4, K), torch.rand(K, 6)]
+"""
+
+
+def evaluated_here(source: str, name: str, settings: Settings) -> NoReturn:
+    """In this process, where the stand-in is."""
+    builder, checker, runner = open_task(name, settings.recorded()).task.evaluator
+    built = builder.build(Candidate(source))
+    assert not isinstance(built, Failed), built.log
+    verdict = checker.check(built)
+    assert not isinstance(verdict, Failed), verdict.log
+    runner.measure(built, verdict, None)
+    raise AssertionError("it was timed")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+def test_without_a_gpu_the_kernel_is_checked_and_written(
+    stand_in_for_torch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "evaluate_kernel", evaluated_here)
+    file = tmp_path / "scaled.py"
+    file.write_text(PROBLEM)
+    with pytest.raises(NotTimedError) as said:
+        run.optimize(str(file), Settings(), project=tmp_path)
+    assert "Its Model is a product with element-wise operations behind it." in str(said.value)
+    assert "is right on the CPU (float32)" in str(said.value)
+    answer = (tmp_path / "scaled_answer.py").read_text()
+    assert "class ModelNew" in answer
+    assert "extension.answer(A, B, self.scale.weight)" in answer
+    assert "get_inputs" not in answer
+    (tmp_path / "scaled_answer.py").write_text("mine\n")
+    with pytest.raises(NotTimedError, match="is another file: move it"):
+        run.optimize(str(file), Settings(), project=tmp_path)
+
+
+def test_the_first_kernel_is_the_start_and_a_template(
+    stand_in_for_torch: None, tmp_path: Path
+) -> None:
+    file = tmp_path / "scaled.py"
+    file.write_text(PROBLEM)
+    opened = open_task(str(file), {"input_seed": 3})
+    assert opened.template is not None
+    assert opened.template.instance(opened.template.first) == opened.task.start
+    assert {p.name for p in opened.template.parameters} >= {"TM", "TN", "TK"}
+
+
+MODELS = {
+    "rms": (
+        "torch.rand(64, 256)",
+        "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)",
+    ),
+    "conv": ("torch.randn(2, 3, 12, 12)", "return torch.relu(self.conv(x)) * 2"),
+    "linear": ("torch.rand(4, 9, 32)", "return torch.sigmoid(self.linear(x))"),
+}
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on PATH")
+@pytest.mark.parametrize("name", MODELS)
+def test_kernels_made_of_models_in_pytorch_are_right(name: str, tmp_path: Path) -> None:
+    try:
+        find_torch()
+    except ToolchainMissingError as error:
+        pytest.skip(str(error))
+    inputs, body = MODELS[name]
+    file = tmp_path / "problem.py"
+    file.write_text(
+        "import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n"
+        "        self.linear = nn.Linear(32, 16)\n\n"
+        f"    def forward(self, x):\n        {body}\n\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    task = open_task(str(file), {"input_seed": 3, "checks": 3}).task
+    builder, checker, _ = task.evaluator
+    built = builder.build(Candidate(task.start))
+    verdict = checker.check(built)  # type: ignore[arg-type]
+    assert isinstance(verdict, Verdict), verdict.log
+    assert verdict.precision == "float32"
