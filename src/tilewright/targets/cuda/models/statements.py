@@ -256,7 +256,9 @@ def _phases(model: Recognised, host: Host) -> str:
         kind, start = _KINDS[total.kind]
         name = f"total{number}"
         lines += [f"float {name} = {start};",
-                  *_loop(total.of, host, known, f"{name} = joined<{kind}>({name}, {{}});"),
+                  *_loop(total.of, host, known, f"float part = {start};",
+                         f"part = joined<{kind}>(part, {{}});",
+                         f"{name} = joined<{kind}>({name}, part);"),
                   f"{name} = of_row<{kind}>({name}, parts);"]  # fmt: skip
         known[total] = name
     _of_rows(model.formula, known, lines)
@@ -266,7 +268,7 @@ def _phases(model: Recognised, host: Host) -> str:
         lines.append(f"if (there && threadIdx.x == 0) result[row] = {value};")
     else:
         lines += ["if (!there) return;",
-                  *_loop(model.formula, host, known, "found.at[v] = {};",
+                  *_loop(model.formula, host, known, "Vector<WIDTH> found;", "found.at[v] = {};",
                          "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
     return _indented(lines, 2)
 
@@ -282,20 +284,20 @@ def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> N
 
 
 def _loop(
-    formula: Formula, host: Host, known: Mapping[Formula, str], last: str, after: str = ""
+    formula: Formula, host: Host, known: Mapping[Formula, str], before: str, last: str, after: str
 ) -> list[str]:
+    """A pass over a row: what a thread does with its vectors, `last` with the value of each."""
     loads, lines, value = _element_body(formula, host, known)
-    begin = ["Vector<WIDTH> found;"] if after else []
     return [
         "for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",
-        *(f"  {line}" for line in [*begin, *loads]),
+        *(f"  {line}" for line in [before, *loads]),
         "#pragma unroll",
         "  for (int v = 0; v < WIDTH; v++) {",
         "    unsigned place = i * WIDTH + v;",
         *(f"    {line}" for line in lines),
         f"    {last.format(value)}",
         "  }",
-        *([f"  {after}"] if after else []),
+        f"  {after}",
         "}",
     ]
 
