@@ -43,7 +43,7 @@ class Examination:
         self._thread: Thread | None = None
         self._raised: Exception | None = None
         self.start: Trial | None = None
-        """The starting kernel once it has been found right."""
+        """The starting kernel once it has been compared."""
         self.baselines: tuple[Baseline, ...] | None = None
         """What a result is compared with, once it is evaluated."""
 
@@ -106,9 +106,9 @@ class Examination:
 
         request = [EvaluationRequest(candidate)]
         outcome = executor.evaluate(request, hear, checkpoint=self._checkpoint)[0]
+        self.start = Trial(0, 0, candidate, outcome, took[0])
         if isinstance(outcome, Failed):
             raise start_error(self._opened.name, outcome)
-        self.start = Trial(0, 0, candidate, outcome, took[0])
 
     def _checkpoint(self) -> None:
         if self._cancelled.is_set():

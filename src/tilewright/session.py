@@ -216,14 +216,16 @@ class Session:
         found = self._examination
         if found is None:
             return
-        try:
-            found.look()
-        except TilewrightError as error:
-            raise _StartFailedError(error) from error
         if found.start is not None and not self._compared:
             self._compared = True
             self._storage.amend_trial(self._run.id, 0, found.start.outcome)
             self._reserve(MODELLED_STARTS * found.start.wall_s)
+        try:
+            found.look()
+        except TilewrightError as error:
+            if found.start is not None and isinstance(found.start.outcome, Failed):
+                raise _StartFailedError(error) from error
+            raise  # nothing can come of the run, but its kernels are not what is wrong
         if found.baselines and not self._has_baselines:
             self._has_baselines = True
             self._storage.keep(self._run.id, Baselines(found.baselines))

@@ -138,12 +138,17 @@ def test_a_wrong_start_ends_the_run(world: World, tmp_path: Path, waits: bool) -
         (record,) = storage.runs()
     assert record.status == "finished"
     assert "the starting kernel of toy:digits" in record.stop_reason
+    with closing(run.open_project(tmp_path)) as storage:
+        assert storage.history(record.id)[0].outcome == WRONG
 
 
 def test_a_check_that_accepts_a_wrong_kernel_ends_the_run(world: World, tmp_path: Path) -> None:
     world.refusal = WorkloadError("the check of toy:digits accepts a wrong kernel")
     with pytest.raises(WorkloadError, match="accepts a wrong kernel"):
         run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
+    with closing(run.open_project(tmp_path)) as storage:
+        (record,) = storage.runs()
+    assert record.status == "interrupted", "no result of it is taken for one"
 
 
 def test_a_start_that_the_model_refuses_is_named_at_once(
