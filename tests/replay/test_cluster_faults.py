@@ -27,7 +27,7 @@ pytest.importorskip("distributed", reason="needs dask.distributed: install the e
 
 from disturbed_cluster import DisturbedCluster
 
-from tilewright.cluster.executor import MOST_AHEAD
+from tilewright.cluster.pace import MOST_AHEAD
 from tilewright.storage.project import open_project
 
 pytestmark = [

@@ -26,32 +26,23 @@ from tilewright.cluster.messages import (
     request_bytes,
 )
 from tilewright.cluster.opinions import Job
+from tilewright.cluster.pace import Pace
 from tilewright.cluster.under_way import UnderWay, by_message
 from tilewright.core.errors import ClusterError, DiskFullError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.batch import Batch
-from tilewright.evaluation.local import raised
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
+from tilewright.evaluation.replies import raised
 
 CHECKPOINT_EVERY_S = 0.1
 """Between two calls of a batch's checkpoint at most."""
-AHEAD = 2
-"""Messages that a worker has at a time: one that it works on, one that waits there."""
-MESSAGE_S = 0.3
-"""As many requests go in a message as take a worker about so long: each message costs all parts of
-a cluster some milliseconds, but what was evaluated is heard of only with the last of them."""
-MOST_IN_MESSAGE = 32
 TOGETHER = 16
 """Messages for which the scheduler chooses among the same few workers."""
 LAST = 0.1
 """Share of a batch whose rest is sent a second time: a slow worker must not hold up the others."""
 MANY = 8
 """Workers from which on that is done: the one that answers later has to start a process anew."""
-LATE = 1.0
-"""How many times as long as others, waiting included, that has been under way."""
-MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
-"""Requests that a worker has at a time at most."""
 NO_WORKER_S = 30.0
 """How long a batch waits where no worker offers what it needs: one may be starting again."""
 MOST_LOSSES = 4
@@ -98,8 +89,7 @@ class DaskExecutor:
         self._sent = UnderWay()
         self._finished = 0  # requests of this batch
         self._names = hosts.names  # of the workers that requests under way may be at
-        self._mean_s: float | None = None  # of an evaluation, the last ones before others
-        self._turn_s = 0.0  # of a message from here and back, in the same way
+        self._pace = Pace()
 
     def evaluate(
         self,
@@ -150,7 +140,7 @@ class DaskExecutor:
         """How many requests may be under way; `ClusterError` after a while without workers."""
         if self._hosts.threads or not (self._waiting or self._sent):
             self._alone_since = None
-            return AHEAD * max(1, self._hosts.threads) * self._most_in_message()
+            return self._pace.room(self._hosts.threads)
         self._alone_since = self._alone_since or monotonic()
         if self._hosts.all_left_out or monotonic() - self._alone_since > NO_WORKER_S:
             raise ClusterError(self._hosts.why_alone())
@@ -158,7 +148,7 @@ class DaskExecutor:
 
     def _send(self, room: int, batch: Batch) -> None:
         by_hosts: dict[tuple[str, ...] | None, list[Job]] = {}
-        size = self._in_message()
+        size = self._pace.in_message(len(self._waiting), self._hosts.threads)
         for _ in range(min(len(self._waiting), room - self._sent.requests)):
             job = self._waiting.popleft()
             if job.heard and not self._hosts.has_others(job.heard_on):
@@ -199,24 +189,13 @@ class DaskExecutor:
             return
         if self._sent.requests > LAST * self._finished:
             return
-        late = monotonic() - LATE * self._turn_s - MESSAGE_S
+        late = monotonic() - self._pace.late_s
         for key, jobs in self._sent.messages():
             if self._sent.copy_of(key) is None and jobs[0].sent_s < late:
                 among = self._hosts.among(jobs[0].heard_on)
                 if among != ():
                     (copy,) = self._send_together([jobs], among)
                     self._sent.note_copy(key, copy)
-
-    def _most_in_message(self) -> int:
-        """As many as take a worker `MESSAGE_S`."""
-        if self._mean_s is None:
-            return 1
-        return max(1, min(MOST_IN_MESSAGE, int(MESSAGE_S / max(self._mean_s, 1e-6))))
-
-    def _in_message(self) -> int:
-        """The same, but no worker gets more of what is left than its share."""
-        share = -(-len(self._waiting) // (AHEAD * max(1, self._hosts.threads)))
-        return max(1, min(self._most_in_message(), share))
 
     def _take_back(self) -> None:
         """Requests for workers and hosts that are there no more wait for others."""
@@ -266,11 +245,9 @@ class DaskExecutor:
             self._hosts.leave_out(host, f"sends what is no answer ({error})")
         match answer:
             case Evaluated(outcomes):
-                turn_s = monotonic() - jobs[0].sent_s
-                self._turn_s = 0.9 * (self._turn_s or turn_s) + 0.1 * turn_s
+                self._pace.note_message(monotonic() - jobs[0].sent_s)
                 for job, (outcome, took_s) in zip(jobs, outcomes, strict=True):
-                    before_s = took_s if self._mean_s is None else self._mean_s
-                    self._mean_s = 0.9 * before_s + 0.1 * took_s
+                    self._pace.note_evaluation(took_s)
                     job.hear(host, outcome, took_s)
                     self._decide(job, batch)
             case Missing():

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import Candidate, Failed, Measured
-from tilewright.evaluation.local import START_TIMEOUT_S, raised, readable
+from tilewright.evaluation.local import START_TIMEOUT_S, readable
+from tilewright.evaluation.replies import raised
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 

@@ -14,15 +14,15 @@ from functools import cached_property
 from time import monotonic
 from typing import Any, Self, TypeAlias, get_args
 
-from tilewright.core import errors
-from tilewright.core.codec import from_json, to_json
-from tilewright.core.errors import InternalError, TilewrightError
-from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome, Stage
+from tilewright.core.codec import to_json
+from tilewright.core.errors import InternalError
+from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.batch import Batch, Pending
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.remote_worker import RemoteWorker
+from tilewright.evaluation.replies import ForgedError, outcome_of, raised
 from tilewright.evaluation.sent_outcome import has_form
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
@@ -209,7 +209,7 @@ class LocalExecutor:
         for worker in readable(list(self._busy), wait_s):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
-            except (EOFError, _ForgedError):
+            except (EOFError, ForgedError):
                 self._on_death(worker, batch)
         for worker, job in list(self._busy.items()):
             if monotonic() >= job.deadline:
@@ -224,7 +224,7 @@ class LocalExecutor:
     ) -> None:
         job = self._busy[worker]
         if not has_form(reply):
-            raise _ForgedError
+            raise ForgedError
         if worker in self._opening:
             self._on_opened(reply)
             self._opening.remove(worker)
@@ -233,11 +233,11 @@ class LocalExecutor:
         if "stage" in reply:
             job.begun += 1
             if reply["stage"] not in get_args(Stage) or job.begun > _MOST_STAGES:
-                raise _ForgedError
+                raise ForgedError
             job.stage = reply["stage"]
             job.deadline = monotonic() + self._timeouts.of(job.stage)
             return
-        outcome = None if "error" in reply else _outcome_of(reply)
+        outcome = None if "error" in reply else outcome_of(reply)
         del self._busy[worker]
         if outcome is None:
             self._idle.append(worker)
@@ -270,20 +270,6 @@ class LocalExecutor:
         batch.finish(job.pending, outcome, monotonic() - job.started)
 
 
-class _ForgedError(Exception):
-    """A reply that no worker of ours gives: something has taken it over."""
-
-
-def _outcome_of(reply: Mapping[str, Any]) -> Outcome:
-    try:
-        found = from_json(reply["outcome"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise _ForgedError from None
-    if not isinstance(found, (Measured, Failed)):
-        raise _ForgedError
-    return found
-
-
 def _too_late() -> InternalError:
     return InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
 
@@ -300,14 +286,3 @@ def readable(workers: Sequence[Worker], timeout_s: float) -> list[Worker]:
         for worker in workers:
             selector.register(worker, selectors.EVENT_READ, worker)
         return [key.data for key, _ in selector.select(timeout_s)]
-
-
-def raised(error: Mapping[str, str]) -> TilewrightError:
-    """The worker's exception, of the same class where it takes just a message."""
-    kind = getattr(errors, str(error["type"]), None)
-    if not (isinstance(kind, type) and issubclass(kind, TilewrightError)):
-        kind = InternalError
-    if kind is errors.UnknownNameError:
-        kind = errors.InputError
-    error_of_worker: TilewrightError = kind(error["message"])
-    return error_of_worker

@@ -11,7 +11,8 @@ from tilewright.core.codec import from_json
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult
 from tilewright.core.roles import Checkpoint
-from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, raised, readable
+from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
+from tilewright.evaluation.replies import raised
 from tilewright.evaluation.worker_process import WorkerProcess
 
 TIMEOUT_S = 600.0
