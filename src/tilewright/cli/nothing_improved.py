@@ -26,6 +26,7 @@ def reasons(summary: Summary, history: History) -> Iterator[str]:
     yield "why nothing was faster, and what to try:"
     at_bound = list(_at_bound(history))
     for line in (
+        *_unfinished(summary),
         *([] if at_bound else _untried(summary, history)),
         *_not_understood(summary),
         *_failed(history),
@@ -37,8 +38,16 @@ def reasons(summary: Summary, history: History) -> Iterator[str]:
     yield ""
 
 
+def _unfinished(summary: Summary) -> Iterator[str]:
+    if summary.status != "finished":
+        yield (
+            "not finished: the run stopped early, and candidates may not be recorded yet; "
+            f"`tilewright runs resume {summary.run_id}` continues it"
+        )
+
+
 def _untried(summary: Summary, history: History) -> Iterator[str]:
-    if len(history) > 1:
+    if len(history) > 1 or summary.status != "finished":
         return
     if "budget" in summary.stop_reason:
         yield "nothing tried: the budget ended before a candidate was evaluated; give a larger one"

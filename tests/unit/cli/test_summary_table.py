@@ -122,6 +122,18 @@ def test_a_kernel_at_its_bound_needs_no_other_reason() -> None:
     assert "nothing tried" not in told
 
 
+def test_an_interrupted_search_does_not_blame_the_kernel() -> None:
+    """After Ctrl-C in the first iteration nothing is recorded, which is no fault of the kernel."""
+    history = History([TRIALS[0]])
+    finished = shown(summarize(run_record(status="finished"), history), history)
+    assert "nothing tried" in finished
+    assert "not finished" not in finished
+    told = " ".join(shown(summarize(run_record(status="interrupted"), history), history).split())
+    assert "not finished" in told
+    assert f"tilewright runs resume {run_record().id}` continues it" in told
+    assert "nothing tried" not in told
+
+
 def test_an_improvement_within_the_noise_is_none() -> None:
     history = History(
         [

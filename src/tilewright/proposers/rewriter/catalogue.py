@@ -141,7 +141,7 @@ _PLACES = {
     "before": "before the loop",
     "at-first-use": "each part when it is first used",
     "inside": "after swapping that loop with the one inside it",
-    "in-place": "at once",
+    "in-place": "not delayed",
     "delayed": "delayed by one iteration",
 }
 """Where a resident buffer is loaded, and when buffers are stored, in words."""
