@@ -30,7 +30,6 @@ from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import (
     LONGEST,
-    SERIAL_FOLLOW_UPS,
     Draft,
     completed,
     draw,
@@ -40,7 +39,7 @@ from tilewright.proposers.rewriter.planner import (
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.replay import replayed
 from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
-from tilewright.proposers.rewriter.whole import option_of, sequences
+from tilewright.proposers.rewriter.whole import whole_drafts
 
 NAME = "builtin"
 MOST_COMPLETED = 4
@@ -75,11 +74,15 @@ class RewriterProposer:
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
         reused = _plans_of_schedule(brief, parent, kernel, machine, before, rng)[:count]
-        if not any(t.candidate.plan for t in history):
-            reused += _whole_plans(brief, parent, kernel, machine, before)[: count - len(reused)]
         count -= len(reused)
         anew = self._plans_anew(brief, parent, history, count - count // 3, before, rng)
         count -= len(anew)
+        if not any(t.candidate.plan for t in history) and count:
+            menu = brief.target.menu_for(brief.workload)
+            if not anew or passes_through_memory(kernel, machine):
+                drafts = list(itertools.islice(whole_drafts(kernel, machine, menu), count))
+                reused += [_plan(parent, draft, before) for draft in drafts]
+                count -= len(drafts)
         if is_stale(parent, history, brief.iteration):
             tried = tried_from(parent, history)
             menu = brief.target.menu_for(brief.workload)  # whole: walks differ without dropout
@@ -135,12 +138,14 @@ class RewriterProposer:
             return []
         if are_alike(nest, kernel, machine):
             return []
-        alone = Draft(menu[0], (), nest, estimate(nest, machine))
-        drafts = draw(nest, machine, menu, parent, history, count - 1, rng, 2 * LONGEST)
+        begun = [Draft(menu[0], (), nest, estimate(nest, machine))]
+        begun += whole_drafts(nest, machine, brief.target.menu_for(brief.workload))
+        more = max(0, count - len(begun))
+        begun += draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST)
         again = (Step(RAISE),)
         return [
             _plan(parent, replace(d, steps=again + d.steps), before, anew=True)
-            for d in (alone, *drafts)
+            for d in begun[:count]
         ]
 
     def implement(
@@ -234,20 +239,6 @@ def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
     """The plan with further steps, so that the way to a variant's kernel is known as well."""
     steps = "; ".join(filter(None, (str(plan.parameters.get("steps", "")), *map(str, more))))
     return replace(plan, parameters={**plan.parameters, "steps": steps})
-
-
-def _whole_plans(
-    brief: Brief, parent: Trial, kernel: Kernel, machine: Machine, before: Cost
-) -> list[Plan]:
-    """Sequences that do everything for a recurrence; none for other kernels."""
-    menu = brief.target.menu_for(brief.workload)
-    if not (menu and passes_through_memory(kernel, machine)):
-        return []
-    offered = {*SERIAL_FOLLOW_UPS, *(o.technique for o in menu if o.technique)}
-    return [
-        _plan(parent, Draft(option_of(steps, menu), steps, after, estimate(after, machine)), before)
-        for steps, after in sequences(kernel, machine, offered)
-    ]
 
 
 def _plans_of_schedule(

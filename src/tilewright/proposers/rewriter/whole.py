@@ -1,7 +1,9 @@
-"""Sequences that carry out all that helps a recurrence at once.
+"""Sequences that carry out all that helps a kernel at once.
 
-Random steps rarely make these together, and some cost time alone: results stay in local memory only
-once the core computes nothing on them, and copies between steps go only once nothing else moves.
+A recurrence needs steps that random ones rarely make together, some of which cost time alone:
+results stay in local memory only once the core computes nothing on them, and copies between steps
+go only once nothing else moves. Tiled products take the best step of all places, by the estimate,
+again and again: random steps find the best tile and the operand to keep only after many trials.
 """
 
 from __future__ import annotations
@@ -10,8 +12,15 @@ from collections.abc import Iterator, Sequence, Set
 
 from tilewright.core.records import MenuOption
 from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planner import (
+    FOLLOW_UPS,
+    SERIAL_FOLLOW_UPS,
+    Draft,
+    passes_through_memory,
+)
 
 RECURRENCE = (
     "offload",
@@ -33,6 +42,48 @@ Signs go to matrices before vectors are rows: a row may then be handed on as it 
 """
 MOST = 16
 """Places of one technique that a sequence uses, at most."""
+
+TILES = ("keep-operand", "retile")
+"""Techniques that begin a sequence for tiled products, one for each."""
+TILED = (
+    ("overwrite", "block-load", "resident", "pipeline", "double-accumulator"),
+    ("reuse", "unroll", "simplify"),
+    ("interleave", "stagger", "banks", "widen", "double-buffer"),
+    ("pack",),
+)
+"""Techniques that go on with it: the next group when none of one saves time any more.
+
+First what is loaded and when, of which each choice rules out others; addresses and words come last,
+since they hide from the other techniques what they look for.
+"""
+WORTH = 0.9995
+"""The estimate after a step that is taken, at most, as a share of the one before."""
+MOST_TRIED = 300
+"""Steps that are tried for one sequence: some seconds."""
+
+
+def whole_drafts(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption]) -> Iterator[Draft]:
+    """The sequences for a kernel of its kind; none without a menu."""
+    if not menu:
+        return
+    serial = passes_through_memory(kernel, machine)
+    usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
+    offered = {*usual, *(o.technique for o in menu if o.technique)}
+    for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, offered):
+        yield Draft(option_of(steps, menu), steps, after, estimate(after, machine))
+
+
+def tiled_sequences(
+    kernel: Kernel, machine: Machine, offered: Set[str]
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """For tiled products: a sequence that begins with each way to make tiles larger."""
+    given: list[Kernel] = []
+    for first in TILES:
+        groups = [[t for t in group if t in offered] for group in ((first,), *TILED)]
+        steps, after = _best_steps(kernel, machine, groups)
+        if steps and not any(same_kernel(after, other) for other in given):
+            given.append(after)
+            yield steps, after
 
 
 def sequences(
@@ -68,4 +119,25 @@ def _carried_out(
                 break
             steps.append(step)
             kernel = after
+    return tuple(steps), kernel
+
+
+def _best_steps(
+    kernel: Kernel, machine: Machine, groups: Sequence[Sequence[str]]
+) -> tuple[tuple[Step, ...], Kernel]:
+    """Of each group in turn the step with the lowest estimate, for as long as one saves time."""
+    steps: list[Step] = []
+    tried, now = 0, estimate(kernel, machine).total
+    for group in groups:
+        better = True
+        while better and tried < MOST_TRIED:
+            better, best, taken = False, WORTH * now, kernel
+            for step in (s for technique in group for s in steps_for(kernel, machine, technique)):
+                after = step.carried_out(kernel, machine)
+                tried += 1
+                if after is not None and (cost := estimate(after, machine).total) < best:
+                    better, best, taken, found = True, cost, after, step
+            if better:
+                steps.append(found)
+                kernel, now = taken, best
     return tuple(steps), kernel
