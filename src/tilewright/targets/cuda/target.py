@@ -14,11 +14,13 @@ from tilewright.parts.brief_files import load_examples, load_menu, load_template
 from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import CUDA
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
+from tilewright.targets.cuda.device.baselines import baselines_of
 from tilewright.targets.cuda.device.build import FLAGS as DEVICE_FLAGS
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
 from tilewright.targets.cuda.faults import KINDS as FAILURES
 from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.launcher import parameters
+from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
 from tilewright.targets.cuda.occupancy import architectures
 from tilewright.targets.cuda.problems import create_problem
@@ -103,7 +105,7 @@ class CudaTarget:
             create_problem(reduced, lowest),
             EvaluationSettings.from_mapping(settings),
             architecture,
-            {"naive": start},
+            {"naive": start, **pytorch(shape)},
             create_problem(shape),
             shape.sizes,
             gpu,
@@ -160,3 +162,14 @@ def starting_kernel(shape: Shape) -> str:
     checked = ", ".join(f"{name} = {size}" for name, size in shape.reduced().sizes.items())
     note = f"// Timed at the sizes that are the defaults; checked at {checked} as well.\n"
     return note + text.replace("PARAMETERS", parameters(shape.arguments, shape.sizes))
+
+
+def pytorch(shape: Shape) -> Mapping[str, str]:
+    """PyTorch's baselines of a workload, where a GPU and a PyTorch are found."""
+    if find_gpu() is None:
+        return {}
+    try:
+        find_torch()
+    except ToolchainMissingError:
+        return {}
+    return baselines_of(shape)

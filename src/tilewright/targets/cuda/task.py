@@ -13,6 +13,7 @@ from tilewright.parts import inputs
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.languages import CUDA
 from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.device.baselines import WAYS, WithBaselines
 from tilewright.targets.cuda.device.build import DeviceCompiler
 from tilewright.targets.cuda.device.evaluator import (
     DeviceBuilder,
@@ -30,6 +31,7 @@ from tilewright.targets.cuda.evaluator import (
     other_gpu,
 )
 from tilewright.targets.cuda.hostile import hostile_kernels
+from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.source import refused
 
@@ -125,7 +127,11 @@ class CudaTask:
             return builder, CudaChecker(shared), CudaRunner(shared, self.untimed)
         device = self.device
         checker = DeviceChecker(device, self.on_the_cpu())
-        return DeviceBuilder(device, self.rules), checker, DeviceRunner(device)
+        roles = DeviceBuilder(device, self.rules), checker, DeviceRunner(device)
+        if not WAYS.keys() & self.baselines.keys():
+            return roles
+        beside = WithBaselines(roles, device, self.baselines, find_torch())
+        return beside, beside, beside
 
     def code(self, source: str) -> CompiledCode | Failed:
         """The machine code of a kernel, for the architecture that it is compiled for."""

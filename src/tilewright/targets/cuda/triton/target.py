@@ -18,7 +18,7 @@ from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
 from tilewright.targets.cuda.shapes import KINDS, REGISTERED, Shape, parse_shape
-from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.cuda.target import CudaTarget, pytorch
 from tilewright.targets.cuda.triton.process import find_triton
 from tilewright.targets.cuda.triton.task import TritonTask
 
@@ -71,7 +71,7 @@ class TritonTarget(CudaTarget):
             create_problem(reduced, lowest),
             EvaluationSettings.from_mapping(settings),
             chosen_architecture(settings, gpu.architecture if gpu else None),
-            {"naive": start},
+            {"naive": start, **pytorch(shape)},
             create_problem(shape),
             shape.sizes,
             gpu,

@@ -1,0 +1,142 @@
+"""PyTorch beside a kernel: eager and compiled, with TF32 off and on, timed like the kernel itself.
+
+A baseline is a program that answers the commands of `program.cu`, so that it is called on the same
+arrays, compared by the same rules, and timed in the same pairs against the starting kernel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict
+from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
+from tilewright.targets.cuda.device.evaluator import DeviceChecker, DeviceEvaluation, DeviceRunner
+from tilewright.targets.cuda.nvcc import Compiled
+from tilewright.targets.cuda.other_python import FoundPython
+from tilewright.targets.cuda.shapes import Shape
+
+PROGRAM = Path(__file__).with_name("torch_program.py")
+DEVICE = "cuda"
+WAYS = {
+    "PyTorch": (False, False), "PyTorch, TF32": (False, True), "torch.compile": (True, False),
+    "torch.compile, TF32": (True, True),
+}  # fmt: skip
+"""By name: whether it is compiled, and whether products may be rounded to TF32."""
+_COMPUTES = {
+    "gemm": "torch.matmul(A, B)",
+    "matmul3d": "torch.matmul(A, W)",
+    "softmax": "torch.softmax(X, 1)",
+    "rowsum": "X.sum(1)",
+    "chain": "torch.nn.functional.silu(X * scale + bias) * G",
+    "stencil": (
+        "0.5 * X[1:-1, 1:-1] + 0.125 * (X[:-2, 1:-1] + X[2:, 1:-1] + X[1:-1, :-2] + X[1:-1, 2:])"
+    ),
+    "conv2d": "torch.nn.functional.conv2d(X, F, stride={T}, padding={P})",
+    "conv2dbias": "torch.nn.functional.conv2d(X, F, bias, stride={T}, padding={P})",
+    "conv3d": "torch.nn.functional.conv3d(X, F)",
+}
+
+
+def baselines_of(shape: Shape) -> dict[str, str]:
+    """What each baseline computes, by its name, as the text that it is known by."""
+    job = {
+        "given": [a.name for a in shape.arguments if a.is_given],
+        "shapes": [list(a.shape) for a in shape.arguments],
+        "computes": _COMPUTES[shape.kind].format(**shape.values),
+        "device": DEVICE,
+    }
+    return {
+        name: json.dumps({**job, "compiled": compiled, "tf32": tf32})
+        for name, (compiled, tf32) in WAYS.items()
+    }
+
+
+@dataclass(frozen=True)
+class TorchEvaluation(DeviceEvaluation):
+    """As for kernels: a baseline's program stands for a kernel's; the start is as it is."""
+
+    of_kernels: DeviceEvaluation | None = None
+    script: bytes = b""
+
+    def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
+        """The program of the start, or of PyTorch."""
+        if source == self.start and self.of_kernels is not None:
+            return self.of_kernels.built(source)
+        return self.script, Compiled((b"",), ())
+
+
+class OnlyTheDevice:
+    """PyTorch is not checked on the CPU."""
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """Nothing."""
+        return self.check(artifact)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Nothing."""
+        return Failed("check", "not_checked", "PyTorch runs on the device alone.")
+
+
+class WithBaselines:
+    """Builder, Checker and Runner of kernels, and of the baselines among them.
+
+    A baseline is known by its text and by its name as the proposer: no proposer has such a name, so
+    that no candidate of a search is taken for one.
+    """
+
+    def __init__(
+        self,
+        roles: tuple[Builder, Checker, Runner],
+        evaluation: DeviceEvaluation,
+        baselines: Mapping[str, str],
+        torch: FoundPython,
+    ) -> None:
+        self._roles, self._evaluation, self._torch = roles, evaluation, torch
+        self._names = {text: name for name, text in baselines.items() if name in WAYS}
+
+    @cached_property
+    def sandbox(self) -> str:
+        """What kernels are built in."""
+        return str(getattr(self._roles[0], "sandbox", ""))
+
+    def build(self, candidate: Candidate) -> Artifact | Failed:
+        """A kernel's program, or PyTorch's."""
+        if self._names.get(candidate.source) != candidate.proposer:
+            return self._roles[0].build(candidate)
+        script = self._script(candidate.source)
+        toolchain = f"PyTorch {self._torch.version}"
+        return Artifact(candidate.id, script, toolchain, candidate.source)
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case."""
+        return self._for(artifact)[0].check_first(artifact)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Every case."""
+        return self._for(artifact)[0].check(artifact, passed)
+
+    def measure(
+        self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
+    ) -> Measured | Failed:
+        """Timed in pairs with the starting kernel."""
+        return self._for(artifact)[1].measure(artifact, verdict, limit_latency)
+
+    def _script(self, source: str) -> bytes:
+        text = PROGRAM.read_text(encoding="utf-8")
+        return f"#!{self._torch.python} -I\n{text}\n\nmain({json.loads(source)!r})\n".encode()
+
+    def _for(self, artifact: Artifact) -> tuple[Checker, Runner]:
+        if not artifact.binary.startswith(b"#!"):
+            return self._roles[1], self._roles[2]
+        job = json.loads(artifact.source)
+        own = self._evaluation
+        lowest = "tf32-like" if job["tf32"] and not own.lowest else own.lowest
+        evaluation = TorchEvaluation(
+            own.workload, own.sizes, own.problem, own.settings, own.architecture, own.start,
+            own.gpu, own.compiler, lowest, own._built, own.facts, own, artifact.binary,
+        )  # fmt: skip
+        return DeviceChecker(evaluation, OnlyTheDevice()), DeviceRunner(evaluation)
