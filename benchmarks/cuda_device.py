@@ -5,8 +5,8 @@
 Run it on a machine with an NVIDIA GPU. For each of the eight KernelBench problems: a search without
 a key within the budget, then PyTorch eager and torch.compile, with TF32 off and on, beside the best
 kernel. Then one kernel is evaluated `--repeats` times in processes of their own: its latency must
-stay within 4 %. Each part is written to the project's folder when it is done; the same command skips
-it. No part begins after `--within` seconds: run it again.
+stay within 4 %. Each part is written to the project's folder when it is done; the same command
+skips it. No part begins after `--within` seconds: run it again.
 
 Every number is measured on the GPU that the last line names. Without one it ends with one sentence.
 """
