@@ -13,7 +13,7 @@ from tilewright.core.records import Failed, Measured, Outcome
 
 MOST_BYTES = 1 << 26
 """Of a message that brings one; a longer one is not ours."""
-_SAID = ("outcome", "ready", "stage", "problem", "code", "preflight")
+_SAID = ("outcome", "ready", "stage", "problem", "code", "modelled", "preflight")
 
 
 def outcome_sent(plain: Mapping[str, Any]) -> Outcome:
