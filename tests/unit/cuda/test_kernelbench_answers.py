@@ -51,7 +51,7 @@ def translated(old: str = "", new: str = "", form: Form = FORM) -> str | Failed:
 def test_the_launcher_does_what_forward_does() -> None:
     text = translated()
     assert isinstance(text, str)
-    assert "tw_answer::scale(tw_x, tw_conv_weight, 3LL, 2.5);" in text
+    assert "tw_answer::scale(tw_x, tw_conv_weight, 3LL, tw_torch::Real{2.5});" in text
     assert "tw_v0.view({4LL, 6LL})" in text
     declared = "const float *tw_p_x, const float *tw_p_conv_weight, float *tw_p_out"
     assert f"void kernel({declared})" in text

@@ -99,7 +99,12 @@ class Translation:
     def _bind(self, function: ast.FunctionDef, values: Sequence[object]) -> None:
         """Arguments by name; what is not given has its default."""
         found = function.args
-        if found.kwonlyargs or found.kwarg or found.vararg or found.posonlyargs:
+        open_ended = function.name == "__init__"  # what else it is given, it does not use
+        if (
+            found.kwonlyargs
+            or found.posonlyargs
+            or ((found.kwarg or found.vararg) and not open_ended)
+        ):
             raise NotReadError(f"{function.name} takes other than plain arguments", function.lineno)
         names = [argument.arg for argument in found.args[1:]]
         defaults = dict(zip(reversed(names), reversed(found.defaults), strict=False))
@@ -111,7 +116,7 @@ class Translation:
             else:
                 raise NotReadError(f"{function.name} has arguments that the reference model's has "
                                    f"not ({name})", function.lineno)  # fmt: skip
-        if len(values) > len(names):
+        if len(values) > len(names) and not found.vararg:
             raise NotReadError(f"{function.name} takes {len(names)} arguments, and the reference "
                                f"model's {len(values)}", function.lineno)  # fmt: skip
 
@@ -320,7 +325,7 @@ def _size(of: Tensor, index: object, node: ast.AST) -> object:
 _CODES: Mapping[type, Callable[[object], str]] = {
     bool: lambda value: str(value).lower(),
     int: lambda value: f"{value}LL",
-    float: lambda value: f"{value!r}",
+    float: lambda value: f"tw_torch::Real{{{value!r}}}",
     type(None): lambda value: "c10::nullopt",
 }
 

@@ -19,7 +19,7 @@ from tilewright.targets.cuda.models.answers import hostile_answers
 from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.torch_problem import AS_GIVEN, TorchProblem
 from tilewright.targets.cuda.models.translation import located, translate
-from tilewright.targets.cuda.models.unread import NotReadError
+from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 from tilewright.targets.cuda.source import NO_KERNEL
 from tilewright.targets.cuda.task import CudaTask
 
@@ -227,6 +227,9 @@ def _of_the_header(failed: Failed, source: str, at: int | None) -> Failed:
     ]
     if not foreign and not _PYTORCHS.search(complaint):
         return failed
+    if "tw_torch::Real" in complaint:
+        said = "forward gives a function a Python float for a parameter of another type"
+        return WrongError(f"{said}, which PyTorch refuses", failed.line).failed
     said = complaint.rpartition("error: ")[2].strip()[:200]
     reason = f"it does not compile against what stands for PyTorch's headers ({said})"
     return NotReadError(reason, failed.line).failed

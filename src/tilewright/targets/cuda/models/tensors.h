@@ -42,6 +42,25 @@ inline void require(bool holds) {
   if (!holds) tw_trap(0);
 #endif
 }
+/* What PyTorch calls the elements of a pointer; of other types it has none, and its extension would not link. */
+template <class T> struct Elements { static const bool known = false; static const c10::ScalarType type = c10::ScalarType::Float; };
+template <c10::ScalarType TYPE> struct KnownElements { static const bool known = true; static const c10::ScalarType type = TYPE; };
+template <class T> struct Elements<const T> : Elements<T> {};
+template <> struct Elements<unsigned char> : KnownElements<c10::ScalarType::Byte> {};
+template <> struct Elements<signed char> : KnownElements<c10::ScalarType::Char> {};
+template <> struct Elements<short> : KnownElements<c10::ScalarType::Short> {};
+template <> struct Elements<int> : KnownElements<c10::ScalarType::Int> {};
+template <> struct Elements<long> : KnownElements<c10::ScalarType::Long> {};
+template <> struct Elements<float> : KnownElements<c10::ScalarType::Float> {};
+template <> struct Elements<double> : KnownElements<c10::ScalarType::Double> {};
+template <> struct Elements<bool> : KnownElements<c10::ScalarType::Bool> {};
+/* A number that Python has as `float`: its binding takes it for a floating type, and for no other. */
+struct Real {
+  double value;
+  operator float() const { return (float)value; }
+  operator double() const { return value; }
+  template <class T> operator T() const = delete;
+};
 static const int MOST_AXES = 8, MOST_ARRAYS = 64;
 struct Sizes {
   int64_t of[MOST_AXES] = {}, count = 0;
@@ -92,17 +111,43 @@ inline void *room(int64_t bytes) {
   }
   require(array_count < MOST_ARRAYS);
   void *at = nullptr;
-  require(cudaMalloc(&at, (size_t)(bytes > 0 ? bytes : 1)) == cudaSuccess);
+  require(cudaMallocAsync(&at, (size_t)(bytes > 0 ? bytes : 1), 0) == cudaSuccess);
   return arrays[array_count++] = at;
 }
 inline void end() {
-  for (int i = 0; i < array_count; i++) cudaFree(arrays[i]);
+  for (int i = 0; i < array_count; i++) cudaFreeAsync(arrays[i], 0);
 }
 }  // namespace tw_torch
 
 namespace at {
 using c10::ScalarType;
 using IntArrayRef = tw_torch::Sizes;
+template <class T> struct DefaultPtrTraits { typedef T *PtrType; };
+template <class T> struct RestrictPtrTraits { typedef T *__restrict__ PtrType; };
+/* A tensor as a kernel indexes it: x[i][j]. */
+template <class T, int N, class I> struct TensorAccessor {
+  T *at; const I *sizes_, *strides_;
+  __host__ __device__ I size(int i) const { return sizes_[i]; }
+  __host__ __device__ I stride(int i) const { return strides_[i]; }
+  __host__ __device__ T *data() const { return at; }
+  __host__ __device__ TensorAccessor<T, N - 1, I> operator[](I i) const { return {at + strides_[0] * i, sizes_ + 1, strides_ + 1}; }
+};
+template <class T, class I> struct TensorAccessor<T, 1, I> {
+  T *at; const I *sizes_, *strides_;
+  __host__ __device__ I size(int i) const { return sizes_[i]; }
+  __host__ __device__ I stride(int i) const { return strides_[i]; }
+  __host__ __device__ T *data() const { return at; }
+  __host__ __device__ T &operator[](I i) const { return at[strides_[0] * i]; }
+};
+template <class T, int N, template <class> class Traits = DefaultPtrTraits, class I = int64_t> struct GenericPackedTensorAccessor {
+  T *at; I sizes_[N], strides_[N];
+  __host__ __device__ I size(int i) const { return sizes_[i]; }
+  __host__ __device__ I stride(int i) const { return strides_[i]; }
+  __host__ __device__ T *data() const { return at; }
+  __host__ __device__ decltype(auto) operator[](I i) const { return TensorAccessor<T, N, I>{at, sizes_, strides_}[i]; }
+};
+template <class T, int N, template <class> class Traits = DefaultPtrTraits> using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
+template <class T, int N, template <class> class Traits = DefaultPtrTraits> using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
 struct Tensor {
   void *at = nullptr;
   tw_torch::Sizes shape;
@@ -146,12 +191,26 @@ struct Tensor {
   Tensor reshape(tw_torch::Sizes other) const { return view(other); }
   Tensor view_as(const Tensor &other) const { return view(other.shape); }
   Tensor &zero_() { cudaMemsetAsync(at, 0, (size_t)nbytes(), 0); return *this; }
-  template <class T> T *data_ptr() const { tw_torch::require(c10::bytes_of(type) == (int64_t)sizeof(T)); return (T *)at; }
+  template <class T> T *data_ptr() const {
+    static_assert(tw_torch::Elements<T>::known, "tw_torch::Elements: PyTorch has no data_ptr of this type");
+    tw_torch::require(tw_torch::Elements<T>::type == type);
+    return (T *)at;
+  }
   template <class T> T *mutable_data_ptr() const { return data_ptr<T>(); }
   template <class T> const T *const_data_ptr() const { return data_ptr<T>(); }
   template <class T> T *data() const { return data_ptr<T>(); }
   void *data_ptr() const { return at; }
+  template <class T, int N, template <class> class Traits = DefaultPtrTraits, class I = int64_t> GenericPackedTensorAccessor<T, N, Traits, I> generic_packed_accessor() const {
+    tw_torch::require(shape.count == N);
+    GenericPackedTensorAccessor<T, N, Traits, I> found;
+    found.at = data_ptr<T>();
+    for (int i = 0; i < N; i++) { found.sizes_[i] = (I)shape.of[i]; found.strides_[i] = (I)stride(i); }
+    return found;
+  }
+  template <class T, int N, template <class> class Traits = DefaultPtrTraits> PackedTensorAccessor32<T, N, Traits> packed_accessor32() const { return generic_packed_accessor<T, N, Traits, int32_t>(); }
+  template <class T, int N, template <class> class Traits = DefaultPtrTraits> PackedTensorAccessor64<T, N, Traits> packed_accessor64() const { return generic_packed_accessor<T, N, Traits, int64_t>(); }
 };
+inline c10::Device device_of(const Tensor &) { return c10::Device(); }
 inline Tensor empty(tw_torch::Sizes shape, tw_torch::Options options = {}) {
   return Tensor(tw_torch::room(shape.elements() * c10::bytes_of(options.type)), shape, options.type);
 }
@@ -194,7 +253,8 @@ inline void leave(const at::Tensor &found, void *to, Sizes shape, c10::ScalarTyp
 }
 }  // namespace tw_torch
 namespace torch {
-using at::Tensor; using at::IntArrayRef;
+using at::Tensor; using at::IntArrayRef; using at::DefaultPtrTraits; using at::RestrictPtrTraits; using at::TensorAccessor;
+using at::GenericPackedTensorAccessor; using at::PackedTensorAccessor32; using at::PackedTensorAccessor64;
 using at::empty; using at::zeros; using at::empty_like; using at::zeros_like;
 using at::kByte; using at::kChar; using at::kInt; using at::kLong; using at::kHalf; using at::kFloat; using at::kDouble; using at::kBool;
 using at::kBFloat16; using at::kCUDA; using at::kCPU;

@@ -57,6 +57,10 @@ _DEFINES = re.compile(
     r'\.\s{0,9}def\s{0,9}\(\s{0,99}"(\w{1,99})"\s{0,9},\s{0,99}&?\s{0,9}(\w{1,99})\s{0,99}[,)]'
 )
 """A name that Python gets, and the function that it stands for."""
+_HELP = re.compile(
+    r'(\.\s{0,9}def\s{0,9}\(\s{0,99}"\w{1,99}"\s{0,9},\s{0,99}&?\s{0,9}\w{1,99}\s{0,99},\s{0,99})'
+    r'("(?:\\[^\n]|[^"\\\n])*")'
+)
 _RESERVED = re.compile(r"\btw_\w+")
 
 
@@ -136,7 +140,8 @@ def _checked(text: Text) -> tuple[str, list[str]] | Failed:
 
     source = _without_comments(text.text, not_read)
     _require_own_names(source, not_read)
-    source = _without_messages(_DIRECTIVE.sub(blank, source))
+    source = _MODULE.sub(_without_help, _DIRECTIVE.sub(blank, source))
+    source = _without_messages(source)
     problem = refused(source)
     if problem is not None:
         reason = re.sub(r"\A\S+:\d+: ", "", problem.log).rstrip(".")
@@ -230,6 +235,11 @@ def _without_messages(source: str) -> str:
         parts += [source[done:start], message]
         done = end
     return "".join([*parts, source[done:]])
+
+
+def _without_help(module: re.Match[str]) -> str:
+    """What a module that a text defines says of its functions, blank: Python shows it as help."""
+    return _HELP.sub(lambda m: m[1] + '"' + " " * (len(m[2]) - 2) + '"', module[0])
 
 
 def _silent(found: re.Match[str]) -> str:

@@ -1,0 +1,110 @@
+"""Answers as language models write them: what they use of PyTorch's headers is understood.
+
+Without nvcc: what it refuses, g++ refuses here.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tilewright.core.records import Candidate, Failed, Verdict
+from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.models import create_target
+from tilewright.targets.cuda.models.task import ModelTask
+from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+
+ANSWER = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+rows = 8
+source = r"""
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+template <typename scalar_t>
+__global__ void sums(const torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> x,
+                     torch::PackedTensorAccessor32<scalar_t, 1, torch::RestrictPtrTraits> y,
+                     int past) {
+  int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= x.size(0)) return;
+  scalar_t sum = 0;
+  for (int i = 0; i < x.size(1) + past; ++i) sum += x[row][i];
+  y[row] = sum;
+}
+torch::Tensor forward(torch::Tensor x, int past, double unused) {
+  const at::cuda::OptionalCUDAGuard guard(at::device_of(x));
+  TORCH_CHECK(x.dim() == 2, "expected 2 axes, got ", x.dim(), " (rows, columns)");
+  auto y = torch::zeros({x.size(0)}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "forward", ([&] {
+    const void *first = x.data_ptr<float>();
+    (void)first;
+    sums<scalar_t><<<dim3((x.size(0) + 31) / 32), dim3(32), 0, at::cuda::getCurrentCUDAStream()>>>(
+        x.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),
+        y.packed_accessor32<scalar_t, 1, torch::RestrictPtrTraits>(), past);
+  }));
+  return y;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "row sums (CUDA)"); }
+"""
+extension = load_inline(
+    name="sums", cpp_sources=[""], cuda_sources=[source], extra_cuda_cflags=["-O3"]
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows=8, *args, **kwargs):
+        super(ModelNew, self).__init__()
+        self.past = 0
+        self.rows = rows
+
+    def forward(self, x):
+        return extension.forward(x.contiguous(), self.past, 1.5)
+'''
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> ModelTask:
+    function = Resources("sums", 1, 0, 0)
+    monkeypatch.setattr(
+        CudaEvaluation, "compiled", lambda self, source: Compiled((b"",), (function,))
+    )
+    monkeypatch.setattr(CudaEvaluation, "nvcc", Nvcc("", "none", None))  # type: ignore[arg-type]
+    settings = {"input_seed": 3, "checks": 3, "simulation_timeout_s": 30.0}
+    return create_target().open("rowsum-8x64", settings)
+
+
+def outcome_of(task: ModelTask, source: str) -> Verdict | Failed:
+    builder, checker, _ = task.evaluator
+    built = builder.build(Candidate(source))
+    return built if isinstance(built, Failed) else checker.check_first(built)
+
+
+def test_what_answers_use_of_pytorchs_headers_is_understood(task: ModelTask) -> None:
+    verdict = outcome_of(task, ANSWER)
+    assert isinstance(verdict, Verdict), verdict.log
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "says"),
+    [
+        ("self.past = 0", "self.past = 0.7", "not_checked", "tw_torch::Real"),
+        ("data_ptr<float>", "data_ptr<int>", "crash", "condition of its host code"),
+        ("self.past = 0", "self.past = -1", "wrong_result", "Y differ"),
+        ("self.past = 0", "self.past = 1", "illegal_address", "a read of X"),
+        ('"row sums (CUDA)"', '"row" ")"', "not_checked", ""),
+    ],
+)
+def test_what_pytorch_would_refuse_is_not_accepted(
+    task: ModelTask, old: str, new: str, kind: str, says: str
+) -> None:
+    assert old in ANSWER
+    failed = outcome_of(task, ANSWER.replace(old, new))
+    assert isinstance(failed, Failed)
+    assert (failed.kind, says in failed.log) == (kind, True), failed.log
