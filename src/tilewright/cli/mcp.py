@@ -49,8 +49,9 @@ def mcp(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve over HTTP on this port of 127.0.0.1 instead. Clients must send the token "
-            "in TILEWRIGHT_MCP_TOKEN. 0 takes any free port.",
+            help="Serve over HTTP on this port of 127.0.0.1 instead; 0 takes any free port. "
+            "Clients must send `Authorization: Bearer TOKEN`, where TOKEN is the value of "
+            "TILEWRIGHT_MCP_TOKEN; without that variable, a token is generated and printed.",
         ),
     ] = None,
     project: Project = Path(),

@@ -55,8 +55,8 @@ def prompt(
 ) -> None:
     """Print what a language model would be sent.
 
-    Its length is printed on stderr. Without --run the prompt is for the starting kernel, before it
-    has been measured.
+    The length of the prompt, in characters and estimated tokens, is printed on stderr. Without
+    --run, the prompt is for the starting kernel before it has been measured.
     """
     from tilewright.cli.console import write_out
     from tilewright.proposers.applicable import applicable

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.compiled_code import CompiledCode
-from tilewright.core.errors import TilewrightError, UndeclaredFailureError
+from tilewright.core.errors import InputError, TilewrightError, UndeclaredFailureError
 from tilewright.core.records import (
     AttackResult,
     Candidate,
@@ -74,6 +74,26 @@ def die_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
+Record = TypeVar("Record")
+
+
+def _record(value: object, kind: type[Record]) -> Record:
+    """What a request holds; `InputError` for anything else than a record of this kind."""
+    try:
+        found = from_json(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a request is no {kind.__name__}: {error}.") from error
+    if not isinstance(found, kind):
+        raise InputError(f"a request is no {kind.__name__}, but {str(value)[:60]!r}.")
+    return found
+
+
+def _opened(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != {"task", "settings"}:
+        raise InputError("a request to open a task needs its task and its settings, nothing else.")
+    return value
+
+
 class _Server:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -85,7 +105,7 @@ class _Server:
         """Answer one message."""
         try:
             if "open" in message:
-                key, versions = self._open(**message["open"])
+                key, versions = self._open(**_opened(message["open"]))
                 self._reply({"ready": key, "versions": versions})
             elif "preflight" in message:
                 self._reply({"preflight": to_json(self._examine())})
@@ -94,9 +114,15 @@ class _Server:
             elif "model" in message:
                 self._reply({"modelled": to_json(self._modelled(message["model"]))})
             elif "build" in message:
-                self._reply({"problem": to_json(self._build(from_json(message["build"])))})
+                self._reply({"problem": to_json(self._build(_record(message["build"], Candidate)))})
+            elif "evaluate" in message:
+                request = _record(message["evaluate"], EvaluationRequest)
+                self._reply({"outcome": to_json(self._evaluate(request))})
             else:
-                self._reply({"outcome": to_json(self._evaluate(from_json(message["evaluate"])))})
+                raise InputError(
+                    f"a request names {', '.join(map(repr, list(message)[:3])) or 'nothing'}: give "
+                    "one of open, evaluate, build, code, model and preflight."
+                )
         except TilewrightError as error:
             self._reply({"error": {"type": type(error).__name__, "message": str(error)}})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -224,3 +225,21 @@ def test_a_batch_that_is_broken_off_leaves_no_worker_at_work() -> None:
             wait_until_dead(pid)
         (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 4"))])
     assert isinstance(outcome, Measured)
+
+
+def test_a_request_of_no_known_form_is_answered_in_one_sentence() -> None:
+    """`tilewright worker` reads what anybody sends; the worker goes on."""
+    worker = WorkerProcess()
+    said = {
+        '{"a": 1}': "names 'a': give one of open, evaluate",
+        '{"evaluate": {}}': "is no EvaluationRequest, but '{}'",
+        '{"build": {"type": "Candidate", "text": ""}}': "is no Candidate: ",
+        '{"open": {"task": "toy:x"}}': "needs its task and its settings",
+    }
+    try:
+        for request, words in said.items():
+            worker.send(json.loads(request))
+            error = worker.receive()["error"]
+            assert (error["type"], words in error["message"]) == ("InputError", True), error
+    finally:
+        worker.kill()

@@ -287,6 +287,24 @@ def test_plan_prompts_name_the_fastest_kernels_of_other_branches() -> None:
     assert "other kernels" not in text(Prompts(without=["failed"]).plan(BRIEF, trial, history))
 
 
+def test_the_values_of_a_template_are_one_line_of_what_was_tried() -> None:
+    """They would else push eight kernels of other structure out of the list."""
+    trial, history = grandchild()
+    made: dict[str, str | int] = {"instance": trial.candidate.id, "tune.TM": 16}
+    slower = [
+        replace(_planned(40 + n, f"Set TM = {n}.", made), parent_id=trial.candidate.id)
+        for n in range(3)
+    ]
+    latencies = (510.0, 600.0, 490.0)
+    tried = [
+        Trial(3 + n, 2, one, measured(latency, {}))
+        for n, (one, latency) in enumerate(zip(slower, latencies, strict=True))
+    ]
+    assert describe_tried(trial, history.extended(tried)) == [
+        "other values of its open numbers, 2 combinations: none faster"
+    ]
+
+
 def _planned(number: int, said: str, parameters: dict[str, str | int]) -> Candidate:
     plan = replace(PLAN, text=said, parameters=parameters)
     return Candidate(START + f"// {number}\n", PARENT.candidate.id, plan, "m")

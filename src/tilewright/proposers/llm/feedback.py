@@ -97,17 +97,22 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
 
     Option, the plan in a line, and the outcome; of a slower kernel with the changes of its largest
     `causes` of lost time, of all where none are given. Of a candidate that failed and was
-    corrected, only the correction counts.
+    corrected, only the correction counts. Instances of a template are one line together.
     """
     children = [t for t in history if t.candidate.parent_id == trial.candidate.id]
     corrected = {str(_parameters(child).get("repairs", "")) for child in children}
-    attempts = []
+    attempts, values = [], 0
     for child in children:
         outcome = _attempt(child, trial, causes)
-        if outcome and child.candidate.plan and child.candidate.id not in corrected:
-            plan = child.candidate.plan
+        plan = child.candidate.plan
+        if not outcome or plan is None or child.candidate.id in corrected:
+            continue
+        if plan.is_instance:
+            values += 1
+        else:
             attempts.append(f"`{plan.option}` ({gist(plan)}): {outcome}")
-    return list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
+    told = [f"other values of its open numbers, {values} combinations: none faster"]
+    return [*told[: min(values, 1)], *list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]]
 
 
 def describe_others(trial: Trial, history: History) -> list[str]:
