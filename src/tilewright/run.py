@@ -423,13 +423,15 @@ def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
         return said
     file = project / f"{Path(opened.name).stem}_answer.py"
     held = task.start.rstrip("\n") + "\n"
-    if file.exists() and read_text(file, MAX_TEXT_BYTES) != held:
-        where = (
-            f"{file} is another file: move it to be given the kernel that was made for it, which"
-        )
-    else:
-        file.write_text(held, encoding="utf-8")
-        where = f"{file} holds a kernel that was made for it, which"
+    try:
+        if file.exists() and read_text(file, MAX_TEXT_BYTES) != held:
+            where = f"{file} is another file: move it to be given the kernel made for it, which"
+        else:
+            project.mkdir(parents=True, exist_ok=True)
+            file.write_text(held, encoding="utf-8")
+            where = f"{file} holds a kernel that was made for it, which"
+    except OSError as error:
+        where = f"{file} cannot be written ({error.strerror}), but the kernel made for it"
     try:
         outcome = evaluate_kernel(task.start, opened.name, settings).outcome
     except NotTimedError as error:

@@ -180,6 +180,10 @@ def test_without_a_gpu_the_kernel_is_checked_and_written(
     (tmp_path / "scaled_answer.py").write_text("mine\n")
     with pytest.raises(NotTimedError, match="is another file: move it"):
         run.optimize(str(file), Settings(), project=tmp_path)
+    with pytest.raises(NotTimedError, match="cannot be written"):
+        run.optimize(str(file), Settings(), project=file)
+    with pytest.raises(NotTimedError, match="holds a kernel"):
+        run.optimize(str(file), Settings(), project=tmp_path / "new" / "folder")
 
 
 def test_the_first_kernel_is_the_start_and_a_template(
