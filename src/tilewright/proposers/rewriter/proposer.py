@@ -80,7 +80,8 @@ class RewriterProposer:
         if not any(t.candidate.plan for t in history) and count:
             menu = brief.target.menu_for(brief.workload)
             if not anew or passes_through_memory(kernel, machine):
-                drafts = list(itertools.islice(whole_drafts(kernel, machine, menu), count))
+                made = whole_drafts(kernel, machine, menu, brief.offered())
+                drafts = list(itertools.islice(made, count))
                 reused += [_plan(parent, draft, before) for draft in drafts]
                 count -= len(drafts)
         if is_stale(parent, history, brief.iteration):
@@ -139,7 +140,7 @@ class RewriterProposer:
         if are_alike(nest, kernel, machine):
             return []
         begun = [Draft(menu[0], (), nest, estimate(nest, machine))]
-        begun += whole_drafts(nest, machine, brief.target.menu_for(brief.workload))
+        begun += whole_drafts(nest, machine, brief.target.menu_for(brief.workload), menu)
         more = max(0, count - len(begun))
         begun += draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST)
         again = (Step(RAISE),)

@@ -62,15 +62,20 @@ MOST_TRIED = 300
 """Steps that are tried for one sequence: some seconds."""
 
 
-def whole_drafts(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption]) -> Iterator[Draft]:
-    """The sequences for a kernel of its kind; none without a menu."""
-    if not menu:
+def whole_drafts(
+    kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], offered: Sequence[MenuOption]
+) -> Iterator[Draft]:
+    """The sequences for a kernel of its kind, made of what is on the menu.
+
+    Each counts as a plan on one of the options offered; without any there are none.
+    """
+    if not offered:
         return
     serial = passes_through_memory(kernel, machine)
     usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
-    offered = {*usual, *(o.technique for o in menu if o.technique)}
-    for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, offered):
-        yield Draft(option_of(steps, menu), steps, after, estimate(after, machine))
+    known = {*usual, *(o.technique for o in menu if o.technique)}
+    for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, known):
+        yield Draft(option_of(steps, offered), steps, after, estimate(after, machine))
 
 
 def tiled_sequences(
