@@ -2,8 +2,9 @@
 
 A recurrence needs steps that random ones rarely make together, some of which cost time alone:
 results stay in local memory only once the core computes nothing on them, and copies between steps
-go only once nothing else moves. Tiled products take the best step of all places, by the estimate,
-again and again: random steps find the best tile and the operand to keep only after many trials.
+go only once nothing else moves. Products that leave a part of the array empty take the best step
+of all places, by the estimate, again and again: random steps find the best tile and the operand to
+keep only after many trials.
 """
 
 from __future__ import annotations
@@ -67,11 +68,12 @@ def whole_drafts(
 ) -> Iterator[Draft]:
     """The sequences for a kernel of its kind, made of what is on the menu.
 
-    Each counts as a plan on one of the options offered; without any there are none.
+    Each counts as a plan on one of the options offered; without any there are none. Products that
+    fill the array get none: there, the time is better spent on more and shorter plans.
     """
-    if not offered:
-        return
     serial = passes_through_memory(kernel, machine)
+    if not (offered and (serial or estimate(kernel, machine).unfilled)):
+        return
     usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
     known = {*usual, *(o.technique for o in menu if o.technique)}
     for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, known):
