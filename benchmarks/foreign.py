@@ -38,6 +38,14 @@ KERNELS = {
     "conv_public": "gemmini:conv-4x28x28x128x128-k3s1",
     "conv_rows": "gemmini:conv-4x14x14x256x256-k3s1",
     "fp32_strips": "gemmini-fp32-4x4:gemm-256x256x256",
+    "exo_malloc_512": "gemmini:gemm-512x512x512",
+    "exo_windows_784": "gemmini:gemm-784x1024x256",
+    "exo_conv_56": "gemmini:conv-4x56x56x64x64-k3s1",
+    "tuned_pingpong_12544": "gemmini:gemm-12544x64x256",
+    "tuned_interleaved_3136": "gemmini:gemm-3136x512x128",
+    "llm_arrays_512": "gemmini:gemm-512x512x512",
+    "llm_tails_784": "gemmini:gemm-784x1024x256",
+    "llm_conv_14": "gemmini:conv-4x14x14x256x256-k3s1",
 }
 """The workload that has the shape of each."""
 GEMM = """
