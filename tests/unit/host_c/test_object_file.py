@@ -159,7 +159,7 @@ SECTIONS = {
     "too much memory": (Part(".bss", kind=NOBITS, flags=3, size=MAX_MEMORY), "1024 MiB"),
     "all memory there is": (Part(".bss", kind=NOBITS, flags=3, size=(1 << 64) - 16), "MiB"),
     "more than the file": (Part(".data", b"x", size=1 << 20), "cut short"),
-    "a second table of symbols": (Part(".symtab", b"", 0, SYMTAB), "one table of symbols"),
+    "a second table of symbols": (Part(".symtab", b"", 0, SYMTAB), "exactly one symbol table"),
 }
 
 

@@ -82,7 +82,8 @@ def test_its_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     assert reference(tmp_path, body.replace("SIZE", "27"))
     with pytest.raises(WorkloadError, match=r"needs more than 0\.25 GiB of memory, half of what"):
-        reference(tmp_path, body.replace("SIZE", "29"))
+        # More than other tests of this process may have left to be freed meanwhile.
+        reference(tmp_path, body.replace("SIZE", "31"))
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
@@ -100,7 +101,7 @@ def test_files_have_a_largest_size(tmp_path: Path) -> None:
         read_bytes(file, 599)
     assert raised.value.strerror == "it is larger than 0 KiB"
     file.write_bytes(b"\xff")
-    with pytest.raises(OSError, match="no UTF-8 text"):
+    with pytest.raises(OSError, match="not UTF-8 text"):
         read_text(file, 10)
-    with pytest.raises(OSError, match="no UTF-8 text"):
+    with pytest.raises(OSError, match="not UTF-8 text"):
         read_toml(file)
