@@ -67,7 +67,10 @@ def scaled(text: str) -> str:
         (halves().replace("    b =", "    c = nl.ndarray((32, 1), dtype=nl.float32, "
                           "buffer=nl.sbuf)\n    b ="), "different numbers"),
         (scaled("dst=a[0:32], data=a[0:32], op0=nl.add, operand0=1.0"), "some of its partitions"),
-        (KEPT + scaled("dst=a, data=a, op0=nl.subtract, operand0=kept"), "not a tile of one iteration"),
+        (
+            KEPT + scaled("dst=a, data=a, op0=nl.subtract, operand0=kept"),
+            "not a tile of one iteration",
+        ),
         (halves().replace("nisa.tensor_scalar", IOTA), "partition by partition"),
     ],
 )  # fmt: skip
