@@ -113,9 +113,8 @@ def test_a_proposer_of_other_languages_is_refused(call) -> None:  # type: ignore
     code, text = call("optimize", "vecton:double-48", "--proposer", "builtin")
     assert code == 2
     assert (
-        "proposer 'builtin' writes C, NKI, CUDA C++ and KernelBench only, and kernels of vecton are "
-        "written in "
-        "Vecton" in text
+        "proposer 'builtin' writes C, NKI, CUDA C++ and KernelBench only, and kernels of "
+        "vecton are written in Vecton" in text
     )
     assert (
         "holds no tilewright runs" in call("runs", "list")[1]
