@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from signal import SIG_IGN
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -326,14 +327,29 @@ def _taken(function: Callable[..., Any], constants: Mapping[str, Any]) -> dict[s
     return {n: v for n, v in constants.items() if takes_all or n in parameters}
 
 
+class _WithoutBytecode(SourceFileLoader):
+    """Compiles the text as it is now, and leaves no __pycache__ in the user's folder.
+
+    Python's cache takes a text of the same length that was written within the same second for the
+    one that it has compiled.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the file's text."""
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def import_file(path: Path) -> ModuleType:
     """The module in a user's file; `WorkloadError` when importing it fails."""
-    spec = importlib.util.spec_from_file_location("tilewright_reference", path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise WorkloadError(f"{path} is not a Python file: give it a name that ends in .py.")
+    loader = _WithoutBytecode("tilewright_reference", str(path))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     with users_code(f"{path}: importing it", "it must define functions and do nothing else"):
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     return module
 
 

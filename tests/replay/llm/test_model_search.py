@@ -414,7 +414,8 @@ def test_proposals_in_turns_are_trials_like_all_others(tmp_path: Path, server: M
     assert summary.speedup > 1
     history = history_of(tmp_path / "a")
     turns = Counter(t.candidate.plan.turn for t in history if t.candidate.plan is not None)
-    assert set(turns) == {1, 2, 3, 4}
+    # Whether the last turn makes a new kernel depends on the server's port, as above.
+    assert {1, 2, 3} <= set(turns) <= {1, 2, 3, 4}
     assert len({t.candidate.id for t in history}) == len(history)  # none is evaluated twice
     phases = Counter(call.phase for call in calls_of(tmp_path / "a"))
     assert set(phases) == {"turn 1", "turn 2", "turn 3", "turn 4"}
