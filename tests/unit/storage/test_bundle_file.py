@@ -77,8 +77,9 @@ def test_a_newer_format_says_so() -> None:
 
 @pytest.mark.parametrize(
     "packed", [b"", b"no zlib", zlib.compress(b"no json"), zlib.compress(b"[1]"),
-               zlib.compress(b"{}")[:-2], zlib.compress(b" " * (300 << 20), 1)],
-    ids=["empty", "no zlib", "no json", "a list", "cut inside", "a flood"],
+               zlib.compress(b"{}")[:-2], zlib.compress(b" " * (300 << 20), 1),
+               zlib.compress(b'{"a":[' + b"[]," * (3 << 20) + b"[]]}", 1)],
+    ids=["empty", "no zlib", "no json", "a list", "cut inside", "a flood", "many empty lists"],
 )  # fmt: skip
 def test_evidence_that_cannot_be_read(packed: bytes) -> None:
     with pytest.raises(InputError, match="holds no evidence that can be read"):
