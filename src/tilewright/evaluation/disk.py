@@ -22,5 +22,5 @@ def require_room() -> None:
         raise DiskFullError(
             f"the disk of {folder} on {socket.gethostname()} is full, so that kernels cannot be "
             "built there: make room, or name another folder in TMPDIR; then run the same command "
-            "again, which goes on."
+            "again, which continues the run."
         )

@@ -18,12 +18,15 @@ _CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*$")
 _LEADS_TO = re.compile(r"`\(([^)]+)\)")
 _WORD = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
 
-_LOADS = re.compile(
-    r"^(?:LD|LDG|LDS|LDL|LDSM|LDT|LDTM|LDC|ULDC|LDGSTS|SULD|TEX|TLD4?|UTMALDG|UBLKCP)$"
-)
-_STORES = re.compile(r"^(?:ST|STG|STS|STL|STSM|STTM|SUST|UTMASTG)$")
-_ATOMIC = re.compile(r"^(?:ATOM|ATOMG|ATOMS|RED|REDG|REDAS|UTMAREDG|UTMACMDFLUSH)$")
-_TILES = re.compile(r"^(?:[HIDQBO]?G?MMA|UTC\w+MMA|[HIDQBO]GMMA)$")
+_LOADS = frozenset(
+    {"LD", "LDG", "LDS", "LDL", "LDSM", "LDT", "LDTM", "LDC", "ULDC", "LDGSTS", "SULD", "TEX",
+     "TLD", "TLD4", "UTMALDG", "UBLKCP"}
+)  # fmt: skip
+_STORES = frozenset({"ST", "STG", "STS", "STL", "STSM", "STTM", "SUST", "UTMASTG"})
+_ATOMIC = frozenset(
+    {"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDAS", "UTMAREDG", "UTMACMDFLUSH"}
+)  # fmt: skip
+_TILES = re.compile(r"^(?:[HIDQBO]?G?MMA|UTC\w+MMA)$")
 _FLOATS = re.compile(
     r"^(?:[FDH](?:FMA|ADD|MUL|SET|SETP|MNMX|SWZADD|CHK|MNMX3|ADD2|MUL2|FMA2)\w*|MUFU)$"
 )
@@ -95,8 +98,7 @@ def _instruction(address: int, words: str, labels: Mapping[str, int]) -> Instruc
     name = found[1] if (found := _WORD.match(words)) else ""
     flow = _flow(name, words)
     kind = _class(name)
-    atomic = bool(_ATOMIC.match(name))
-    local = name in ("LDL", "STL")
+    atomic = name in _ATOMIC
     return Instruction(
         address,
         BYTES,
@@ -106,7 +108,7 @@ def _instruction(address: int, words: str, labels: Mapping[str, int]) -> Instruc
         target if flow in ("branch", "jump", "call") else None,
         reads=kind == "loads" or atomic,
         writes=kind == "stores" or atomic or name == "LDGSTS",
-        frame=local,
+        frame=name in ("LDL", "STL"),
         padding=name == "NOP",
     )
 
@@ -127,9 +129,9 @@ def _flow(name: str, words: str) -> Flow:
 def _class(name: str) -> Class:
     if _TILES.match(name):
         return "commands"
-    if _LOADS.match(name):
+    if name in _LOADS:
         return "loads"
-    if _STORES.match(name) or _ATOMIC.match(name):
+    if name in _STORES or name in _ATOMIC:
         return "stores"
     if _FLOATS.match(name):
         return "floating-point arithmetic"

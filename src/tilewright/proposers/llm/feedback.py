@@ -111,8 +111,10 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
             values += 1
         else:
             attempts.append(f"`{plan.option}` ({gist(plan)}): {outcome}")
-    told = [f"other values of its open numbers, {values} combinations: none faster"]
-    return [*told[: min(values, 1)], *list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]]
+    told = list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
+    if values:
+        told.insert(0, f"other values of its open numbers, {values} combinations: none faster")
+    return told
 
 
 def describe_others(trial: Trial, history: History) -> list[str]:

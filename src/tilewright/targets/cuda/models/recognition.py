@@ -31,10 +31,8 @@ from tilewright.targets.cuda.models.formulas import (
 
 _VIEWS = {"view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze", "clone", "alias",
           "detach", "contiguous"}  # fmt: skip
-_SETTINGS = {
-    "add": 2, "sub": 2, "rsub": 2, "mul": 2, "div": 2, "maximum": 2, "minimum": 2,
-}  # fmt: skip
-"""Operands of operations that have other than one."""
+_OF_TWO = {"add", "sub", "rsub", "mul", "div", "maximum", "minimum"}
+"""Operations that have two operands; all others have one."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +231,7 @@ def _operation(
         return reduced_axes
     if settings != again or words != dict(other["words"]):
         raise OtherError("it computes with numbers that follow from its sizes")
-    count = _SETTINGS.get(name, 1)
+    count = 2 if name in _OF_TWO else 1
     operands = tuple(reading.operand(said, shape) for said in given[:count])
     more = [*given[count:], *words.values()]
     return reading.computed(calculated(name, operands, more), shape)
