@@ -26,7 +26,10 @@ app = typer.Typer(help="Connect agents of your own to the tools.")
 def init(
     client: Annotated[
         str,
-        typer.Argument(metavar="CLIENT", help="claude-code, cursor, gemini-cli, vscode or codex."),
+        typer.Argument(
+            metavar="CLIENT",
+            help="The agent to configure: claude-code, cursor, gemini-cli, vscode or codex.",
+        ),
     ],
     task: Annotated[
         str,
@@ -41,9 +44,9 @@ def init(
 ) -> None:
     """Write the file that tells an agent how to start tilewright.
 
-    An agent that is a client of the Model Context Protocol reads the file and starts
-    `tilewright mcp`. The file is written to the project folder; start the agent there. Other
-    entries of the file are kept. What was written is printed.
+    An agent that is a client of the Model Context Protocol reads the file and starts `tilewright
+    mcp`. The file is written to the project folder, in which you then start the agent. If the file
+    exists, its other entries are kept. The command prints what it wrote.
     """
     from tilewright.agents.clients import Server, client_named, write
     from tilewright.agents.folder import TILEWRIGHT

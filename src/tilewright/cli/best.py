@@ -22,7 +22,12 @@ def best(
     run: RunName,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write here instead of to stdout."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File to write the kernel to; by default it is printed.",
+        ),
     ] = None,
     project: Project = Path(),
     json: Json = None,
@@ -30,7 +35,7 @@ def best(
 ) -> None:
     """Print the best kernel of a run, or write it to a file.
 
-    It is exactly the source that was checked and measured.
+    The printed source is exactly the one that was checked and measured.
     """
     from tilewright.cli.console import write_out
     from tilewright.run import open_project

@@ -38,9 +38,9 @@ def bundle(
 ) -> None:
     """Write a result to one file that others can verify.
 
-    It holds the sources, the workload, the target's configuration, settings, versions, raw results
-    and the steps that led to the result; never a key or a path of this machine. If a byte is
-    changed later, `tilewright verify` detects it.
+    The bundle holds the sources, the workload, the configuration of the target, settings, versions,
+    raw results and the steps that led to the result. It never holds an API key or a path of this
+    machine. `tilewright verify` detects any byte of the bundle that is changed later.
     """
     from tilewright.bundles import brings_code, create, read
 
@@ -55,20 +55,22 @@ def bundle(
 
 def verify(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file that `tilewright bundle` wrote.")
+        Path,
+        typer.Argument(metavar="FILE", help="The bundle, a file that `tilewright bundle` wrote."),
     ],
     trust_reference: Annotated[
         bool,
         typer.Option(
             "--trust-reference",
-            help="Let the reference.py in the bundle run on this machine. It is code by whoever "
-            "made the bundle; --print-reference shows it.",
+            help="Allow the bundle's reference.py to run on this machine. The maker of the bundle "
+            "wrote this code; read it first with --print-reference.",
         ),
     ] = False,
     print_reference: Annotated[
         bool,
         typer.Option(
-            "--print-reference", help="Print reference.py and the task's other files, and stop."
+            "--print-reference",
+            help="Print reference.py and the other files of the kernel folder, and run nothing.",
         ),
     ] = False,
     project: UnusedProject = Path(),
@@ -77,7 +79,7 @@ def verify(
 ) -> None:
     """Verify a bundle: build, check and measure its kernels again.
 
-    No number in the bundle is taken on trust. Ends with exit code 1 if the result is not confirmed.
+    The command trusts no number in the bundle. Its exit code is 1 if the result is not confirmed.
     """
     from tilewright import bundles
     from tilewright.cli.console import say

@@ -48,9 +48,10 @@ def check(
 ) -> None:
     """Say what is wrong with a kernel folder, before a search.
 
-    Takes seconds. Reads workload.toml, compiles the kernel and compares it with the reference, and
-    calls the reference twice with the same inputs. Ends with exit code 2 and one sentence for the
-    first thing that is wrong.
+    The check takes a few seconds. It reads workload.toml, compiles the kernel, compares the
+    kernel's results with those of the reference, and makes sure that the reference gives the same
+    results when it is called again. The first mistake that it finds is printed as one sentence, and
+    the exit code is then 2.
     """
     from tilewright.core.errors import NotTimedError
     from tilewright.core.tasks import open_task

@@ -11,12 +11,12 @@ import typer
 from tilewright.cli.options import Json, NoColor, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
 
-app = typer.Typer(help="Evaluate on many machines (docs/cluster.md).")
+app = typer.Typer(help="Evaluate candidates on many machines (docs/cluster.md).")
 
 Scheduler = Annotated[
     str,
     typer.Argument(
-        metavar="HOST:PORT", help="The scheduler's address, as `dask scheduler` prints it."
+        metavar="HOST:PORT", help="Address of the scheduler, as `dask scheduler` prints it."
     ),
 ]
 
@@ -27,7 +27,10 @@ def worker(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", metavar="N", min=1, help="Worker processes; one per core unless given."
+            "--jobs",
+            metavar="N",
+            min=1,
+            help="Number of worker processes; by default one per core.",
         ),
     ] = None,
     project: UnusedProject = Path(),
@@ -36,9 +39,10 @@ def worker(
 ) -> None:
     """Evaluate candidates on this machine for a cluster.
 
-    It tells the scheduler which targets can run here, and under which versions, and works until
-    Ctrl-C. Workers that end are started again, also after the scheduler was away. --json says at
-    the start what this machine offers.
+    The worker tells the scheduler which targets this machine can evaluate and which versions it
+    has, and then evaluates candidates until Ctrl-C. Worker processes that end are started again,
+    and the worker connects again when the scheduler comes back. --json writes what this machine
+    offers when the worker starts.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address
@@ -66,7 +70,7 @@ def status(
 ) -> None:
     """Show a cluster's workers and what they offer.
 
-    It also says which versions differ from those of this machine.
+    The command also lists the versions that differ from those of this machine.
     """
     from rich.table import Table
 

@@ -37,22 +37,23 @@ def demo(
     budget: Annotated[
         str,
         typer.Option(
-            "--budget", metavar="TEXT", help="How long it may take, or how many evaluations."
+            "--budget", metavar="TEXT", help="Stop after this time or this number of evaluations."
         ),
     ] = BUDGET,
     jobs: options.Jobs = None,
     project: Project = Path(),
     json: Json = None,
     report: Annotated[
-        Path, typer.Option("--report", metavar="FILE", help="File for the report.")
+        Path, typer.Option("--report", metavar="FILE", help="HTML file to write the report to.")
     ] = Path("tilewright-demo.html"),
     events: options.Events = None,
     no_color: NoColor = False,
 ) -> None:
     """Make a naive Gemmini kernel several times faster.
 
-    Needs no key and no hardware: the built-in rewriter writes the candidates, and a simulator
-    checks and times them. The kernel is an int8 matrix product of ResNet-50, 12544x64x256.
+    The demo needs no API key and no accelerator, because the built-in rewriter writes the
+    candidates and a simulator checks and times them. The kernel computes one layer of ResNet-50, an
+    int8 matrix product of 12544x64x256.
     """
     limits = parse_budget(budget)
     settings = Settings(

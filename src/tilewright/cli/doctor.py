@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def doctor(project: Project = Path(), json: Json = None, no_color: NoColor = False) -> None:
     """Say what is installed, what is missing and how to get it.
 
-    Ends with exit code 1 if something that optimising needs is missing.
+    The exit code is 1 if something is missing that every search needs.
     """
     from rich.table import Table
     from rich.text import Text

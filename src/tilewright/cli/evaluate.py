@@ -36,15 +36,17 @@ def register(app: typer.Typer) -> None:
 def evaluate(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Source of a kernel, in the language of its target."),
+        typer.Argument(
+            metavar="FILE", help="File with the kernel's source, in the language of its target."
+        ),
     ],
     workload: Annotated[
         str,
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="What the kernel must compute: a workload's name, a folder, or a problem's file "
-            "in KernelBench's form.",
+            help="What the kernel must compute: a workload that `tilewright workloads` lists, a "
+            "kernel folder, or a Python file with a problem in the form of KernelBench.",
         ),
     ],
     target: TargetName = None,
@@ -52,21 +54,25 @@ def evaluate(
     target_settings: options.TargetSettings = None,
     baselines: Annotated[
         bool,
-        typer.Option("--baselines", help="Also measure the target's baselines and compare."),
+        typer.Option(
+            "--baselines",
+            help="Also measure the target's baselines and compare the "
+            "kernel with them. Baselines are kernels by others, for example those of a library.",
+        ),
     ] = False,
     simulator: Annotated[
         str | None,
         typer.Option(
             "--simulator",
             metavar="NAME",
-            help="Also run it on real tools: spike, verilator or firesim (gemmini), neuron "
-            "(trainium); see docs/targets.md.",
+            help="Also run the kernel on an external simulator or chip: spike, verilator or "
+            "firesim for gemmini, neuron for trainium (docs/targets.md).",
         ),
     ] = None,
     simulator_timeout: Annotated[
         float,
         typer.Option(
-            "--simulator-timeout", metavar="SECONDS", min=1, help="Time limit of that run."
+            "--simulator-timeout", metavar="SECONDS", min=1, help="Time limit for --simulator."
         ),
     ] = 3600.0,
     project: UnusedProject = Path(),
@@ -75,9 +81,10 @@ def evaluate(
 ) -> None:
     """Build, check and measure one kernel.
 
-    Prints the verdict, the latency, the utilisation and where the time went. For a correct kernel
-    that this machine cannot measure, it prints what is known without a measurement. Ends with exit
-    code 1 if the kernel fails a check, 2 if it does not build.
+    The command prints whether the kernel is correct, its latency, its utilisation of the
+    accelerator and where the time went. If this machine cannot measure the kernel, the command
+    prints what is known without a measurement. The exit code is 1 if the kernel fails a check and 2
+    if it does not build.
     """
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError, NotTimedError

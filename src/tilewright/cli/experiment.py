@@ -35,9 +35,9 @@ def experiment(
         str,
         typer.Argument(
             metavar="FILE|NAME",
-            help="A TOML file with workloads, arms, seeds and a budget, or the name of one that "
-            "comes with tilewright (keyless-ablation, keyless-reuse, keyless-smoke, "
-            "model-ablation).",
+            help="A TOML file with workloads, arms, seeds and a budget. Files that come with "
+            "tilewright are given by name: keyless-ablation, keyless-reuse, keyless-smoke and "
+            "model-ablation.",
         ),
     ],
     output: Annotated[
@@ -46,8 +46,8 @@ def experiment(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder for the runs, the table, the curves and the page; by default named after "
-            "the file.",
+            help="Folder to store the runs and the results in; by default it has the name of the "
+            "file.",
         ),
     ] = None,
     replay: model_options.Replay = None,
@@ -58,10 +58,11 @@ def experiment(
 ) -> None:
     """Compare settings of the search under equal budgets.
 
-    It runs every combination of the file's workloads, arms (named groups of settings) and seeds.
-    Every run is kept in the folder: if the command is interrupted or killed, the same command
-    continues it, and arms, workloads or seeds can be added to the file. With --replay, models are
-    answered from a recording, and a prompt that differs from the recorded one is an error.
+    The file lists workloads, seeds and arms. An arm is a named group of settings. The command makes
+    one run for each combination of workload, arm and seed, and stores it in the output folder. If
+    the command is interrupted or killed, call it again to continue. You may add arms, workloads or
+    seeds to the file before you do. With --replay, a prompt that differs from the recorded one is
+    an error.
     """
     from rich.table import Table
 

@@ -38,7 +38,8 @@ def init(
         typer.Option(
             "--target",
             metavar="NAME|FILE",
-            help="What the kernel runs on: a name of `tilewright targets`, or a .toml file.",
+            help="The accelerator that the kernel runs on, by a name that `tilewright targets` "
+            "lists or by a .toml file that describes it.",
         ),
     ] = "",
     from_function: Annotated[
@@ -46,13 +47,16 @@ def init(
         typer.Option(
             "--from-function",
             metavar="FILE.py:NAME",
-            help="Take this numpy or torch function as the reference. The file also defines "
-            "example_inputs(), which returns the arrays of one call: the kernel gets their shapes "
-            "and types. You then write the kernel.",
+            help="Use this numpy or torch function as the reference. The file must also define "
+            "example_inputs(), which returns the arrays of one call. Shapes and types of the "
+            "kernel's arguments are those of these arrays. You write the kernel yourself.",
         ),
     ] = "",
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of workload.toml, and stop.")
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of workload.toml and create no folder."
+        ),
     ] = False,
     project: UnusedProject = Path(),
     json: Json = None,
@@ -60,8 +64,9 @@ def init(
 ) -> None:
     """Create a folder for a kernel of your own.
 
-    It holds the kernel, a reference and workload.toml. Without --from-function they are those of a
-    small matrix product, which you can optimise as it is and then replace by your own.
+    The folder holds a kernel, a reference that computes the right results, and workload.toml, which
+    describes shapes and types. Without --from-function these files describe a small matrix product,
+    which you can optimise before you replace it with a kernel of your own.
     """
     check_outputs(json=json)
     if schema:

@@ -71,7 +71,8 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 
 app = typer.Typer(
     name="tilewright",
-    help="Make kernels for tensor accelerators fast, with every step checked and timed.",
+    help="Make kernels for tensor accelerators faster; every change is checked for correctness "
+    "and timed.",
     epilog=_pasteable(EPILOG),
     add_completion=True,
     pretty_exceptions_enable=False,

@@ -29,14 +29,16 @@ def mcp(
         str | None,
         typer.Argument(
             metavar="WORKLOAD|FOLDER",
-            help="The workload or kernel folder to optimise; not needed in the folder of an agent "
-            "that a search started.",
+            help="The workload or kernel folder to optimise. An agent that a search started need "
+            "not give it.",
         ),
     ] = None,
     parent: Annotated[
         str | None,
         typer.Option(
-            "--parent", metavar="ID", help="The kernel to work on; by default the best one."
+            "--parent",
+            metavar="ID",
+            help="Id of the kernel to work on; by default the fastest kernel of the run.",
         ),
     ] = None,
     budget: options.BudgetText = None,
@@ -49,9 +51,10 @@ def mcp(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve over HTTP on this port of 127.0.0.1 instead; 0 takes any free port. "
-            "Clients must send `Authorization: Bearer TOKEN`, where TOKEN is the value of "
-            "TILEWRIGHT_MCP_TOKEN; without that variable, a token is generated and printed.",
+            help="Serve over HTTP on this port of 127.0.0.1; 0 takes any free port. Clients must "
+            "send the header `Authorization: Bearer TOKEN`. TOKEN is the value of the "
+            "environment variable TILEWRIGHT_MCP_TOKEN; if the variable is not set, a token is "
+            "generated and printed.",
         ),
     ] = None,
     project: Project = Path(),
@@ -59,9 +62,9 @@ def mcp(
 ) -> None:
     """Serve the tools of `tilewright tool` to an agent.
 
-    It speaks the Model Context Protocol over standard input and output, or over HTTP. Kernels that
-    the agent evaluates become trials of a run in the project folder. Budget, references and private
-    inputs stay in this process and those that it starts.
+    The server speaks the Model Context Protocol over standard input and output, or over HTTP. Each
+    kernel that the agent evaluates is stored as a trial of a run in the project folder. The agent
+    cannot change the budget and cannot read the reference's results or the inputs of the check.
     """
     import asyncio
     import os

@@ -12,10 +12,11 @@ Proposers = Annotated[
     typer.Option(
         "--proposer",
         metavar="NAME",
-        help="Who writes kernels: 'builtin', or a model such as openai/MODEL, anthropic/MODEL, "
-        "google/MODEL, bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER; "
-        "or an agent that works by itself, agent:PROGRAM (docs/agents.md). "
-        "Give it several times to share the work.",
+        help="Who writes kernels. 'builtin' is the rewriter that comes with tilewright. A "
+        "language model is openai/MODEL, anthropic/MODEL, google/MODEL, bedrock/MODEL, "
+        "openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER. An agent that works by itself is "
+        "agent:PROGRAM (docs/agents.md). If the option is repeated, the proposers share the "
+        "work.",
     ),
 ]
 Without = Annotated[
@@ -23,27 +24,32 @@ Without = Annotated[
     typer.Option(
         "--without",
         metavar="PART",
-        help="Omit a part of the prompts or of the search, to measure what it contributes: isa, "
-        "costs, menu, filter, dropout, feedback, examples, history, failed, done, plan, "
-        "ensemble, tools (one turn whatever --turns says) or structure (only the values of "
-        "templates are searched). May be repeated.",
+        help="Leave out one part of the prompts or of the search, in order to measure what that "
+        "part contributes. The parts are isa, costs, menu, filter, dropout, feedback, examples, "
+        "history, failed, done, plan, ensemble, tools and structure; docs/experiments.md "
+        "explains them. The option may be repeated.",
     ),
 ]
 Edits = Annotated[
-    bool, typer.Option("--edits", help="Let models answer with edits instead of whole kernels.")
+    bool,
+    typer.Option(
+        "--edits", help="Let models answer with changes to the kernel in place of the whole kernel."
+    ),
 ]
 Templates = Annotated[
     bool,
     typer.Option(
         "--templates",
-        help="Let models leave numbers open (block sizes, buffers that take turns), whose values "
-        "are then searched (docs/templates.md).",
+        help="Let models write kernels in which numbers such as block sizes are left open. The "
+        "search then tries values for these numbers (docs/templates.md).",
     ),
 ]
 Repairs = Annotated[
     int,
     typer.Option(
-        "--repairs", metavar="R", help="How many times a model may correct a kernel that failed."
+        "--repairs",
+        metavar="R",
+        help="Number of times that a model may correct a kernel that failed.",
     ),
 ]
 Turns = Annotated[
@@ -51,8 +57,8 @@ Turns = Annotated[
     typer.Option(
         "--turns",
         metavar="N",
-        help="Let a model work on a proposal in up to N turns, with tools that build, evaluate and "
-        "profile kernels (docs/agents.md).",
+        help="Let a model work on each proposal in up to N turns, in which it can call tools that "
+        "build, evaluate and profile kernels (docs/agents.md).",
     ),
 ]
 Share = Annotated[
@@ -61,27 +67,39 @@ Share = Annotated[
         "--share",
         metavar="N",
         min=1,
-        help="Evaluations that one proposal in turns, or one agent, may spend; by default a "
-        "quarter of the budget's.",
+        help="Number of evaluations that a model may use for one proposal in turns, or that one "
+        "agent may use. By default it is a quarter of the budget's evaluations.",
     ),
 ]
 AllowUnpriced = Annotated[
     bool,
-    typer.Option("--allow-unpriced", help="Accept models of unknown price under a budget in USD."),
+    typer.Option(
+        "--allow-unpriced",
+        help="Accept models whose price is not known although the budget is in USD.",
+    ),
 ]
 Allocation = Annotated[
     str,
     typer.Option(
         "--allocation",
         metavar="even|adaptive",
-        help="How several models share the work: equally, or by measured gain per dollar.",
+        help="How several models share the work. With 'even' each gets the same share; with "
+        "'adaptive' shares follow the measured gain per dollar.",
     ),
 ]
 Record = Annotated[
     Path | None,
-    typer.Option("--record", metavar="FILE", help="Write all calls to models to a file."),
+    typer.Option(
+        "--record",
+        metavar="FILE",
+        help="Write every prompt and every reply of the models to this file.",
+    ),
 ]
 Replay = Annotated[
     Path | None,
-    typer.Option("--replay", metavar="FILE", help="Take the models' replies from a recorded file."),
+    typer.Option(
+        "--replay",
+        metavar="FILE",
+        help="Take the models' replies from a file that --record wrote, and call no model.",
+    ),
 ]

@@ -30,10 +30,16 @@ def register(app: typer.Typer) -> None:
 def models(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL", help="Models as for `optimize --proposer`."),
+        typer.Argument(
+            metavar="MODEL", help="Names of models, written as in `optimize --proposer`."
+        ),
     ] = None,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Send each model one short question (costs a little).")
+        bool,
+        typer.Option(
+            "--ask",
+            help="Send each named model one short question, which costs a fraction of a cent.",
+        ),
     ] = False,
     project: UnusedProject = Path(),
     json: Json = None,
@@ -41,8 +47,8 @@ def models(
 ) -> None:
     """Say which language models can be used, and their prices.
 
-    Without a name, it lists the providers and whether each is configured. Ends with exit code 1 if
-    a named model cannot be used.
+    Without a name, the command lists the providers of models and says whether each is configured.
+    The exit code is 1 if a named model cannot be used.
     """
     check_outputs(json=json)
     rows = _show_models(names, ask) if names else _show_providers()

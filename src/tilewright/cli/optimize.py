@@ -42,8 +42,9 @@ def optimize(
         str,
         typer.Argument(
             metavar="WORKLOAD|FOLDER",
-            help="A workload's name (see `tilewright workloads`), or a folder with workload.toml, "
-            "reference.py and the kernel, or a problem's file in KernelBench's form.",
+            help="What to optimise: a workload that `tilewright workloads` lists, a folder with "
+            "workload.toml, reference.py and the kernel, or a Python file with a problem in the "
+            "form of KernelBench.",
         ),
     ],
     target: TargetName = None,
@@ -85,8 +86,9 @@ def optimize(
 ) -> None:
     """Search for a faster kernel.
 
-    Every candidate is compiled, compared with the reference on private inputs and timed. The run is
-    kept in the project folder: if it is interrupted, the same command continues it.
+    Every candidate is compiled, compared with the reference on inputs that its author cannot know,
+    and timed. The run is stored in the project folder, and the same command continues it after an
+    interruption.
     """
     settings = options.make_settings(
         seed=seed,

@@ -28,7 +28,7 @@ NoColor = Annotated[
         "--no-color",
         callback=_forget_colors,
         is_eager=True,
-        help="Print without colours, like the variable NO_COLOR.",
+        help="Print without colours, as with the environment variable NO_COLOR.",
     ),
 ]
 Project = Annotated[
@@ -36,7 +36,7 @@ Project = Annotated[
     typer.Option(
         "--project",
         metavar="DIR",
-        help="Folder whose .tilewright/ keeps the runs; by default the current one.",
+        help="Folder whose subfolder .tilewright/ stores the runs; by default the current folder.",
     ),
 ]
 UnusedProject = Annotated[
@@ -44,14 +44,12 @@ UnusedProject = Annotated[
     typer.Option(
         "--project",
         metavar="DIR",
-        help="Accepted by every command; this one needs no project.",
+        help="This command does not use a project; the option has no effect.",
     ),
 ]
 Json = Annotated[
     Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Write the result to a JSON file, completely or not at all."
-    ),
+    typer.Option("--json", metavar="FILE", help="Also write the result to this JSON file."),
 ]
 
 
@@ -66,13 +64,17 @@ TargetName = Annotated[
         "--target",
         metavar="NAME|FILE",
         callback=_absolute,
-        help="Use this target instead: a name of `tilewright targets`, or a .toml file that "
-        "describes an instance of your own (see docs/targets.md).",
+        help="Use this target in place of the workload's own. Give a name that `tilewright "
+        "targets` lists, or a .toml file that describes another configuration of a target, as "
+        "explained in docs/targets.md.",
     ),
 ]
 RunName = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="The id of a run, its first characters, or 'latest'."),
+    typer.Argument(
+        metavar="RUN",
+        help="The run's id, the first characters of the id, or 'latest' for the newest run.",
+    ),
 ]
 
 

@@ -31,7 +31,10 @@ def register(app: typer.Typer) -> None:
 def preflight(
     task: Annotated[
         str,
-        typer.Argument(metavar="WORKLOAD|FOLDER", help="A workload's name, or a kernel folder."),
+        typer.Argument(
+            metavar="WORKLOAD|FOLDER",
+            help="A workload that `tilewright workloads` lists, or a kernel folder.",
+        ),
     ],
     target: TargetName = None,
     input_seed: options.InputSeed = None,
@@ -39,11 +42,12 @@ def preflight(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Test a task's check with deliberately wrong kernels.
+    """Test that deliberately wrong kernels are rejected.
 
-    The check must reject each of them. `optimize` does this by itself, once per task and project,
-    before it spends a budget. If a wrong kernel is accepted, or the reference is not deterministic
-    or returns NaN, it ends with exit code 2 and says what to change.
+    The check must reject each wrong kernel. `optimize` runs this test by itself before the first
+    search for a workload in a project. If the check accepts a wrong kernel, or if the reference
+    returns NaN or differs from call to call, the command says what to change and ends with exit
+    code 2.
     """
     from tilewright.core.errors import WorkloadError
     from tilewright.evaluation.preflight.examine import refusal

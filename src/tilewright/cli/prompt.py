@@ -35,12 +35,19 @@ def prompt(
     ],
     phase: Annotated[
         Literal["plan", "implement"],
-        typer.Option("--phase", metavar="NAME", help="Which prompt: plan or implement."),
+        typer.Option(
+            "--phase",
+            metavar="NAME",
+            help="Which prompt to print: 'plan' asks for "
+            "ideas, 'implement' asks for the kernel of one plan.",
+        ),
     ] = "plan",
     run: Annotated[
         str | None,
         typer.Option(
-            "--run", metavar="RUN", help="Prompt for the best kernel of this run, as measured."
+            "--run",
+            metavar="RUN",
+            help="Print the prompt for the best kernel of this run, with its measurements.",
         ),
     ] = None,
     target: TargetName = None,
@@ -53,10 +60,10 @@ def prompt(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Print what a language model would be sent.
+    """Print the prompt that a language model would receive.
 
-    The length of the prompt, in characters and estimated tokens, is printed on stderr. Without
-    --run, the prompt is for the starting kernel before it has been measured.
+    Without --run, the prompt is that for the starting kernel before it has been measured. The
+    command also prints the length of the prompt to stderr, in characters and estimated tokens.
     """
     from tilewright.cli.console import write_out
     from tilewright.proposers.applicable import applicable

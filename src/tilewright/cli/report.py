@@ -22,7 +22,10 @@ def report(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="The report; by default tilewright-RUN.html."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="HTML file to write the report to; by default tilewright-RUN.html.",
         ),
     ] = None,
     project: Project = Path(),
@@ -31,10 +34,9 @@ def report(
 ) -> None:
     """Write the report of a run as one HTML file.
 
-    It shows the speedup over the run, every candidate with its plan and its changes, the winning
-    schedule step by step, where the time goes, what models cost, what they and agents did in turns,
-    and how to reproduce the result. It needs no network. Runs that are not finished have a report,
-    too.
+    The report shows how the best latency fell during the run, every candidate with its plan and its
+    changes, the steps that led to the best kernel, where the time goes, what models cost, and how
+    to reproduce the result. The file can be read without a network. The run need not be finished.
     """
     from tilewright.cli.searching import command_line
     from tilewright.core.run_notes import AgentWork

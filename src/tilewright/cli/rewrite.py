@@ -36,35 +36,50 @@ def register(app: typer.Typer) -> None:
 def rewrite(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Source of a kernel, in the language of its target."),
+        typer.Argument(
+            metavar="FILE", help="File with the kernel's source, in the language of its target."
+        ),
     ],
     workload: Annotated[
         str,
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="The workload that the kernel computes; it also names the target.",
+            help="The workload that the kernel computes, a name from `tilewright workloads` or a "
+            "kernel folder. The target follows from it.",
         ),
     ],
     target: TargetName = None,
     apply: Annotated[
         str | None,
-        typer.Option("--apply", metavar="STEPS", help="Rewrites to apply, separated by ';'."),
+        typer.Option(
+            "--apply", metavar="STEPS", help="Steps to apply in this order, separated by ';'."
+        ),
     ] = None,
     list_: Annotated[
         bool,
-        typer.Option("--list", help="Show which rewrites apply, and which code is left unchanged."),
+        typer.Option(
+            "--list",
+            help="List the rewrites that apply to the kernel, and the code "
+            "that no rewrite changes.",
+        ),
     ] = False,
     raise_: Annotated[
         bool,
         typer.Option(
             "--raise",
-            help="Print the computation of the kernel as a naive loop nest, without its schedule.",
+            help="Print what the kernel computes as a simple loop nest, without the tiling and "
+            "the order that the kernel uses.",
         ),
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write here instead of to stdout."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File to write the kernel to; by default it is printed.",
+        ),
     ] = None,
     project: UnusedProject = Path(),
     json: Json = None,
@@ -72,8 +87,9 @@ def rewrite(
 ) -> None:
     """Apply the built-in rewrites to a kernel, or list them.
 
-    Arguments of a step may be left out; the place with the best estimate is then used. No kernel is
-    run: `tilewright evaluate` checks and measures the result.
+    A step is a rewrite with arguments that say where in the kernel it is applied. If you leave out
+    the arguments, the rewrite is applied where the estimated gain is largest. This command does
+    not run the kernel; use `tilewright evaluate` to check and measure the result.
     """
     from tilewright.cli.console import say, write_out
     from tilewright.core.errors import InputError

@@ -82,12 +82,17 @@ def show(
     run: RunName,
     trials: Annotated[
         bool,
-        typer.Option("--trials", help="Also list every trial: what was expected, and measured."),
+        typer.Option(
+            "--trials",
+            help="Also list every trial with the latency that was expected "
+            "and the one that was measured.",
+        ),
     ] = False,
     full: Annotated[
         bool,
         typer.Option(
-            "--full", help="Print plans whole, and every turn of a model and call of an agent."
+            "--full",
+            help="Print plans in full, and every turn of a model and every tool call of an agent.",
         ),
     ] = False,
     project: Project = Path(),
@@ -129,7 +134,7 @@ def resume(
 ) -> None:
     """Continue a run that was interrupted or killed.
 
-    Evaluations that had finished are not repeated.
+    Finished evaluations are not repeated.
     """
     from tilewright.run import open_project
     from tilewright.run import resume as resume_run

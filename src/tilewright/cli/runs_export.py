@@ -32,7 +32,10 @@ def export(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="A name that ends in .csv, .json or .parquet."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File to write; the ending .csv, .json or .parquet chooses the format.",
         ),
     ],
     project: Project = Path(),
@@ -41,8 +44,8 @@ def export(
 ) -> None:
     """Write the trials of a run as a table.
 
-    Each row says what was done, what became of it and how fast it is. Parquet needs the Python
-    package pyarrow.
+    Each row describes one trial: the plan, whether the kernel is correct, and its latency. Writing
+    Parquet needs the Python package pyarrow.
     """
     from tilewright.run import open_project
 

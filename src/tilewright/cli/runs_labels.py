@@ -24,7 +24,9 @@ def tag(
     run: RunName,
     tags: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TAG", help="Without any, all tags are removed."),
+        typer.Argument(
+            metavar="TAG", help="The new tags; without any, all tags of the run are removed."
+        ),
     ] = None,
     project: Project = Path(),
     json: Json = None,
@@ -39,29 +41,31 @@ def tag(
 
 def note(
     run: RunName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="An empty text removes the note.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The new note; an empty text removes the note.")
+    ],
     project: Project = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
     """Replace the note of a run.
 
-    `runs show` prints it.
+    `runs show` prints the note.
     """
     _label(project, run, json, text=text)
 
 
 def delete(
     run: RunName,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the run without asking.")] = False,
     project: Project = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Delete a run, after asking.
+    """Delete a run, after asking for confirmation.
 
-    Its trials, sources, events and calls to models are deleted, too. Cached outcomes stay: they
-    belong to all runs of the project.
+    The trials, sources, events and calls to models of the run are deleted, too. Cached results of
+    evaluations are kept, because all runs of the project share them.
     """
     from tilewright.run import open_project, standing
 

@@ -16,15 +16,19 @@ DEFAULT = Settings()
 STOP_WITHIN = f"{100 * DEFAULT.stop_within:g} %"
 
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Source of all randomness; same seed, same run.")
+    int,
+    typer.Option(
+        "--seed", metavar="N", help="Seed of all random choices; the same seed gives the same run."
+    ),
 ]
 Strategy = Annotated[
     str,
     typer.Option(
         "--strategy",
         metavar="NAME",
-        help="How the kernels to improve next are chosen: 'beam', 'islands' (several beams that "
-        "exchange their best kernels), 'best-of-n' (always the starting kernel), or a plug-in.",
+        help="How the search chooses the kernels that it improves next. 'beam' takes the fastest "
+        "ones, 'islands' keeps several beams that exchange their best kernels, and 'best-of-n' "
+        "always takes the starting kernel. A plug-in can add other strategies.",
     ),
 ]
 InputSeed = Annotated[
@@ -33,18 +37,33 @@ InputSeed = Annotated[
         "--input-seed",
         metavar="N",
         min=0,
-        help="Seed of the inputs that kernels are checked and timed on, for tests and reproducible "
-        "demonstrations. By default every run draws a secret one.",
+        help="Seed of the inputs on which kernels are checked and timed. By default each run "
+        "draws a secret seed; give one only for tests and for demonstrations that must be "
+        "reproducible.",
     ),
 ]
 Beam = Annotated[
-    int, typer.Option("--beam", metavar="B", help="Kernels kept from one iteration to the next.")
+    int,
+    typer.Option(
+        "--beam", metavar="B", help="Number of kernels that one iteration passes on to the next."
+    ),
 ]
 Plans = Annotated[
-    int, typer.Option("--plans", metavar="N", help="Plans per kernel in each iteration.")
+    int,
+    typer.Option(
+        "--plans",
+        metavar="N",
+        help="Number of plans that are made for each kernel "
+        "in each iteration; a plan describes one change.",
+    ),
 ]
 Implementations = Annotated[
-    int, typer.Option("--implementations", metavar="K", help="Candidates per plan.")
+    int,
+    typer.Option(
+        "--implementations",
+        metavar="K",
+        help="Number of candidates that are written for each plan.",
+    ),
 ]
 Iterations = Annotated[
     int, typer.Option("--iterations", metavar="T", help="Maximum number of iterations.")
@@ -52,13 +71,18 @@ Iterations = Annotated[
 Dropout = Annotated[
     float,
     typer.Option(
-        "--dropout", metavar="P", help="Probability that an optimisation is hidden from a plan."
+        "--dropout",
+        metavar="P",
+        help="Probability with which each optimisation of the target's "
+        "menu is left out when a plan is made, so that plans differ.",
     ),
 ]
 Patience = Annotated[
     int,
     typer.Option(
-        "--patience", metavar="P", help="Stop after P iterations without a faster kernel."
+        "--patience",
+        metavar="P",
+        help="Stop after P consecutive iterations that found no faster kernel.",
     ),
 ]
 StopWithin = Annotated[
@@ -66,8 +90,8 @@ StopWithin = Annotated[
     typer.Option(
         "--stop-within",
         metavar="PERCENT",
-        help="Stop once the best kernel is within this percentage of its bound, the least time "
-        "that any kernel needs; 0 never stops for that reason.",
+        help="Stop once the best kernel is within this percentage of the latency that no kernel "
+        "for this workload can go below. With 0 the search never stops for this reason.",
     ),
 ]
 BudgetText = Annotated[
@@ -75,7 +99,9 @@ BudgetText = Annotated[
     typer.Option(
         "--budget",
         metavar="TEXT",
-        help='Upper limits: "90 s", "10 min", "500 evaluations", "5 USD, 2 h, 3 Mtok", "40 calls".',
+        help="Stop at the first of these limits. They can be a time, a number of evaluations, and "
+        'for language models a price, tokens or calls, such as "90 s", "500 evaluations", "5 '
+        'USD, 2 h, 3 Mtok" or "40 calls".',
     ),
 ]
 From = Annotated[
@@ -83,15 +109,16 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="RUN",
-        help="Start with the steps that this run of the project found for a similar workload.",
+        help="First try the steps that made this earlier run's kernel fast, for example one for a "
+        "similar workload.",
     ),
 ]
 Reuse = Annotated[
     bool,
     typer.Option(
         "--reuse/--no-reuse",
-        help="Start with what the project's runs found for the workloads of the same kind that are "
-        "nearest in shape.",
+        help="First try what earlier runs of the project found for workloads of the same kind, "
+        "those of the most similar shapes first.",
     ),
 ]
 Shapes = Annotated[
@@ -99,13 +126,16 @@ Shapes = Annotated[
     typer.Option(
         "--shapes",
         metavar="FILE",
-        help="Optimise also for the shapes in FILE (one workload on each line, each within the "
-        "budget), and write one C file whose kernel_dispatch chooses by size.",
+        help="Also optimise the workloads that FILE names, one on each line. The budget holds for "
+        "each of them. The result is one C file with a function kernel_dispatch that chooses the "
+        "kernel by size.",
     ),
 ]
 DispatchFile = Annotated[
     Path,
-    typer.Option("-o", "--output", metavar="FILE", help="The C file that --shapes writes."),
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="The C file to write the result of --shapes to."
+    ),
 ]
 Jobs = Annotated[
     int | None,
@@ -113,7 +143,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=1,
-        help="Evaluations at the same time; by default one per core.",
+        help="Number of evaluations that run at the same time; by default one per core.",
     ),
 ]
 Host = Annotated[
@@ -121,7 +151,8 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="HOST",
-        help="Evaluate on another machine, by `ssh HOST tilewright worker` (docs/targets/cuda.md).",
+        help="Evaluate candidates on the machine HOST, where tilewright is started as `ssh HOST "
+        "tilewright worker`; docs/targets/cuda.md explains how to set it up.",
     ),
 ]
 Executor = Annotated[
@@ -129,8 +160,9 @@ Executor = Annotated[
     typer.Option(
         "--executor",
         metavar="WHERE",
-        help="Where candidates are evaluated: 'local', 'dask' (worker processes on this machine) "
-        "or 'dask://HOST:PORT', the scheduler of a cluster (docs/cluster.md).",
+        help="Where candidates are evaluated: 'local' for this process's own workers, 'dask' for "
+        "a Dask cluster on this machine, or 'dask://HOST:PORT' for the cluster of that scheduler "
+        "(docs/cluster.md).",
     ),
 ]
 TargetSettings = Annotated[
@@ -138,13 +170,15 @@ TargetSettings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A setting of the target, such as ordering=timing of gemmini (docs/targets.md). May "
-        "be repeated.",
+        help="Change a setting of the target, for example ordering=timing for gemmini; "
+        "docs/targets.md lists the settings. The option may be repeated.",
     ),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Write the report, one HTML file, when done."),
+    typer.Option(
+        "--report", metavar="FILE", help="Write the report of the run to this HTML file at the end."
+    ),
 ]
 
 Events = Annotated[
@@ -152,7 +186,8 @@ Events = Annotated[
     typer.Option(
         "--events",
         metavar="FILE",
-        help="Append every event of the search as a line of JSON (docs/python.md).",
+        help="Append each event of the search to this file as one line of JSON; docs/python.md "
+        "lists the events.",
     ),
 ]
 

@@ -34,7 +34,7 @@ def serve(
             metavar="PORT",
             min=0,
             max=65535,
-            help="The port to listen on; 0 takes any free one.",
+            help="Port to listen on; 0 takes any free port.",
         ),
     ] = 8123,
     host: Annotated[
@@ -42,21 +42,22 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="The address to listen on; by default only this machine can connect.",
+            help="Address to listen on; with the default only this machine can connect.",
         ),
     ] = LOCAL,
     token: Annotated[
         bool,
         typer.Option(
             "--token/--no-token",
-            help="Answer only browsers that opened the printed address, which holds a secret. With "
-            "--no-token, any user of this machine can see the runs.",
+            help="Answer only browsers that opened the printed address, which contains a secret "
+            "token. With --no-token, any user of this machine can see the runs.",
         ),
     ] = True,
     read_only: Annotated[
         bool,
         typer.Option(
-            "--read-only", help="Only show runs: none can be stopped, resumed or labelled."
+            "--read-only",
+            help="Only show runs, and do not let the page stop, resume or label them.",
         ),
     ] = False,
     project: Project = Path(),
@@ -65,9 +66,9 @@ def serve(
 ) -> None:
     """Show the runs of a project in a browser, while they run.
 
-    Needs no network: everything that the page shows comes from this process. It ends with Ctrl-C;
-    runs continue. --json writes the address once the page can be opened, to a file that only
-    you can read.
+    The page needs no internet connection, because this process serves everything that it shows.
+    Ctrl-C ends the server; searches that are in progress continue. --json writes the page's address
+    to a file that only you can read, as soon as the page can be opened.
     """
     from tilewright.cli.console import say
     from tilewright.cli.output import check_outputs, write_json

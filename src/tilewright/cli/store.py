@@ -33,7 +33,7 @@ def copy(
         str,
         typer.Argument(
             metavar="TO",
-            help="Another folder, .db file or PostgreSQL address; it must not hold any runs.",
+            help="Another folder, .db file or PostgreSQL address, which must not hold any runs.",
         ),
     ],
     project: UnusedProject = Path(),
@@ -42,9 +42,9 @@ def copy(
 ) -> None:
     """Copy a project into an empty database.
 
-    All runs are copied, with everything stored with them, completely or not at all. Source and
-    destination may be SQLite or PostgreSQL. The copied data are compared with the source before
-    they are committed. The source is not changed.
+    The command copies all runs and everything that is stored with them, from SQLite or PostgreSQL
+    to SQLite or PostgreSQL. It compares the copy with the source before it commits. If anything
+    fails, nothing is copied. The source is never changed.
     """
     from tilewright.cli.console import say
     from tilewright.storage.copying import copy_database, database_of

@@ -18,7 +18,11 @@ def register(app: typer.Typer) -> None:
 
 def list_targets(
     full: Annotated[
-        bool, typer.Option("--full", help="Also print compilers, simulators and configurations.")
+        bool,
+        typer.Option(
+            "--full",
+            help="Also print the compiler, the simulator and the configuration of each target.",
+        ),
     ] = False,
     project: UnusedProject = Path(),
     json: Json = None,

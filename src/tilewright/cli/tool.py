@@ -41,8 +41,8 @@ def tool(
         str,
         typer.Argument(
             metavar="NAME",
-            help="check, evaluate, try, profile, asm, facts, tried, show, rewrites, rewrite or "
-            "submit.",
+            help="The tool to use: check, evaluate, try, profile, asm, facts, tried, show, "
+            "rewrites, rewrite or submit.",
         ),
     ],
     workload: Annotated[
@@ -50,36 +50,50 @@ def tool(
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="What the kernel must compute: a workload's name or a folder. In the folder of an "
-            "agent that a search started, it is known.",
+            help="What the kernel must compute: a workload that `tilewright workloads` lists, or "
+            "a kernel folder. An agent that a search started need not give it.",
         ),
     ] = None,
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="KERNEL",
-            help="Files with kernels, or ids of kernels of the run; start, parent and best are ids "
-            "too.",
+            help="Files with kernels, or ids of kernels in the run. The words start, parent and "
+            "best stand for the starting kernel, the kernel of --parent and the fastest kernel.",
         ),
     ] = None,
     parent: Annotated[
         str | None,
         typer.Option(
-            "--parent", metavar="ID", help="The kernel to work on; by default the best one."
+            "--parent",
+            metavar="ID",
+            help="Id of the kernel to work on; by default the fastest kernel of the run.",
         ),
     ] = None,
     steps: Annotated[
-        str | None, typer.Option("--steps", metavar="STEPS", help="What `rewrite` is to do.")
+        str | None,
+        typer.Option(
+            "--steps",
+            metavar="STEPS",
+            help="The steps that the tool `rewrite` applies, separated by ';'.",
+        ),
     ] = None,
     loop: Annotated[
         str | None,
         typer.Option(
-            "--loop", metavar="N", help="What `asm` is to list: a loop, 'lines 30-45', or 'all'."
+            "--loop",
+            metavar="N",
+            help="The part of the kernel whose instructions the tool `asm` "
+            "lists: the number of a loop, 'lines 30-45', or 'all'.",
         ),
     ] = None,
     note: Annotated[
         str | None,
-        typer.Option("--note", metavar="TEXT", help="What was changed, kept with the trial."),
+        typer.Option(
+            "--note",
+            metavar="TEXT",
+            help="What you changed in the kernel; the text is stored with the trial.",
+        ),
     ] = None,
     budget: options.BudgetText = None,
     target: TargetName = None,
@@ -87,16 +101,21 @@ def tool(
     project: Project = Path(),
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write the rewritten kernel here."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File to write the kernel to that the tool returns.",
+        ),
     ] = None,
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
     """Do one step of work on a kernel, as agents do.
 
-    The tools are those that models and agents use (docs/agents.md). Evaluated kernels become trials
-    of a run in the project folder; the same workload and budget continue that run. `check`, `asm`,
-    `facts` and `rewrites` of a file need no run.
+    The tools are those that models and agents use (docs/agents.md). Each evaluated kernel is stored
+    as a trial of a run in the project folder. A later call with the same workload and budget
+    continues this run. `check`, `asm`, `facts` and `rewrites` of a file need no run.
     """
     import os
 

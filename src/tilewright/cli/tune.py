@@ -25,15 +25,11 @@ if TYPE_CHECKING:
     from tilewright.tuning.runs import TuneResult
 
 EPILOG = """
-\b
-Examples:
-  tilewright tune matmul 512 64 1024
-  tilewright tune R2 --budget "200 evaluations" --threads 2
-  tilewright tune workload.py:make_primfunc --budget "120 s" -o tuned
-  tilewright tune M4 --target nvidia/h100
-\b
-Sizes: matmul M N K; conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]].
-Needs the extra: pip install 'tilewright[tune]'.
+\b Examples: tilewright tune matmul 512 64 1024 tilewright tune R2 --budget "200
+         evaluations" --threads 2 tilewright tune workload.py:make_primfunc --budget "120 s" -o
+         tuned tilewright tune M4 --target nvidia/h100 \b The sizes of a product are matmul M N K.
+         Those of a convolution are conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]]. The command
+         needs an optional part: pip install 'tilewright[tune]'.
 """
 
 _OPTIONS = [
@@ -68,14 +64,17 @@ def tune(
         list[str],
         typer.Argument(
             metavar="WORKLOAD [SIZE]",
-            help="matmul or conv2d with sizes, an identifier of the benchmark set (M0-M5, R0-R12, "
-            "Y0-Y10), or FILE.py:FUNCTION that returns a TVM PrimFunc.",
+            help="matmul or conv2d followed by sizes, one of the benchmark workloads M0-M5, "
+            "R0-R12 and Y0-Y10, or FILE.py:FUNCTION for a function that returns a TVM PrimFunc.",
         ),
     ],
     target: Annotated[
         str,
         typer.Option(
-            "--target", metavar="TARGET", help="cpu, cuda, nvidia/NAME, or a TVM target as JSON."
+            "--target",
+            metavar="TARGET",
+            help="What the kernel runs on: cpu, cuda, a GPU by its "
+            "name in TVM (nvidia/NAME), or a TVM target in JSON.",
         ),
     ] = "cpu",
     budget: Annotated[
@@ -83,52 +82,67 @@ def tune(
         typer.Option(
             "--budget",
             metavar="TEXT",
-            help='When to stop: "100 evaluations" (candidates measured), "120 s" or both. Without '
-            f"a number of evaluations, {EVALUATIONS} at most.",
+            help='Stop after this number of measured candidates, such as "100 evaluations", after '
+            'a time, such as "120 s", or after the first of both. If no number of evaluations is '
+            f"given, it is {EVALUATIONS}.",
         ),
     ] = f"{EVALUATIONS} evaluations",
     search: Annotated[
         Literal["gradient", "evolutionary", "random"],
         typer.Option(
             metavar="NAME",
-            help="gradient (dynamic gradient descent), evolutionary (MetaSchedule's), or random.",
+            help="The search method: 'gradient' is dynamic gradient descent, 'evolutionary' is "
+            "that of TVM's MetaSchedule, and 'random' draws candidates at random.",
         ),
     ] = "gradient",
     features: Annotated[
         Literal["analytical", "published", "tvm164"] | None,
         typer.Option(
             metavar="NAME",
-            help="What the cost model sees: analytical (closed-form features, the default), "
-            "published (the same without corrections, for GPUs), or tvm164 (MetaSchedule's 164).",
+            help="Features from which the cost model predicts a latency: 'analytical' (the "
+            "default) are closed-form expressions of the tile sizes, 'published' are those "
+            "expressions for GPUs without corrections, and 'tvm164' are the 164 features of "
+            "MetaSchedule.",
         ),
     ] = None,
     space: Annotated[
         Literal["restricted", "template", "full"] | None,
         typer.Option(
             metavar="NAME",
-            help="restricted (tile sizes with unrolling fixed as in the paper), template (tile "
-            "sizes with all choices), or full (MetaSchedule's space; the default of evolutionary "
-            "search on tvm164).",
+            help="The schedules that are searched: 'restricted' varies tile sizes with fixed "
+            "unrolling, as in the paper; 'template' also varies the other choices of the "
+            "template; 'full' is the space of MetaSchedule, and the default for evolutionary "
+            "search with tvm164.",
         ),
     ] = None,
     pretrained: Annotated[
         bool | None,
         typer.Option(
             "--pretrained/--no-pretrained",
-            help="Start from a cost model trained on other workloads (the default where there is "
-            "one: gradient search on one CPU thread), or from none, as in the paper.",
+            help="Start with a cost model that was trained on other workloads. Such a model "
+            "exists for gradient search on one CPU thread and is the default there. With "
+            "--no-pretrained the search starts without a model, as in the paper.",
         ),
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="Source of all randomness; same seed, same search."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Seed of all random choices; the same seed gives the same search.",
+        ),
     ] = 0,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="CPU threads of the kernel; by default 1."),
+        typer.Option(
+            metavar="N", min=1, help="Number of CPU threads that the kernel uses; by default 1."
+        ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Ignore what this project has measured before.")
+        bool,
+        typer.Option(
+            "--fresh", help="Ignore the measurements that the project stores from earlier searches."
+        ),
     ] = False,
     output: Annotated[
         Path | None,
@@ -136,7 +150,7 @@ def tune(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder for the results; by default tuned-WORKLOAD.",
+            help="Folder to write the results to; by default tuned-WORKLOAD.",
         ),
     ] = None,
     project: Project = Path(),
@@ -145,10 +159,10 @@ def tune(
 ) -> None:
     """Find fast tile sizes for a tensor kernel, through TVM.
 
-    Candidates are compiled and measured on this machine. Every candidate's output is checked. The
+    Candidates are compiled and measured on this machine, and the output of each is checked. The
     result is a folder with the compiled library, the schedule trace, the generated source, a TVM
-    database and Python that runs the kernel. Ctrl-C keeps the best so far, and the same command
-    continues.
+    database and a Python script that runs the kernel. Ctrl-C ends the search and writes the best
+    kernel found until then; the same command continues the search.
     """
     for word in workload:
         if word.startswith("-") and not word[1:2].isdigit():

@@ -45,37 +45,53 @@ def register(app: typer.Typer) -> None:
 
 def tune_compare(
     arms: Annotated[
-        str, typer.Option(metavar="NAMES", help="Ways of searching, separated by commas.")
+        str,
+        typer.Option(
+            metavar="NAMES", help="The arms to compare, separated by commas; they are listed below."
+        ),
     ] = ("default,restricted,af,ds,af-ds"),
     workloads: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="Identifiers and ranges of the benchmark set, such as M0..M5,R2."
+            metavar="NAMES",
+            help="The benchmark workloads to search, by name or by range, such as M0..M5,R2.",
         ),
     ] = "M0..M5",
     trials: Annotated[
         str,
         typer.Option(
             metavar="N,N",
-            help="Candidates measured by every way of searching; results are compared after each "
-            "of these numbers.",
+            help="Numbers of measured candidates after which the arms are compared; each arm "
+            "measures as many as the largest of them.",
         ),
     ] = "100,1000",
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many seeds, from 0 on.")] = 5,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Number of repetitions, with the seeds 0, 1, 2 and so on."
+        ),
+    ] = 5,
     target: Annotated[
         str,
         typer.Option(
-            "--target", metavar="TARGET", help="What the kernels run on, as in `tilewright tune`."
+            "--target",
+            metavar="TARGET",
+            help="What the kernels run on; `tilewright tune --help` explains the forms.",
         ),
     ] = "cpu",
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="CPU threads of the kernels; by default 1."),
+        typer.Option(
+            metavar="N", min=1, help="Number of CPU threads that the kernels use; by default 1."
+        ),
     ] = None,
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="DIR", help="Folder for raw data, the table and plots."
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder to write the measurements, the table and the plots to.",
         ),
     ] = Path("tune-compare"),
     project: UnusedProject = Path(),
@@ -84,9 +100,10 @@ def tune_compare(
 ) -> None:
     """Compare ways of searching for tile sizes.
 
-    Each way (arm) gets the same number of trials. They take turns, and their best kernels are
-    measured again side by side. Every measurement is kept in the folder: if the command is
-    interrupted, the same command continues, and arms, workloads or seeds can be added.
+    Each way of searching is called an arm, and each arm may measure the same number of candidates.
+    The arms take turns, and their best kernels are measured again side by side. Every measurement
+    is stored in the output folder. If the command is interrupted, call it again to continue; you
+    may then add arms, workloads or seeds.
     """
     names, counts = _arms(arms), _trials(trials)
     identifiers = parse_identifiers(workloads)

@@ -17,9 +17,9 @@ def register(app: typer.Typer) -> None:
 def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
     """Evaluate candidates for a search on another machine.
 
-    You need not call it: `tilewright optimize TASK --host HOST` starts it on HOST by ssh. It reads
-    requests from standard input and writes replies to standard output, one JSON object in each
-    line, until the input ends.
+    `tilewright optimize TASK --host HOST` starts this command on HOST by ssh, so that you need not
+    call it yourself. It reads requests from standard input and writes replies to standard output,
+    each as one line of JSON, until the input ends.
     """
     import sys
 

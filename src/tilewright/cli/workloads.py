@@ -22,18 +22,18 @@ def list_workloads(
         typer.Option(
             "--target",
             metavar="NAME|FILE",
-            help="List only the workloads of this target (a name, or a .toml file).",
+            help="List only the workloads of this target, given by its name or by a .toml file.",
         ),
     ] = None,
     project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """List the workloads each target knows by name.
+    """List the workloads that come with each target.
 
-    A kernel of your own is a folder with workload.toml, reference.py and the kernel
-    (kernel.c or kernel.py, by the target's language): give the folder to `tilewright optimize`
-    instead of a name.
+    To optimise a kernel of your own, give `tilewright optimize` a folder in place of a name. The
+    folder holds workload.toml, reference.py and the kernel (kernel.c or kernel.py, depending on the
+    target's language). `tilewright init` creates one.
     """
     from rich.table import Table
 
