@@ -262,3 +262,10 @@ def test_rewritten_kernels_of_many_styles_keep_their_results(
     for one, other, like in zip(before, after, arrays, strict=True):
         first, second = (np.frombuffer(data, like.dtype) for data in (one, other))
         np.testing.assert_allclose(second, first, rtol=1e-3, atol=1e-3)
+
+
+def test_constants_of_math_h_are_known() -> None:
+    source = "#include <math.h>\nvoid kernel(float Y[2]) { Y[0] = (float)M_PI; Y[1] = (float)M_E; }"
+    assert "3.14159265358979323846" in emit(parse(source))
+    with pytest.raises(UnsupportedError, match="'M_PI' is not declared"):
+        parse(source.replace("#include <math.h>", ""))

@@ -280,8 +280,30 @@ def test_numbers_of_eight_bits_are_copied_to_sixteen() -> None:
     assert "s = s + A_1[i][k] * (int)B_1[k]" in emit(kernel)
     with pytest.raises(NotApplicableError):
         pack(kernel, 4)
-    with pytest.raises(NotApplicableError):
-        pack(parse(source.replace("A[i][k] * (int)B[k]", "A[i][k] + P[k] * P[k]")), 1)
+    flat = pack(parse(source.replace("A[i][k] * (int)B[k]", "P[8 * i + k] * (int)B[k]")), 1)
+    assert [(p.name, p.sizes) for p in flat.scratch] == [("B_1", (8,)), ("P_1", (32,))]
+    assert "s = s + P_1[8 * i + k] * (int)B_1[k]" in emit(flat)
+    turned = pack(parse(source.replace("A[i][k]", "A[k / 2][i]").replace("k / 2", "k")), 1)
+    assert [(p.name, p.type, p.sizes) for p in turned.scratch] == [("A_1", "int16_t", (8, 4))]
+
+
+@pytest.mark.parametrize(
+    ("product", "why"),
+    [
+        ("(k < 5 ? P[k] * P[k] : 0)", "a condition says"),
+        ("P[k] * P[B[k]]", "not known how much"),
+        ("P[k] * P[k - 1]", "not known how much"),
+    ],
+)
+def test_flattened_numbers_of_eight_bits_are_copied_only_as_far_as_they_are_read(
+    product: str, why: str
+) -> None:
+    source = "void kernel(const int8_t *P, const int32_t B[8], int32_t C[4]) { for (int i = 0; "
+    source += (
+        f"i < 4; i++) {{ int s = 0; for (int k = 0; k < 8; k++) s += {product}; C[i] = s; }} }}"
+    )
+    with pytest.raises(NotApplicableError, match=why):
+        pack(parse(source), 1)
 
 
 HISTOGRAM = (

@@ -146,3 +146,36 @@ def test_a_product_whose_sums_lie_in_memory_becomes_one_in_registers() -> None:
     assert summing
     used = [e for e in expressions(tuple(summing)) if isinstance(e, (Element, Load))]
     assert {e.array for e in used} == {"A", "B"}
+
+
+BYTES = (
+    "void kernel(const int8_t *a, const int8_t b[8][6], int32_t *c) { for (int i = 0; i < 4; i++) "
+    "for (int j = 0; j < 8; j++) { int32_t sum = 0; for (int k = 0; k < 6; k++) "
+    "sum += a[i * 6 + k] * b[j][k]; c[i * 8 + j] = sum; } }"
+)
+
+
+def most_steps(source: str, registers: int = 32) -> list[str]:
+    ways = Whole(LANES, registers, ALL).sequences(parse(source))
+    return max(([str(step) for step, _ in steps] for steps, _ in ways), key=len)
+
+
+def test_sums_of_products_of_narrow_numbers_become_tiles_of_wider_ones() -> None:
+    assert most_steps(BYTES) == ["pack 2 0", "jam 4 8", "jam 3 2"]
+    assert most_steps(BYTES, registers=16) == ["pack 2 0", "jam 4 4", "jam 3 2"]
+    rows = (
+        "void kernel(const int8_t a[4][6], const int8_t b[6][8], int32_t c[4][8]) { "
+        "for (int i = 0; i < 4; i++) for (int k = 0; k < 6; k++) "
+        "for (int j = 0; j < 8; j++) c[i][j] += a[i][k] * b[k][j]; }"
+    )
+    ways = Whole(LANES, 32, ALL).sequences(parse(rows))
+    made = ["; ".join(str(step) for step, _ in steps) for steps, _ in ways]
+    assert "exchange 1 0; keep 2 0; pack 2 0; pack 4 0; jam 5 8; jam 4 2" in made
+
+
+def test_what_is_not_a_sum_of_wider_numbers_is_not_tiled() -> None:
+    mixed = BYTES.replace("c)", "c, const int32_t d[6])").replace("* b[j][k]", "* b[j][k] + d[k]")
+    assert most_steps(mixed) == ["pack 2 0"]
+    stored = BYTES.replace("void kernel(", "void kernel(int32_t d[6], ")
+    stored = stored.replace("sum +=", "{ d[k] = k; sum +=").replace("b[j][k];", "b[j][k]; }")
+    assert most_steps(stored) == ["pack 2 0"]

@@ -52,14 +52,23 @@ _LIMITS: Mapping[str, Mapping[str, str]] = {
         "INT16_MAX": "32767", "UINT16_MAX": "65535", "INT32_MIN": "(-2147483647-1)",
         "INT32_MAX": "2147483647",
     },
+    "math.h": {
+        "M_PI": "3.14159265358979323846", "M_PI_2": "1.57079632679489661923",
+        "M_PI_4": "0.78539816339744830962", "M_1_PI": "0.31830988618379067154",
+        "M_2_PI": "0.63661977236758134308", "M_2_SQRTPI": "1.12837916709551257390",
+        "M_SQRT2": "1.41421356237309504880", "M_SQRT1_2": "0.70710678118654752440",
+        "M_E": "2.71828182845904523536", "M_LOG2E": "1.44269504088896340736",
+        "M_LOG10E": "0.43429448190325182765", "M_LN2": "0.69314718055994530942",
+        "M_LN10": "2.30258509299404568402",
+    },
 }  # fmt: skip
-"""Macros of the C standard's headers that say how large a number may be."""
+"""Macros of headers: how large a number may be, and the constants of math.h."""
 
 _RANKS = ("int", "uint32_t", "int64_t", "uint64_t", "float", "double", "vector")
 
 
 def limits(source: str) -> list[str]:
-    """The macros of limits that a source includes, as they stand after `#define`."""
+    """The macros of numbers that a source includes, as they stand after `#define`."""
     return [
         f"{name} {value}"
         for header, macros in _LIMITS.items()

@@ -186,6 +186,12 @@ def _greatest(subscript: Expr, around: list[For]) -> int | None:
     return found
 
 
+def extremes(subscript: Expr, around: Sequence[For]) -> tuple[int | None, int | None]:
+    """Least and greatest value of a subscript, None if variables of other than loops are in it."""
+    least = _greatest(Negative(subscript), [*around])
+    return None if least is None else -least, _greatest(subscript, [*around])
+
+
 def is_inside(element: Element, around: Sequence[For], kernel: Kernel) -> bool:
     """Whether all iterations of the loops around an element find it inside its array."""
     sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
@@ -196,9 +202,8 @@ def is_inside(element: Element, around: Sequence[For], kernel: Kernel) -> bool:
     if len(known) != len(element.subscripts):
         return False
     for subscript, size in zip(element.subscripts, known, strict=True):
-        greatest = _greatest(subscript, [*around])
-        least = _greatest(Negative(subscript), [*around])
-        if greatest is None or least is None or greatest >= size or -least < 0:
+        least, greatest = extremes(subscript, around)
+        if greatest is None or least is None or greatest >= size or least < 0:
             return False
     return True
 

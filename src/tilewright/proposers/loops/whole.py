@@ -14,13 +14,16 @@ from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.ir import (
     Assign,
     Declare,
+    Element,
     For,
     Kernel,
     Var,
     around,
+    expressions,
     loops,
     statements,
 )
+from tilewright.proposers.loops.rewrites.pack import WIDER
 from tilewright.proposers.loops.steps import Step, steps_of
 
 MOST_LOOPS = 64
@@ -32,6 +35,9 @@ _MOST_PACKED = 5
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
+_COPIES_OF_WHOLE_SUMS = ((1, 2), (1, 2, 4, 6, 8))
+"""Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
+with three or four of the former it puts numbers of several sums into one vector."""
 
 Steps = list[tuple[Step, Kernel]]
 """Steps, each with the kernel that it changes."""
@@ -51,12 +57,14 @@ class Whole:
     def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
         """Each sequence with the kernel after it, the shortest first; none does nothing."""
         vectors, tiles = self.everything, self.tiled
-        ways: tuple[tuple[Callable[[Kernel, Steps], Kernel], ...], ...] = (
+        ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
             (self.split, vectors),
             (self.split, self.kept, vectors, tiles),
             (self.split, self.packed, self.kept, vectors, tiles),
             (self.split, self.packed, vectors),
-        )
+        ]
+        if any(p.type in WIDER for p in kernel.parameters):
+            ways.append((self.split, self.kept, self.packed, vectors, tiles))
         seen: set[Kernel] = set()
         for way in ways:
             steps: Steps = []
@@ -97,7 +105,9 @@ class Whole:
             for step, after in steps_of(kernel, "pack", self._lanes):
                 moved = len(loops(after)) - len(loops(kernel))
                 there = Step("vectorise", step.loop + moved, self._lanes)
-                wider = after.scratch[-1].type == "int16_t"
+                wider = after.scratch[-1].type in WIDER.values() and not any(
+                    isinstance(s, For) for s in loops(kernel)[step.loop].body
+                )
                 here = replace(there, loop=step.loop)
                 needed = applies(there, after) and not applies(here, kernel)
                 if wider or (needed and not self._is_vectorised_around(step.loop, kernel)):
@@ -141,10 +151,13 @@ class Whole:
         while number:
             number -= 1
             path = around(kernel, number)
-            if not self._sums_vectors(path[-1]):
-                continue
             outside = path[-2] if len(path) > 1 else None
-            high, wide = self._tile(outside, path[-1])
+            if self._sums_vectors(path[-1]):
+                high, wide = self._tile(outside, path[-1], ((1, *_COPIES), (1, *_COPIES)))
+            elif _sums_wider(path[-1], kernel):
+                high, wide = self._tile(outside, path[-1], _COPIES_OF_WHOLE_SUMS)
+            else:
+                continue
             kernel = _jammed(kernel, number, wide, steps)
             if outside is not None:
                 place = next(n for n in range(number) if _is_outside(n, kernel, number))
@@ -163,16 +176,17 @@ class Whole:
         }
         return bool(loop.step == self._lanes and declared & summed)
 
-    def _tile(self, outside: For | None, loop: For) -> tuple[int, int]:
-        """Copies of the loop outside and of this one, so that the sums fill the registers.
+    def _tile(
+        self, outside: For | None, loop: For, copies: tuple[tuple[int, ...], tuple[int, ...]]
+    ) -> tuple[int, int]:
+        """Which of the copies of the loop outside and of this one: the sums fill the registers.
 
         Copies that divide the iterations first, then those that use each value most often.
         """
-        highs = [1, *_COPIES] if outside is not None else [1]
         found = [
             (high, wide)
-            for high in highs
-            for wide in (1, *_COPIES)
+            for high in (copies[0] if outside is not None else (1,))
+            for wide in copies[1]
             if high * wide + wide + 1 <= self._registers
             and wide <= loop.trips
             and (outside is None or high <= outside.trips)
@@ -184,6 +198,15 @@ class Whole:
             return -ragged, high * wide / (high + wide), high
 
         return max(found, key=worth)
+
+
+def _sums_wider(loop: For, kernel: Kernel) -> bool:
+    """Whether a loop only sums, in an inner loop, numbers that were packed as wider ones."""
+    wider = {array.name for array in kernel.scratch if array.type in WIDER.values()}
+    inner = [s for s in loop.body if isinstance(s, For)]
+    read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
+    sums = [s.target for s in statements(tuple(inner)) if isinstance(s, Assign)]
+    return bool(read) and read <= wider and all(isinstance(target, Var) for target in sums)
 
 
 def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:

@@ -19,20 +19,30 @@ After::
       scores[j] = sum;
     }
 
-Inputs of 8 bits that are multiplied are copied to 16 bits, in the order they have: compilers make
-sums of products of such numbers one instruction.
+Inputs of 8 bits that are multiplied are copied to 16 bits, in whichever order: compilers make sums
+of products of such numbers one instruction. Before::
+
+    for (int k = 0; k < 64; k++) sum = sum + a[64 * i + k] * b[64 * j + k];
+
+After, where i takes 32 values and j 48::
+
+    static _Alignas(64) int16_t a_1[2048];
+    static _Alignas(64) int16_t b_1[3072];
+    for (int at_2 = 0; at_2 < 3072; at_2++) b_1[at_2] = b[at_2];
+    for (int at_1 = 0; at_1 < 2048; at_1++) a_1[at_1] = a[at_1];
+    for (int k = 0; k < 64; k++) sum = sum + a_1[64 * i + k] * b_1[64 * j + k];
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from tilewright.proposers.loops.analysis import NotApplicableError, coefficient, fresh, names_in
 from tilewright.proposers.loops.c_types import BYTES
-from tilewright.proposers.loops.independence import linear
+from tilewright.proposers.loops.independence import extremes, linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -53,9 +63,11 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.vectors import unconditional
 
 _MOST_BYTES = 1 << 24
-_WIDER = {"int8_t": "int16_t", "uint8_t": "int16_t"}
+WIDER = {"int8_t": "int16_t", "uint8_t": "int16_t"}
+"""The type in which numbers of each narrow type are copied where they are multiplied."""
 _T = TypeVar("_T")
 
 
@@ -68,23 +80,29 @@ def pack(kernel: Kernel, number: int) -> Kernel:
     if _only_copies(loop):
         raise NotApplicableError("the loop only copies")
     inputs = {p.name: p for p in kernel.parameters if p.constant and p.sizes}
+    factors = _factors(loop)
+    wider = {p.name: WIDER.get(p.type, p.type) for p in kernel.parameters if p.name in factors}
     for expr in expressions(loop.body):
         if isinstance(expr, Element) and expr.array in inputs:
             dimension = _dimension(expr, loop.variable)
             if dimension is not None:
                 given = inputs[expr.array]
-                return _copied(kernel, number, given, dimension, given.type)
+                kind = wider.get(given.name, given.type)
+                return _copied(kernel, number, given, dimension, kind)
     for given in kernel.parameters:
-        flat = _flat(loop, given, kernel, number) if given.constant and not given.sizes else None
-        if flat is not None:
-            return flat
-    narrow = [p for name, p in inputs.items() if p.type in _WIDER and name in _factors(loop)]
-    if narrow:
-        for given in narrow:
-            kernel = _copied(kernel, number, given, len(given.sizes) - 1, _WIDER[given.type])
-            number += len(given.sizes)
-        return kernel
-    raise NotApplicableError("no input is read along another index than its last")
+        if given.constant and not given.sizes:
+            flat = _flat(loop, given, kernel, number, wider.get(given.name, given.type))
+            if flat is not None:
+                return flat
+    narrow = [p for p in kernel.parameters if p.constant and wider.get(p.name, p.type) != p.type]
+    if not narrow:
+        raise NotApplicableError("no input is read along another index than its last")
+    for given in narrow:
+        sizes = given.sizes or (_elements(given.name, kernel, number),)
+        whole = replace(given, sizes=sizes)
+        kernel = _copied(kernel, number, whole, len(sizes) - 1, wider[given.name])
+        number += len(sizes)
+    return kernel
 
 
 def _only_copies(loop: For) -> bool:
@@ -105,6 +123,40 @@ def _factors(loop: For) -> set[str]:
     return found
 
 
+def _elements(array: str, kernel: Kernel, number: int) -> int:
+    """How many elements a flattened input has at least, by what loop `number` reads of it.
+
+    Raises `NotApplicableError` where a condition, or other data, says what is read.
+    """
+    found = 0
+    for use, enclosing in _reads(array, loops(kernel)[number].body, around(kernel, number)):
+        least, greatest = extremes(use.subscripts[0], enclosing)
+        if least is None or greatest is None or least < 0:
+            raise NotApplicableError(f"it is not known how much of {array} is read")
+        found = max(found, greatest + 1)
+    return found
+
+
+def _reads(
+    array: str, body: Sequence[Statement], enclosing: list[For]
+) -> Iterator[tuple[Element, list[For]]]:
+    """Elements of an array that statements read, with the loops around each.
+
+    Raises `NotApplicableError` where one is only read if a condition holds.
+    """
+    for statement in body:
+        if isinstance(statement, For):
+            if statement.trips:
+                yield from _reads(array, statement.body, [*enclosing, statement])
+            continue
+        uses = [e for e in expressions((statement,)) if isinstance(e, Element) and e.array == array]
+        always = list(unconditional((statement,)))
+        for use in uses:
+            if use not in always:
+                raise NotApplicableError(f"a condition says whether {array} is read")
+            yield use, enclosing
+
+
 def _dimension(element: Element, variable: str) -> int | None:
     """The one index, not the last, that grows by one with a variable."""
     grows = [coefficient(s, variable) for s in element.subscripts]
@@ -112,7 +164,7 @@ def _dimension(element: Element, variable: str) -> int | None:
     return found[0] if len(found) == 1 and grows[found[0]] == 1 and not grows[-1] else None
 
 
-def _flat(loop: For, given: Parameter, kernel: Kernel, number: int) -> Kernel | None:
+def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: str) -> Kernel | None:
     """The kernel with a copy of a flattened input, `X[row * 64 + column]`, by columns.
 
     None unless the loop runs over rows, and all that is read in it are such elements.
@@ -147,7 +199,7 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int) -> Kernel | 
     body = tuple(changed_in(s, by_rows) for s in loop.body)
     nested = with_loop(kernel, number, (replace(loop, body=body),))
     sized = replace(given, sizes=(rows, columns))
-    made = _copied(nested, number, sized, 0, given.type)
+    made = _copied(nested, number, sized, 0, kind)
     return replace(made, body=(changed_in(made.body[0], flattened), *made.body[1:]))
 
 
