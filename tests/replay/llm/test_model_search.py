@@ -379,9 +379,9 @@ def test_a_scripted_model_makes_a_real_kernel_faster(tmp_path: Path) -> None:
         settings = Settings(
             proposers=(name, "builtin"),
             beam=2,
-            plans=4,
+            plans=3,
             implementations=1,
-            iterations=3,
+            iterations=2,
             input_seed=1,
         )
         task_name = "gemmini:gemm-64x64x128"

@@ -23,6 +23,7 @@ pytestmark = [
         find_gcc() is None and find_zig() is None, reason="no RISC-V cross compiler"
     ),
 ]
+PACKED = "-packed"
 QUICK = ["gemmini:gemm-512x512x512", "gemmini:conv-4x14x14x128x128-k3s1"]
 ODD = [
     "gemmini:gemm-1x1x1", "gemmini:gemm-1x17x3", "gemmini:gemm-33x5x70",
@@ -54,16 +55,20 @@ def _telling(names: list[str]) -> list[str]:
     """Of each kind of workload the sizes with the longest sums, the shortest, and most outputs.
 
     What a check allows depends on a size by these two numbers alone; --thorough takes all sizes.
+    Packed operands are compared as others are: of these the longest sums only, of the others the rest.
     """
     of_kind: dict[str, list[tuple[Workload, str]]] = {}
     for name in names:
         kind = re.sub(r"\d+x[\dx]*\d", "SIZE", name)
         of_kind.setdefault(kind, []).append((open_task(name, {}).task.workload, name))
     chosen = set()
-    for found in of_kind.values():
+    for kind, found in of_kind.items():
         by_sums = sorted(found, key=lambda each: each[0].operations / _outputs(each[0]))
         largest = max(found, key=lambda each: _outputs(each[0]))
-        chosen |= {by_sums[0][1], by_sums[-1][1], largest[1]}
+        if not kind.endswith(PACKED):
+            chosen |= {by_sums[0][1], largest[1]}
+        if kind + PACKED not in of_kind:
+            chosen.add(by_sums[-1][1])
     return [name for name in names if name in chosen]
 
 
@@ -131,13 +136,16 @@ BAD = {
                "deterministic"),
     "not a number": ("    return np.log(-np.abs(A))", "", "float32", "not a finite number"),
 }  # fmt: skip
+SEARCHED = ("always zero", "random")
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_task_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
     reference, tolerance, dtype, message = BAD[name]
     task = folder(tmp_path / "task", reference, tolerance, dtype)
-    for command in ("preflight", "optimize"):
+    # A search asks the same examination; that it does is seen on one accepted attack and on one
+    # reference that is refused before any.
+    for command in ("preflight", "optimize") if name in SEARCHED else ("preflight",):
         ended = CliRunner().invoke(app, [command, str(task), *project(command, tmp_path)])
         assert isinstance(ended.exception, WorkloadError), ended.output
         assert ended.exception.exit_code == 2
