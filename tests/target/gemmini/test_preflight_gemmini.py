@@ -55,7 +55,7 @@ def _telling(names: list[str]) -> list[str]:
     """Of each kind of workload the sizes with the longest sums, the shortest, and most outputs.
 
     What a check allows depends on a size by these two numbers alone; --thorough takes all sizes.
-    Packed operands are compared as others are: of these the longest sums only, of the others the rest.
+    Packed operands are compared as others are: the longest sums are theirs, the rest the others.
     """
     of_kind: dict[str, list[tuple[Workload, str]]] = {}
     for name in names:
