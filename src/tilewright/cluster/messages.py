@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
-from tilewright.core.codec import from_json, to_json
+from tilewright.core.codec import from_json, outcome_from_json, to_json
 from tilewright.core.records import EvaluationRequest, Outcome, content_id
-from tilewright.evaluation.sent_outcome import MOST_BYTES, outcome_sent
+from tilewright.evaluation.sent_outcome import MOST_BYTES
 
 
 class GarbageError(Exception):
@@ -181,7 +181,7 @@ def _answer(found: dict[str, Any]) -> Answer:
 def _evaluated(value: object) -> tuple[Outcome, float]:
     match value:
         case [dict(outcome), float(took_s)] if took_s >= 0:
-            return outcome_sent(outcome), took_s
+            return outcome_from_json(outcome), took_s
     raise TypeError("an outcome comes with its seconds")
 
 

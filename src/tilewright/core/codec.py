@@ -1,7 +1,8 @@
 """Records to plain JSON and back, for storage and worker processes.
 
-Only the record classes named in `_TYPES` travel; an unknown or missing field is an error, so a
-database written by a newer version is noticed instead of being half understood.
+Only the record classes named in `_TYPES` travel. An unknown or missing field is an error, and so is
+one of another type than declared: a database of a newer version, or of a stranger, is noticed
+instead of being half understood.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core import compiled_code, records
+from tilewright.core.typed import require_types
 
 _TYPES: dict[str, type] = {
     cls.__name__: cls
@@ -53,7 +55,10 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Inverse of `to_json`; lists become tuples. Raises ValueError on an unknown record."""
+    """Inverse of `to_json`; lists become tuples.
+
+    Raises `ValueError` or `TypeError` on anything that is not exactly a record.
+    """
     if isinstance(value, dict):
         if "type" in value and value["type"] in _TYPES:
             cls = _TYPES[value["type"]]
@@ -62,8 +67,20 @@ def from_json(value: Any) -> Any:
             unknown = set(given) - known
             if unknown:
                 raise ValueError(f"{cls.__name__} has no field {sorted(unknown)}")
-            return cls(**given)
+            record = cls(**given)
+            require_types(record)
+            return record
         return {k: from_json(v) for k, v in value.items()}
     if isinstance(value, list):
         return tuple(from_json(v) for v in value)
     return value
+
+
+def outcome_from_json(value: Any) -> records.Outcome:
+    """An outcome, whose latency is above 0; `ValueError` or `TypeError` for anything else."""
+    record = from_json(value)
+    if not isinstance(record, (records.Measured, records.Failed)):
+        raise TypeError("no outcome, but another record")
+    if isinstance(record, records.Measured) and record.latency <= 0:
+        raise ValueError("a latency must be above 0")
+    return record

@@ -25,8 +25,22 @@ def schema_version(connection: Connection, elsewhere: str = "choose another") ->
                 f"{connection.engine.url.database} is a database of another program: {elsewhere}."
             )
         return None
+    _require_plain_tables(connection)
     version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return None if version is None else str(version)
+
+
+def _require_plain_tables(connection: Connection) -> None:
+    """A view or a trigger in a SQLite file is code of whoever made the file, and may never end."""
+    if connection.dialect.name != "sqlite":
+        return
+    found = "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')"
+    first = connection.execute(text(found)).first()
+    if first is not None:
+        raise StorageError(
+            f"{connection.engine.url.database} has a {first[0]} ({str(first[1])[:40]!r}), which "
+            "tilewright never makes: do not use it, or restore it from a copy of your own."
+        )
 
 
 def require_current(version: str | None, name: str) -> None:

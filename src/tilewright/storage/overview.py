@@ -18,8 +18,8 @@ from tilewright.core.records import Failed, RunRecord, Trial
 from tilewright.core.run_notes import Label
 from tilewright.core.templates import planned_values
 from tilewright.storage.database import Database
+from tilewright.storage.rows import load_fields, note_of, run_of, trial_of, unreadable
 from tilewright.storage.schema import artifacts, calls, events, runs, trials
-from tilewright.storage.sql import load_record, run_of, trial_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class SqlOverview:
         )
         with self._database.read() as connection:
             rows = connection.execute(wanted).all()
-        return [Event(row.number, row.at, row.kind, json.loads(row.data)) for row in rows]
+        return [Event(row.number, row.at, row.kind, load_fields(row.data)) for row in rows]
 
     def payments(self, run_id: str, after: int = 0) -> list[Payment]:
         """The calls of a run to models whose number is above `after`, in order."""
@@ -202,7 +202,7 @@ class SqlOverview:
         return [
             RunOverview(
                 run_of(row),
-                Label(**load_record(labels[row.id].data)) if row.id in labels else Label(),
+                note_of(Label, labels[row.id].data) if row.id in labels else Label(),
                 trials=counted[row.id].trials if row.id in counted else 0,
                 start=started[row.id].latency if row.id in started else None,
                 best=counted[row.id].best if row.id in counted else None,
@@ -258,6 +258,14 @@ def _by_run(connection: Connection, wanted: Any) -> dict[str, Any]:
 
 
 def _trial_overview(row: Row[Any]) -> TrialOverview:
+    """Of a row without its source; `StorageError` if it is no trial."""
+    try:
+        return _read_trial(row)
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise unreadable(error) from error
+
+
+def _read_trial(row: Row[Any]) -> TrialOverview:
     outcome = json.loads(row.outcome)
     plan = json.loads(row.plan) if row.plan else {}
     breakdown: Mapping[str, float] = outcome.get("breakdown") or {}

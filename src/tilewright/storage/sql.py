@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from tilewright.core.codec import from_json, to_json
-from tilewright.core.errors import InternalError, StorageError, UnknownNameError
-from tilewright.core.records import Candidate, Failed, History, Measured, Outcome, RunRecord, Trial
+from tilewright.core.codec import to_json
+from tilewright.core.errors import InternalError, UnknownNameError
+from tilewright.core.records import Failed, History, Measured, Outcome, RunRecord, Trial
 from tilewright.core.run_notes import Note, RunNote
 from tilewright.storage.database import Database
+from tilewright.storage.rows import load_record, note_of, outcome_of, run_of, trial_of, unpacked
 from tilewright.storage.schema import artifacts, calls, events, outcomes, runs, trials
 from tilewright.storage.upserts import ARTIFACT, OUTCOME
 
@@ -170,8 +170,7 @@ class SqlStorage:
         """Outcome stored under a content key, if any."""
         with self._database.read() as connection:
             found = connection.execute(_CACHED, {"wanted": key}).scalar()
-        outcome: Outcome | None = None if found is None else load_record(found)
-        return outcome
+        return None if found is None else outcome_of(found)
 
     def store_outcome(self, key: str, outcome: Outcome) -> None:
         """Store an outcome under a content key.
@@ -195,7 +194,7 @@ class SqlStorage:
             found = connection.execute(wanted).scalar()
         if found is None:
             raise UnknownNameError("artifact", digest, [])
-        return _unpacked(found)
+        return unpacked(found)
 
     def keep(self, run_id: str, note: RunNote) -> None:
         """Keep a note of a run, after earlier ones of the same class: a line of the event log."""
@@ -210,7 +209,7 @@ class SqlStorage:
             .order_by(events.c.number)
         )
         with self._database.read() as connection:
-            return [_note(kind, data) for data in connection.execute(wanted).scalars()]
+            return [note_of(kind, data) for data in connection.execute(wanted).scalars()]
 
     def append_event(self, run_id: str, kind: str, data: Mapping[str, object]) -> None:
         """Append one line to a run's event log, with the current time."""
@@ -241,71 +240,5 @@ def _put(connection: Connection, data: bytes, kind: str) -> str:
     return digest
 
 
-def _unpacked(data: bytes) -> bytes:
-    try:
-        return zlib.decompress(data)
-    except zlib.error as error:
-        raise StorageError(
-            f"a stored artifact is damaged ({error}): restore the database from a copy."
-        ) from error
-
-
-def run_of(row: Row[Any]) -> RunRecord:
-    """The run in a row of `runs`."""
-    return RunRecord(
-        id=row.id,
-        task=row.task,
-        target=row.target,
-        settings=load_record(row.settings),
-        versions=load_record(row.versions),
-        created_at=row.created_at,
-        status=row.status,
-        stop_reason=row.stop_reason,
-        wall_s=row.wall_s,
-    )
-
-
-def trial_of(row: Row[Any]) -> Trial:
-    """The trial in a row of `trials` with the `data` of its source."""
-    candidate = Candidate(
-        source=_unpacked(row.data).decode(),
-        parent_id=row.parent_id,
-        plan=load_record(row.plan) if row.plan else None,
-        proposer=row.proposer,
-    )
-    outcome = load_record(row.outcome)
-    return Trial(
-        index=row._mapping["index"],  # row.index is a method of the tuple
-        iteration=row.iteration,
-        candidate=candidate,
-        outcome=outcome,
-        wall_s=row.wall_s,
-        cached=row.cached,
-    )
-
-
 def _dump(value: object) -> str:
     return json.dumps(to_json(value), separators=(",", ":"), sort_keys=True)
-
-
-def _note(kind: type[Note], text: str) -> Note:
-    data = load_record(text)
-    try:
-        return kind(**data)
-    except TypeError as error:
-        raise _unreadable(error) from error
-
-
-def load_record(text: str) -> Any:
-    """A stored record; `StorageError` if it is none of this version's."""
-    try:
-        return from_json(json.loads(text))
-    except (ValueError, TypeError) as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: Exception) -> StorageError:
-    return StorageError(
-        f"a stored record cannot be read ({error}): it is damaged or was written by another "
-        "version of tilewright; restore the database from a copy or upgrade."
-    )

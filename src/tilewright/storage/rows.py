@@ -1,0 +1,137 @@
+"""What rows of the database say, each value checked: a project may come from somebody else."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Row
+
+from tilewright.core.codec import from_json, outcome_from_json
+from tilewright.core.errors import StorageError
+from tilewright.core.records import Candidate, Outcome, Plan, RunRecord, Trial
+from tilewright.core.run_notes import Note
+from tilewright.core.typed import require_types
+
+MAX_ARTIFACT = 64 << 20
+"""Bytes of one artifact, unpacked: a source has at most one MiB, and an object file so many."""
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}", re.ASCII)
+
+
+def run_of(row: Row[Any]) -> RunRecord:
+    """The run in a row of `runs`; `StorageError` if it is none.
+
+    Files are named by its id, so that one of another form could name any file.
+    """
+    if not (isinstance(row.id, str) and _RUN_ID.fullmatch(row.id)):
+        raise unreadable(f"{str(row.id)[:40]!r} is not the id of a run")
+    found = RunRecord(
+        id=row.id,
+        task=row.task,
+        target=row.target,
+        settings=load_record(row.settings),
+        versions=load_record(row.versions),
+        created_at=row.created_at,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        wall_s=row.wall_s,
+    )
+    _require_types(found)
+    return found
+
+
+def trial_of(row: Row[Any]) -> Trial:
+    """The trial in a row of `trials` with the `data` of its source; `StorageError` otherwise."""
+    plan = load_record(row.plan) if row.plan else None
+    if not (plan is None or isinstance(plan, Plan)):
+        raise unreadable("a trial's plan is another record")
+    try:
+        source = unpacked(row.data).decode()
+    except UnicodeDecodeError as error:
+        raise unreadable(error) from error
+    candidate = Candidate(source, row.parent_id, plan, row.proposer)
+    _require_types(candidate)
+    found = Trial(
+        index=row._mapping["index"],  # row.index is a method of the tuple
+        iteration=row.iteration,
+        candidate=candidate,
+        outcome=outcome_of(row.outcome),
+        wall_s=row.wall_s,
+        cached=row.cached,
+    )
+    _require_types(found)
+    return found
+
+
+def note_of(kind: type[Note], text: str) -> Note:
+    """A stored note of a run; `StorageError` if it is none of this class."""
+    try:
+        note = kind(**load_record(text))
+    except TypeError as error:
+        raise unreadable(error) from error
+    _require_types(note)
+    return note
+
+
+def outcome_of(text: str) -> Outcome:
+    """A stored outcome; `StorageError` if it is none."""
+    try:
+        return outcome_from_json(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise unreadable(error) from error
+
+
+def _require_types(record: object) -> None:
+    try:
+        require_types(record)
+    except TypeError as error:
+        raise unreadable(error) from error
+
+
+def load_record(text: str) -> Any:
+    """A stored record; `StorageError` if it is none of this version's."""
+    try:
+        return from_json(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise unreadable(error) from error
+
+
+def load_fields(text: str) -> Mapping[str, Any]:
+    """A stored JSON object, as it is; `StorageError` if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise unreadable(error) from error
+    if not isinstance(found, dict):
+        raise unreadable("a line of the log is no object")
+    return found
+
+
+def unreadable(reason: object) -> StorageError:
+    """Of a row that says something else than this version writes."""
+    return StorageError(
+        f"a stored record cannot be read ({str(reason)[:200]}): it is damaged or was written by "
+        "another version of tilewright; restore the database from a copy or upgrade."
+    )
+
+
+def unpacked(data: bytes) -> bytes:
+    """The bytes of an artifact: no more than `MAX_ARTIFACT`, however well they were packed."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(data, MAX_ARTIFACT)
+        whole = unpacker.eof
+    except (zlib.error, TypeError) as error:
+        raise _damaged(error) from error
+    if not whole:
+        raise _damaged(f"cut short, or more than {MAX_ARTIFACT >> 20} MiB")
+    return found
+
+
+def _damaged(reason: object) -> StorageError:
+    return StorageError(
+        f"a stored artifact is damaged ({reason}): restore the database from a copy."
+    )
