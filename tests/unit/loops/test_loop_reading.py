@@ -269,3 +269,21 @@ def test_constants_of_math_h_are_known() -> None:
     assert "3.14159265358979323846" in emit(parse(source))
     with pytest.raises(UnsupportedError, match="'M_PI' is not declared"):
         parse(source.replace("#include <math.h>", ""))
+
+
+@needs_gcc
+def test_choices_by_numbers_between_vectors_compile(tmp_path: Path) -> None:
+    source = (
+        "void kernel(const float A[4], const float B[16], float C[16]) { for (int i = 0; i < 4; "
+        "i++) { float a = A[i]; if (a <= 0.0f) continue; "
+        "for (int j = 0; j < 16; j++) C[j] += a * B[j]; } }"
+    )
+    kernel = Step.parse("vectorise 1 8").apply(parse(source))
+    assert parse(emit(kernel)) == kernel
+    library = built({"before": source, "after": emit(kernel)}, tmp_path)
+    arrays = [np.random.default_rng(n).standard_normal(16).astype(np.float32) for n in range(3)]
+    before, after = (results(library, which, arrays) for which in ("before", "after"))
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(
+            np.frombuffer(other, np.float32), np.frombuffer(one, np.float32), rtol=1e-5
+        )

@@ -312,6 +312,59 @@ HISTOGRAM = (
 )
 
 
+FLAT = (
+    "void kernel(const uint8_t *X, const int16_t *Z, int32_t *H) { "
+    "for (int c = 0; c < 256; c++) H[c] = 0; "
+    "for (int r = 0; r < 3; r++) for (int i = 0; i < 8; i++) H[X[8 * r + i]] += 1; }"
+)
+
+
+def test_tables_are_cleared_and_joined_outside_all_loops_that_use_them_nowhere_else() -> None:
+    text = " ".join(emit(unroll(parse(FLAT), 2, 2)).split())
+    clear = "int32_t H_1[256]; for (int at_1 = 0; at_1 < 256; at_1++) { H_1[at_1] = 0; }"
+    assert f"{clear} for (int r = 0; r < 3; r++) {{ for (int i = 0; i < 8; i += 2)" in text
+    assert text.endswith("{ H[at_2] = H[at_2] + H_1[at_2]; } }")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for (int i", "{ H[r] = H[r] * 2; for (int i"),  # the table is used in the loop around
+        ("for (int i", "{ int32_t L[256]; for (int i"),  # it is declared there
+    ],
+)
+def test_tables_stay_in_a_loop_that_uses_or_declares_them(before: str, after: str) -> None:
+    source = FLAT.replace(before, after)
+    if "int32_t L" in after:
+        source = source.replace("H[X[8 * r + i]]", "L[X[8 * r + i]]").replace("H[c]", "H[X[c]]")
+    source = source.replace("+= 1;", "+= 1; }")
+    text = " ".join(emit(unroll(parse(source), 2, 2)).split())
+    outside, inside = text.split("for (int r")
+    assert "_1[256]" in inside
+    assert "_1[256]" not in outside
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("c < 256", "c < 255"),  # the table may have no element for the largest index
+        ("int c = 0", "int c = 1"),
+        ("H[X[", "H[Z["),  # of a type with too many values
+        ("H[X[8 * r + i]]", "H[X[8 * r + i] + X[i]]"),
+        ("H[c] = 0", "H[2 * c] = 0"),
+    ],
+)
+def test_a_flat_table_is_as_large_as_the_loop_that_clears_it(before: str, after: str) -> None:
+    assert "H_1" not in emit(unroll(parse(FLAT.replace(before, after)), 2, 2))
+
+
+def test_an_index_of_a_flat_table_may_be_held_by_a_variable_of_one_value() -> None:
+    held = FLAT.replace("H[X[8 * r + i]] += 1;", "{ float v = 0; int n = X[i]; H[n] += 1; }")
+    assert "H_1" in emit(unroll(parse(held), 2, 2))
+    twice = held.replace("H[n]", "n = n + 1; H[n]")
+    assert "H_1" not in emit(unroll(parse(twice), 2, 2))
+
+
 def test_each_copy_of_a_loop_has_a_table_of_its_own() -> None:
     kernel = unroll(parse(HISTOGRAM), 0, 4)
     assert parse(emit(kernel)) == kernel

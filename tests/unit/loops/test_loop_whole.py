@@ -179,3 +179,13 @@ def test_what_is_not_a_sum_of_wider_numbers_is_not_tiled() -> None:
     stored = BYTES.replace("void kernel(", "void kernel(int32_t d[6], ")
     stored = stored.replace("sum +=", "{ d[k] = k; sum +=").replace("b[j][k];", "b[j][k]; }")
     assert most_steps(stored) == ["pack 2 0"]
+
+
+def test_loops_that_add_to_tables_get_tables_of_their_own_at_once() -> None:
+    source = (
+        "void kernel(const uint8_t X[9][64], int32_t H[256]) { for (int i = 0; i < 9; i++) "
+        "for (int j = 0; j < 64; j++) H[X[i][j]] += 1; }"
+    )
+    ways = Whole(LANES, 16, ALL | {"accumulators"}).sequences(parse(source))
+    assert [[str(step) for step, _ in steps] for steps, _ in ways] == [["accumulators 1 4"]]
+    assert not list(Whole(LANES, 16, ALL).sequences(parse(source)))

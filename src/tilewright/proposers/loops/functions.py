@@ -52,6 +52,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 
 _TEXTS: Mapping[str, str] = {
     "v_splat": "static inline vf v_splat(float x) { return x - (vf){0}; }",
+    "v_same": "static inline vf v_same(vf a) { return a; }",
     "v_max": """\
 static inline vf v_max(vf a, vf b) {
   vi more = a > b;

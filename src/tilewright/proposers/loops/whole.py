@@ -24,6 +24,7 @@ from tilewright.proposers.loops.ir import (
     statements,
 )
 from tilewright.proposers.loops.rewrites.pack import WIDER
+from tilewright.proposers.loops.rewrites.tables import tables
 from tilewright.proposers.loops.steps import Step, steps_of
 
 MOST_LOOPS = 64
@@ -35,6 +36,7 @@ _MOST_PACKED = 5
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
+_TABLES = 4
 _COPIES_OF_WHOLE_SUMS = ((1, 2), (1, 2, 4, 6, 8))
 """Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
 with three or four of the former it puts numbers of several sums into one vector."""
@@ -65,6 +67,7 @@ class Whole:
         ]
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.split, self.kept, self.packed, vectors, tiles))
+        ways.append((self.separate_tables,))
         seen: set[Kernel] = set()
         for way in ways:
             steps: Steps = []
@@ -94,6 +97,17 @@ class Whole:
                     break
                 steps.append((found[-1][0], kernel))
                 kernel = found[-1][1]
+        return kernel
+
+    def separate_tables(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops that add to tables, such as histograms, unrolled with a table for each copy."""
+        if "accumulators" not in self._offered:
+            return kernel
+        for number in reversed(range(len(loops(kernel)))):
+            step = Step("accumulators", number, _TABLES)
+            if tables(loops(kernel)[number], kernel, _TABLES) and applies(step, kernel):
+                steps.append((step, kernel))
+                kernel = step.apply(kernel)
         return kernel
 
     def packed(self, kernel: Kernel, steps: Steps) -> Kernel:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.proposers.loops.c_types import BYTES, is_whole
+from tilewright.proposers.loops.c_types import BYTES, RANGES, is_whole
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -106,6 +106,43 @@ def _updated(statement: Statement, kernel: Kernel) -> Table | None:
         if isinstance(inner, Declare) and inner.sizes:
             known[inner.name] = inner.sizes, inner.type
     sizes, kind = known.get(target.array, ((), ""))
+    if not sizes:
+        sizes = _size_by_type(target, kernel)
     if len(sizes) != 1 or not (is_whole(kind) or kind == "float"):
         return None
     return Table(target.array, sizes[0], kind)  # type: ignore[arg-type]
+
+
+def _size_by_type(target: Element, kernel: Kernel) -> tuple[int, ...]:
+    """The size of a flat table that has an element for each value of the type of its index.
+
+    Shown where a loop of the kernel writes all of them (it clears the table); empty elsewhere.
+    """
+    if len(target.subscripts) != 1:
+        return ()
+    least, most = RANGES.get(_type_of_index(target.subscripts[0], kernel), (0, 0))
+    for loop in kernel.body:
+        if isinstance(loop, For) and (loop.first, loop.step, least) == (0, 1, 0):
+            place = Element(target.array, (Var(loop.variable),))
+            filled = any(isinstance(s, Assign) and s.target == place for s in loop.body)
+            if filled and loop.last > most > 0:
+                return (loop.last,)
+    return ()
+
+
+def _type_of_index(index: Expr, kernel: Kernel) -> str:
+    """The type of the element that an index is, itself or by the one value of a variable."""
+    if isinstance(index, Var):
+        values: list[Expr | None] = []
+        for statement in statements(kernel.body):
+            if isinstance(statement, Declare) and statement.name == index.name:
+                values.append(statement.value)
+            elif isinstance(statement, Assign) and statement.target == index:
+                values.append(None)
+        if len(values) != 1 or not isinstance(values[0], Element):
+            return ""
+        index = values[0]
+    if not isinstance(index, Element):
+        return ""
+    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+    return types.get(index.array, "")

@@ -13,7 +13,8 @@ After (2 copies)::
     }
     sum = sum + sum_1;
 
-So does each copy of a table that a loop only adds to: see `tables`.
+So does each copy of a table that a loop only adds to: see `tables`. Copies of tables are cleared
+before, and joined after, the outermost loop that uses the table nowhere else.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ from tilewright.proposers.loops.ir import (
     Number,
     Statement,
     Var,
+    around,
     changed_in,
     loops,
+    statements,
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.tables import tables
+from tilewright.proposers.loops.sharing import uses_of
 
 _FUNCTIONS = {
     ("most", "float"): "fmaxf", ("least", "float"): "fminf",
@@ -66,10 +70,6 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     after: list[Statement] = []
     added = tables(loop, kernel, copies)
     own = {t.name: [fresh(t.name, taken) for _ in range(1, copies)] for t in added}
-    for table in added:
-        for name in own[table.name]:
-            before += table.cleared(name, fresh("at", taken))
-        after.append(table.joined(own[table.name], fresh("at", taken)))
     for copy in range(1, copies):
         names = {r.name: fresh(r.name, taken) for r in found}
         for r in found:
@@ -81,7 +81,25 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     new = [*before, replace(loop, last=main, step=copies * loop.step, body=tuple(body)), *after]
     if loop.trips % copies:
         new.append(replace(loop, first=main, threads=1))
-    return with_loop(kernel, number, tuple(new))
+    places = [(_only_use(t.name, kernel, number), t) for t in added]
+    kernel = with_loop(kernel, number, tuple(new))
+    for place in sorted({place for place, _ in places}, reverse=True):
+        here = [table for at, table in places if at == place]
+        cleared = [s for t in here for n in own[t.name] for s in t.cleared(n, fresh("at", taken))]
+        joined = [t.joined(own[t.name], fresh("at", taken)) for t in here]
+        kernel = with_loop(kernel, place, (*cleared, loops(kernel)[place], *joined))
+    return kernel
+
+
+def _only_use(table: str, kernel: Kernel, number: int) -> int:
+    """The number of the outermost loop around loop `number`, or its own, with no other use."""
+    path = around(kernel, number)
+    uses = uses_of(table, path[-1].body)
+    for outer in path[:-1]:
+        declared = any(isinstance(s, Declare) and s.name == table for s in statements(outer.body))
+        if uses_of(table, outer.body) == uses and not declared:
+            return next(n for n, loop in enumerate(loops(kernel)) if loop is outer)
+    return number
 
 
 def _elsewhere(statement: Statement, arrays: Mapping[str, str]) -> Statement:

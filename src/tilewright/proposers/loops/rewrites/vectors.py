@@ -217,7 +217,7 @@ class Converter:
             raise NotApplicableError("the result of a comparison is chosen by a condition")
         value, other = self._splat(value), self._splat(other)
         if not self._is_vector(condition):
-            return Select(condition, value, other)
+            return Select(condition, _as_vector(value), _as_vector(other))
         if not self._is_mask(condition):
             condition = Call("v_differ", (condition, Call("v_splat", (Number("0.0f"),))))
         for part in (*walk(expr.value), *walk(expr.other)):
@@ -256,6 +256,14 @@ def _power(call: Call) -> int:
     exponent = call.arguments[1]
     text = exponent.text.rstrip("fF") if isinstance(exponent, Number) else ""
     return _POWERS.get(text.removesuffix("0").removesuffix("."), 0)
+
+
+def _as_vector(side: Expr) -> Expr:
+    """One side of a choice as the type of vectors has it: C takes no two sides of other types.
+
+    Arithmetic loses the alignment, which is part of the type.
+    """
+    return Call("v_same", (side,)) if isinstance(side, (Binary, Negative)) else side
 
 
 def _larger_or_smaller(expr: Select) -> str | None:
