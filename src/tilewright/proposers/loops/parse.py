@@ -26,8 +26,10 @@ from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
     UnsupportedError,
     field_of,
+    is_constant,
     named_type,
 )
+from tilewright.proposers.loops.parse_tables import is_table
 from tilewright.proposers.loops.scope import Place, Scope, Value, number
 from tilewright.proposers.loops.sharing import require_shareable
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
@@ -83,6 +85,7 @@ class _Reader(Memory):
         """Raises `UnsupportedError`."""
         lanes, registers = 0, 0
         head: list[str] = []
+        self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
         for node in root.named_children:
             if node.type == "type_definition":
                 lanes = _lanes(node) or lanes
@@ -108,6 +111,7 @@ class _Reader(Memory):
         self.scope = Scope(self.constants)
         parameters = tuple(self._parameters(found))
         body = self.block(field_of(found, "body").named_children)
+        body = (*self.tables, *body)
         scratch = tuple(self._scratch)
         kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
         for node, loop in self._shared:
@@ -136,7 +140,11 @@ class _Reader(Memory):
             self._shared_loop(self._pragma, node)
         elif node.type == "preproc_call":
             self._pragma = node
-        elif node.type == "declaration" and text_of(node).startswith("static "):
+        elif (
+            node.type == "declaration"
+            and text_of(node).startswith("static ")
+            and not is_constant(node)
+        ):
             self._static(node)
         else:
             super().statement(node)
@@ -194,9 +202,7 @@ class _Reader(Memory):
             if not levels or (pointer and len(levels) > 1) or None in levels[1:]:
                 raise UnsupportedError(node, f"the sizes of {name} are not given")
             sizes = () if pointer else tuple(self.constant(s) for s in levels if s is not None)
-            constant = any(
-                c.type == "type_qualifier" and text_of(c) == "const" for c in node.children
-            )
+            constant = is_constant(node)
             restricted = "restrict" in text_of(field_of(node, "declarator"))
             self._array_named(name, kind, sizes, pointer)
             self.pointers.add(name)
@@ -232,9 +238,12 @@ class _Reader(Memory):
         if all(d.type == "array_declarator" for d in declarators):
             self._static(node)
             return
-        if not any(text_of(c) == "const" for c in node.children if c.type == "type_qualifier"):
+        if not is_constant(node):
             raise UnsupportedError(node, "a variable outside of functions is not known")
         for declarator in declarators:
+            if is_table(declarator):
+                self.table(node, declarator, named_type(field_of(node, "type")))
+                continue
             value = declarator.child_by_field_name("value")
             name, levels = pointer_levels(declarator)
             if value is None or levels:

@@ -25,12 +25,17 @@ from tilewright.proposers.loops.ir import (
     walk,
 )
 from tilewright.proposers.loops.parse_arithmetic import printed
-from tilewright.proposers.loops.parse_expressions import Expressions
-from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of, named_type
+from tilewright.proposers.loops.parse_syntax import (
+    UnsupportedError,
+    field_of,
+    is_constant,
+    named_type,
+)
+from tilewright.proposers.loops.parse_tables import Tables, is_table
 from tilewright.proposers.loops.scope import Place, Scope, Unknown, Value, Variable
 
 
-class Declarations(Expressions):
+class Declarations(Tables):
     """Reads declarations.
 
     What is read waits in `_done` until the statement around it is complete; `kept` are the names of
@@ -51,9 +56,13 @@ class Declarations(Expressions):
 
     def declaration(self, node: Node) -> None:
         """Variables, pointers and arrays. Raises `UnsupportedError`."""
-        if any(c.type == "storage_class_specifier" for c in node.children):
+        static = any(c.type == "storage_class_specifier" for c in node.children)
+        if static and not is_constant(node):
             raise UnsupportedError(node, "only plain static arrays, without values, are known")
         for declarator in node.children_by_field_name("declarator"):
+            if is_constant(node) and is_table(declarator):
+                self.table(node, declarator, named_type(field_of(node, "type")))
+                continue
             value = None
             if declarator.type == "init_declarator":
                 value = field_of(declarator, "value")

@@ -50,3 +50,9 @@ def named_type(node: Node) -> Type:
 def operator_of(node: Node) -> str:
     """The operator of an expression or an assignment."""
     return text_of(field_of(node, "operator"))
+
+
+def is_constant(declaration: Node) -> bool:
+    """Whether `const` stands in a declaration."""
+    words = (c for c in declaration.children if c.type == "type_qualifier")
+    return any(text_of(word) == "const" for word in words)
