@@ -19,6 +19,7 @@ from tilewright.proposers.nki.rewrites.engines import ENGINES, move
 from tilewright.proposers.nki.rewrites.hoist import hoist
 from tilewright.proposers.nki.rewrites.jam import jam
 from tilewright.proposers.nki.rewrites.join import join
+from tilewright.proposers.nki.rewrites.masked import skip_masked
 from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
@@ -38,6 +39,8 @@ _FACTORS = (2, 4, 8, 16, 0)
 _COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
 """How many iterations of a loop techniques take."""
 _WIDTHS = (512, 1024, 2048)
+_PARTS = (0, 2, 4, 8, 16)
+"""Of the loop that a mask depends on, each without what is hidden in it."""
 
 
 def _at_loop(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], name: str) -> Kernel:
@@ -99,6 +102,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "along": lambda k, number: _at_op(k, along, number),
     "spread": lambda k, number: _at_op(k, spread, number),
     "strip": lambda k, number, width: strip(k, _op(k, number), _count(width)),
+    "skip-masked": lambda k, number, parts: skip_masked(k, _op(k, number), _count(parts)),
     "psum": lambda k, tile: place(k, tile, "psum"),
     "early": lambda k, number, loop: early(k, _op(k, number), _loop(k, loop)),
 }
@@ -132,6 +136,7 @@ _SENTENCES = {
     "along": "reduce the operand of instruction {0} piece by piece as it is computed",
     "spread": "spread the row that instruction {0} loads over all partitions by products with ones",
     "strip": "run instruction {0} and those that follow it together in strips of {1} columns",
+    "skip-masked": "leave out what the mask of instruction {0} hides, by parts ({1}) of its loop",
     "psum": "keep `{0}` in PSUM",
     "early": "compute instruction {0} into a tile of its own before the loop over `{1}`",
 }
@@ -222,6 +227,13 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
             for n, op in numbered
             for width in _WIDTHS
             if max(region.columns for _, region in op.regions) > width
+        ]
+    if technique == "skip-masked":
+        return [
+            Step("skip-masked", (str(n), str(parts)))
+            for n, op in numbered
+            if op.name == "affine_select"
+            for parts in _PARTS
         ]
     return [
         Step(technique, (str(n),)) for n, op in numbered if op.name in _AT.get(technique, op.name)

@@ -1,0 +1,367 @@
+"""Which columns of tiles a mask hides, instruction by instruction.
+
+A number far below all scores that `affine_select` writes for masked elements stays far below them,
+its exponential is zero, and zero adds nothing to a sum: what computes such columns alone can go.
+That a masked score is far below the others is assumed, as in any softmax; the check decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TypeAlias
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Region, Tensor
+from tilewright.proposers.nki.linear import Linear
+
+FAR = -500.0
+"""A masked score is at most this; the exponential of less than -104 is zero in float32."""
+MOST_RUNS = 20_000
+"""Instructions followed, each iteration of a loop apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What becomes of an instruction: the regions `keys` are cut to indices of their first axis.
+
+    That is the first behind the partition with more than one index. `live` is None where all stay,
+    and empty where the instruction goes. An `unmasked` selection becomes a copy.
+    """
+
+    live: tuple[int, int] | None = None
+    keys: tuple[str, ...] = ()
+    unmasked: bool = False
+
+    @property
+    def drops(self) -> bool:
+        """Whether nothing of the instruction is left."""
+        return self.live is not None and self.live[0] == self.live[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive iterations of a loop, in which the same becomes of every statement."""
+
+    start: int
+    stop: int
+    inner: tuple[Followed, ...]
+
+
+Followed: TypeAlias = Action | tuple[Run, ...]
+"""What becomes of a statement: a loop is taken apart into runs."""
+KEPT, DROPPED = Action(), Action(live=(0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Of `count` indices those from `low` to `high` hold scores or weights, all others `value`."""
+
+    count: int
+    low: int
+    high: int
+    value: float
+
+    @property
+    def empty(self) -> bool:
+        return self.low == self.high
+
+    def action(self, *keys: str) -> Action:
+        return DROPPED if self.empty else Action((self.low, self.high), keys)
+
+
+@dataclass
+class Follower:
+    """Runs a body with what is hidden instead of numbers; variables around it may be anything."""
+
+    tensors: Mapping[str, Tensor]
+    trips: Mapping[str, int]
+    _values: dict[str, list[float | None]] = field(default_factory=dict)
+    """Of each tile created here, the value of each column that is hidden."""
+    _filled: dict[str, set[tuple[int, int, int]]] = field(default_factory=dict)
+    """Of each tile created here, columns (with first partition and count) that are written."""
+    _missing: dict[str, set[tuple[int, int, int]]] = field(default_factory=dict)
+    """Columns for which products were left out before any other was added."""
+    _places: dict[str, Linear] = field(default_factory=dict)
+    _runs: int = 0
+
+    def followed(self, body: Body) -> tuple[Followed, ...]:
+        """What becomes of each statement; `NotApplicableError` where that is not known."""
+        found: list[Followed] = []
+        for statement in body:
+            if isinstance(statement, Loop):
+                found.append(self._loop(statement))
+            elif isinstance(statement, Alloc):
+                tensor = statement.tensor
+                self._values[tensor.name] = [None] * (tensor.row if tensor.on_chip else 0)
+                self._filled[tensor.name], self._missing[tensor.name] = set(), set()
+                found.append(KEPT)
+            else:
+                found.append(self._op(statement))
+        return tuple(found)
+
+    def _loop(self, loop: Loop) -> tuple[Run, ...]:
+        found: list[Run] = []
+        for number in range(loop.trips):
+            self._places[loop.variable] = Linear(number)
+            inner = self.followed(loop.body)
+            if found and found[-1].inner == inner:
+                found[-1] = replace(found[-1], stop=number + 1)
+            else:
+                found.append(Run(number, number + 1, inner))
+        del self._places[loop.variable]
+        return tuple(found)
+
+    def _op(self, op: Op) -> Action:
+        self._runs += 1
+        if self._runs > MOST_RUNS:
+            raise NotApplicableError("there are too many iterations to follow")
+        spans: dict[str, _Span] = {}
+        for key, region in op.regions:
+            span = None if key in ("dst", "reduce_res") else self._span(region)
+            if span is not None:
+                spans[key] = span
+        if op.name == "affine_select":
+            action = self._select(op, spans)
+        elif spans:
+            rule = _RULES.get(op.name)
+            action = None if rule is None else rule(self, op, spans)
+            if action is None:
+                raise NotApplicableError(f"{op.name} uses what the mask hides")
+        else:
+            action = KEPT
+        if not action.drops:
+            self._written(op, action)
+        return action
+
+    def columns(self, region: Region) -> list[list[int]]:
+        """Columns of a tile created here, for each index of the region's first axis behind the
+        partition that has more than one."""
+        row = self.tensors[region.tensor].row
+        offset = region.offset.replaced(self._places)
+        if offset.terms:
+            raise NotApplicableError(f"the part of {region.tensor} depends on outer loops")
+        free = [dim for dim in region.dims[1:] if dim[1] > 1] or [(1, 1)]
+        start = offset.constant % row
+        inner = [sum(steps) for steps in product(*(range(0, s * n, s) if s else [0] * n
+                                                   for s, n in free[1:]))]  # fmt: skip
+        (step, count), _ = free[0], None
+        return [[start + step * index + more for more in inner] for index in range(count)]
+
+    def _partitions(self, region: Region) -> tuple[int, int]:
+        offset = region.offset.replaced(self._places)
+        return offset.constant // self.tensors[region.tensor].row, region.dims[0][1]
+
+    def _span(self, region: Region) -> _Span | None:
+        """What a region has of hidden columns; None where it has none."""
+        values = self._values.get(region.tensor)
+        missing = self._missing.get(region.tensor)
+        if not values or (not missing and not any(v is not None for v in values)):
+            return None
+        blocks = self.columns(region)
+        if missing and missing & self._keys(region):
+            raise NotApplicableError(f"all products of a part of {region.tensor} are hidden")
+        found = [{values[column] for column in block} for block in blocks]
+        hidden = [None not in one for one in found]
+        known = {v for one in found for v in one if v is not None}
+        if not known:
+            return None
+        live = [number for number, one in enumerate(hidden) if not one]
+        low, high = (live[0], live[-1] + 1) if live else (0, 0)
+        mixed = any(len(one) > 1 for one, all_hidden in zip(found, hidden, strict=True)
+                    if not all_hidden)  # fmt: skip
+        if len(known) > 1 or mixed or any(hidden[low:high]):
+            raise NotApplicableError(f"hidden columns lie between others of {region.tensor}")
+        return _Span(len(blocks), low, high, known.pop())
+
+    def hide(self, region: Region, value: float, live: tuple[int, int] = (0, 0)) -> None:
+        """Note that a region holds a value for all indices but those of `live`."""
+        values, tensor = self._values.get(region.tensor), self.tensors[region.tensor]
+        if not values or self._partitions(region) != (0, tensor.shape[0]):
+            raise NotApplicableError(f"{region.tensor} lives longer, or is hidden in part")
+        for index, block in enumerate(self.columns(region)):
+            if not live[0] <= index < live[1]:
+                for column in block:
+                    values[column] = value
+
+    def skip_product(self, region: Region) -> None:
+        """Note that nothing is added to a sum of products."""
+        if region.tensor not in self._filled:
+            raise NotApplicableError(f"{region.tensor} lives longer")
+        self._missing[region.tensor] |= self._keys(region) - self._filled[region.tensor]
+
+    def _keys(self, region: Region) -> set[tuple[int, int, int]]:
+        first, count = self._partitions(region)
+        return {(c, first, count) for block in self.columns(region) for c in block}
+
+    def _written(self, op: Op, action: Action) -> None:
+        """Note what an instruction, cut as it is, writes."""
+        for key, region in op.regions:
+            if key not in ("dst", "reduce_res") or not self._values.get(region.tensor):
+                continue
+            part = cut(region, action) if key in action.keys else region
+            keys, values = self._keys(part), self._values[region.tensor]
+            self._filled[region.tensor] |= keys
+            self._missing[region.tensor] -= keys
+            for column, _, _ in keys:
+                values[column] = None
+
+    def _select(self, op: Op, spans: Mapping[str, _Span]) -> Action:
+        """A selection of what is not masked; later columns may be hidden in every partition."""
+        value, target = op.get("on_false_value"), op.region("dst")
+        pattern, how = op.get("pattern"), str(op.get("cmp_op"))
+        if spans:
+            raise NotApplicableError("what is masked was masked before")
+        known = isinstance(value, (int, float)) and (value == 0 or value <= FAR)
+        if not known or how not in _CERTAIN or not isinstance(pattern, tuple) or len(pattern) != 1:
+            return KEPT
+        assert isinstance(pattern[0], tuple)
+        step, count = pattern[0]
+        multiplier = op.get("channel_multiplier") or 0
+        offset = op.get("offset") or 0
+        if not isinstance(step, int) or not isinstance(multiplier, int):
+            return KEPT
+        place = offset.replaced(self._places) if isinstance(offset, Linear) else Linear(int(str(offset)))
+        low, high = place.bounds(self.trips)
+        reach = multiplier * (target.dims[0][1] - 1)
+        low, high = low + min(0, reach), high + max(0, reach)
+        certain = [_CERTAIN[how](low + step * c, high + step * c) for c in range(int(str(count)))]
+        live = [c for c, (never, _) in enumerate(certain) if not never]
+        first, last = (live[0], live[-1] + 1) if live else (0, 0)
+        unmasked = all(always for _, always in certain[first:last])
+        if len(live) == len(certain):
+            return Action(unmasked=unmasked)
+        free = [n for _, n in target.dims[1:] if n > 1]
+        if len(live) != last - first or free != [len(certain)]:
+            return KEPT
+        assert isinstance(value, (int, float))
+        self.hide(target, float(value), (first, last))
+        return Action((first, last), ("dst", "on_true_tile"), unmasked) if live else DROPPED
+
+
+def cut(region: Region, action: Action) -> Region:
+    """A region with fewer indices of its first axis behind the partition that has more than one."""
+    if action.live is None:
+        return region
+    low, high = action.live
+    dims = list(region.dims)
+    number = next((n for n in range(1, len(dims)) if dims[n][1] > 1), None)
+    if number is None:
+        return region
+    step = dims[number][0]
+    dims[number] = (step, high - low)
+    return replace(region, offset=region.offset + step * low, dims=tuple(dims))
+
+
+_CERTAIN: Mapping[str, Callable[[int, int], tuple[bool, bool]]] = {
+    "nl.greater_equal": lambda low, high: (high < 0, low >= 0),
+    "nl.greater": lambda low, high: (high <= 0, low > 0),
+    "nl.less_equal": lambda low, high: (low > 0, high <= 0),
+    "nl.less": lambda low, high: (low >= 0, high < 0),
+    "nl.equal": lambda low, high: (high < 0 or low > 0, low == high == 0),
+}
+"""Whether no value between two bounds passes a comparison with zero, and whether every one does."""
+
+
+def _by_element(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
+    """An instruction that computes each element of its result from that of its operands."""
+    span = next(iter(spans.values()))
+    value = _computed(op, span.value)
+    if value is None or set(spans) - set(_OPERANDS) or len(set(spans.values())) > 1:
+        return None
+    target, result = op.region("dst"), op.get("reduce_res")
+    keys = tuple(k for k, r in op.regions if k in (*_OPERANDS, "dst") and r.columns > 1)
+    if not span.empty and any(_count(op.region(key)) != span.count for key in keys):
+        return None
+    if isinstance(result, Region) and not _is_neutral(str(op.get("reduce_op")), value):
+        return None
+    follower.hide(target, value, (span.low, span.high))
+    if isinstance(result, Region) and span.empty:
+        follower.hide(result, value)
+    return span.action(*keys)
+
+
+_OPERANDS = ("data", "src", "data1", "data2")
+
+
+def _count(region: Region) -> int:
+    return next((n for _, n in region.dims[1:] if n > 1), 1)
+
+
+def _computed(op: Op, value: float) -> float | None:
+    """What is computed from a hidden value: far below all scores, or zero; None if unknown."""
+    if op.name == "tensor_copy":
+        return value
+    if op.name in ("activation", "activation_reduce"):
+        scale = op.get("scale") or 1.0
+        scaled = value * scale if isinstance(scale, (int, float)) else None
+        if op.get("op") == "nl.exp" and scaled is not None and scaled <= FAR:
+            return 0.0
+        return value if op.get("op") == "nl.copy" and scaled == value else None
+    if op.name in ("tensor_scalar", "tensor_scalar_reduce"):
+        if op.get("reverse0") or op.get("reverse1"):
+            return None
+        found: float | None = value
+        for name, operand in (("op0", "operand0"), ("op1", "operand1")):
+            if found is not None and op.get(name) is not None:
+                found = _by_scalar(str(op.get(name)), found, op.get(operand))
+        return found
+    if op.name == "tensor_tensor":
+        return 0.0 if op.get("op") == "nl.multiply" and value == 0 else None
+    return None
+
+
+def _by_scalar(how: str, value: float, operand: object) -> float | None:
+    if how == "nl.multiply" and value == 0:
+        return 0.0
+    if how == "nl.multiply" and isinstance(operand, (int, float)):
+        return value * operand if value * operand <= FAR else None
+    # A column that is added to scores, such as their largest, leaves masked ones far below.
+    return value if how in ("nl.add", "nl.subtract") and value <= FAR else None
+
+
+def _is_neutral(how: str, value: float) -> bool:
+    """Whether a reduction is the same without a hidden value."""
+    return (how == "nl.add" and value == 0) or (how == "nl.maximum" and value <= FAR)
+
+
+def _reduction(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
+    span, target = spans["data"], op.region("dst")
+    if op.get("negate") or not _is_neutral(str(op.get("op")), span.value):
+        return None
+    if target.columns == 1:
+        if span.empty:
+            follower.hide(target, span.value)
+        return span.action("data")
+    if _count(target) != span.count or target.columns >= op.region("data").columns:
+        return None
+    follower.hide(target, span.value, (span.low, span.high))
+    return span.action("data", "dst")
+
+
+def _transpose(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
+    span = spans["data"]
+    if not span.empty:
+        return None
+    follower.hide(op.region("dst"), span.value)
+    return DROPPED
+
+
+def _product(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
+    """A product with nothing but zeros adds nothing."""
+    if not any(span.empty and span.value == 0 for span in spans.values()):
+        return None
+    if op.accumulates:
+        follower.skip_product(op.region("dst"))
+    else:
+        follower.hide(op.region("dst"), 0.0)
+    return DROPPED
+
+
+_Rule: TypeAlias = Callable[[Follower, Op, Mapping[str, _Span]], Action | None]
+_RULES: Mapping[str, _Rule] = {
+    **dict.fromkeys(("activation", "activation_reduce", "tensor_copy", "tensor_scalar",
+                     "tensor_scalar_reduce", "tensor_tensor"), _by_element),
+    "tensor_reduce": _reduction, "nc_transpose": _transpose, "nc_matmul": _product,
+}  # fmt: skip

@@ -1,0 +1,129 @@
+"""Leaves out what a mask hides: products, copies, reductions and transposes of hidden columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from tilewright.proposers.nki.analysis import NotApplicableError, has_hidden_state
+from tilewright.proposers.nki.hidden import Action, Followed, Follower, cut
+from tilewright.proposers.nki.ir import (
+    Body,
+    Kernel,
+    Loop,
+    Op,
+    Path,
+    Region,
+    Statement,
+    at,
+    mapped_ops,
+    spliced,
+    substituted,
+    trips_of,
+    variables,
+    walk,
+)
+from tilewright.proposers.nki.analysis import allocated
+from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.renaming import copied
+from tilewright.proposers.nki.rewrites.uses import body_of, op_at
+
+
+def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
+    """The kernel without what the mask of an `affine_select` hides.
+
+    The outermost loop that the mask depends on is run in so many parts, one after the other: what
+    is hidden in all iterations of a part is left out of it. With 0 parts that loop is taken apart
+    where what it hides begins or ends.
+    """
+    select = op_at(kernel, path)
+    around = [at(kernel.body, path[:depth]) for depth in range(1, len(path))]
+    depths = [n for n, loop in enumerate(around, 1)
+              if isinstance(loop, Loop) and loop.variable in variables(select)]  # fmt: skip
+    if select.name != "affine_select" or not depths:
+        raise NotApplicableError("no mask differs between iterations here")
+    place, names = path[: depths[0]], Names(kernel)
+    loop = at(kernel.body, place)
+    assert isinstance(loop, Loop)
+    if has_hidden_state((loop,)):
+        raise NotApplicableError("sums are kept in the accumulator of ACT")
+    if not parts:
+        body = _without_hidden(kernel, body_of(kernel, place), names)
+        return _with_body(kernel, place[:-1], body)
+    if parts < 2 or loop.trips % parts:
+        raise NotApplicableError(f"{loop.trips} iterations are not {parts} equal parts")
+    made: list[Statement] = []
+    size = loop.trips // parts
+    for number in range(parts):
+        part = _range_of(loop, number * size, size, names)
+        world = replace(kernel, body=spliced(kernel.body, place, part))
+        inner = part[0]
+        if size > 1:
+            assert isinstance(inner, Loop)
+            made.append(replace(inner, body=_without_hidden(world, inner.body, names)))
+        else:
+            made.extend(_without_hidden(world, part, names))
+    return replace(kernel, body=spliced(kernel.body, place, tuple(made)))
+
+
+def _with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
+    """The kernel with the statements of a loop replaced, or its own."""
+    if not path:
+        return replace(kernel, body=body)
+    loop = at(kernel.body, path)
+    assert isinstance(loop, Loop)
+    return replace(kernel, body=spliced(kernel.body, path, (replace(loop, body=body),)))
+
+
+def _range_of(loop: Loop, start: int, count: int, names: Names) -> Body:
+    """Consecutive iterations of a loop, with tiles and loops of their own."""
+    first = Linear(start) if count == 1 else variable(loop.variable) + start
+    body = mapped_ops(loop.body, partial(substituted, values={loop.variable: first}))
+    return copied(body if count == 1 else (replace(loop, trips=count, body=body),), names)
+
+
+def _without_hidden(kernel: Kernel, body: Body, names: Names) -> Body:
+    """A body without what is hidden whenever it runs."""
+    found = Follower(kernel.tensors(), kernel.trips()).followed(body)
+    return tuple(_emitted(body, found, names))
+
+
+def _emitted(body: Body, followed: Sequence[Followed], names: Names) -> Iterator[Statement]:
+    for statement, found in zip(body, followed, strict=True):
+        if isinstance(statement, Loop):
+            assert isinstance(found, tuple)
+            for run in found:
+                inner = tuple(_emitted(statement.body, run.inner, names))
+                loop = replace(statement, body=inner)
+                if len(found) == 1:
+                    yield loop
+                else:
+                    yield from _range_of(loop, run.start, run.stop - run.start, names)
+        elif isinstance(statement, Op):
+            assert isinstance(found, Action)
+            yield from _changed(statement, found)
+        else:
+            yield statement
+
+
+def _changed(op: Op, action: Action) -> Iterator[Op]:
+    """An instruction with fewer columns, if any."""
+    if action.drops:
+        return
+    regions = {key: cut(region, action) for key, region in op.regions if key in action.keys}
+    made = op.having(**regions)
+    if action.unmasked:
+        source, target = made.region("on_true_tile"), made.region("dst")
+        if source != target:
+            yield Op("tensor_copy", (("dst", target), ("src", source)))
+        return
+    if op.name == "affine_select" and action.live is not None:
+        pattern, offset = op.get("pattern"), op.get("offset") or 0
+        assert isinstance(pattern, tuple)
+        assert isinstance(pattern[0], tuple)
+        step, low, high = int(str(pattern[0][0])), *action.live
+        start = offset if isinstance(offset, Linear) else Linear(int(str(offset)))
+        made = made.having(pattern=((step, high - low),), offset=start + step * low)
+    yield made
