@@ -27,12 +27,13 @@ class Action:
     """What becomes of an instruction: the regions `keys` are cut to indices of their first axis.
 
     That is the first behind the partition with more than one index. `live` is None where all stay,
-    and empty where the instruction goes. An `unmasked` selection becomes a copy.
+    and empty where the instruction goes. A selection keeps the indices that are `masked` in some
+    partitions; the other live ones are copied.
     """
 
     live: tuple[int, int] | None = None
     keys: tuple[str, ...] = ()
-    unmasked: bool = False
+    masked: tuple[int, int] | None = None
 
     @property
     def drops(self) -> bool:
@@ -146,7 +147,7 @@ class Follower:
         start = offset.constant % row
         inner = [sum(steps) for steps in product(*(range(0, s * n, s) if s else [0] * n
                                                    for s, n in free[1:]))]  # fmt: skip
-        (step, count), _ = free[0], None
+        step, count = free[0]
         return [[start + step * index + more for more in inner] for index in range(count)]
 
     def _partitions(self, region: Region) -> tuple[int, int]:
@@ -200,7 +201,7 @@ class Follower:
         for key, region in op.regions:
             if key not in ("dst", "reduce_res") or not self._values.get(region.tensor):
                 continue
-            part = cut(region, action) if key in action.keys else region
+            part = cut(region, action.live) if action.live and key in action.keys else region
             keys, values = self._keys(part), self._values[region.tensor]
             self._filled[region.tensor] |= keys
             self._missing[region.tensor] -= keys
@@ -213,8 +214,9 @@ class Follower:
         pattern, how = op.get("pattern"), str(op.get("cmp_op"))
         if spans:
             raise NotApplicableError("what is masked was masked before")
-        known = isinstance(value, (int, float)) and (value == 0 or value <= FAR)
-        if not known or how not in _CERTAIN or not isinstance(pattern, tuple) or len(pattern) != 1:
+        if not isinstance(value, (int, float)) or not (value == 0 or value <= FAR):
+            return KEPT
+        if how not in _CERTAIN or not isinstance(pattern, tuple) or len(pattern) != 1:
             return KEPT
         assert isinstance(pattern[0], tuple)
         step, count = pattern[0]
@@ -222,29 +224,36 @@ class Follower:
         offset = op.get("offset") or 0
         if not isinstance(step, int) or not isinstance(multiplier, int):
             return KEPT
-        place = offset.replaced(self._places) if isinstance(offset, Linear) else Linear(int(str(offset)))
-        low, high = place.bounds(self.trips)
+        start = offset if isinstance(offset, Linear) else Linear(int(str(offset)))
+        low, high = start.replaced(self._places).bounds(self.trips)
         reach = multiplier * (target.dims[0][1] - 1)
         low, high = low + min(0, reach), high + max(0, reach)
         certain = [_CERTAIN[how](low + step * c, high + step * c) for c in range(int(str(count)))]
-        live = [c for c, (never, _) in enumerate(certain) if not never]
-        first, last = (live[0], live[-1] + 1) if live else (0, 0)
-        unmasked = all(always for _, always in certain[first:last])
-        if len(live) == len(certain):
-            return Action(unmasked=unmasked)
-        free = [n for _, n in target.dims[1:] if n > 1]
-        if len(live) != last - first or free != [len(certain)]:
+        never, always = ([c for c, pair in enumerate(certain) if pair[which]] for which in (0, 1))
+        live, masked = (_range(set(range(len(certain))) - set(without))
+                        for without in (never, [*never, *always]))  # fmt: skip
+        counts = [[n for _, n in op.region(key).dims[1:] if n > 1] for key in _SELECTED]
+        if live is None or masked is None or counts != [[len(certain)]] * 2:
             return KEPT
-        assert isinstance(value, (int, float))
-        self.hide(target, float(value), (first, last))
-        return Action((first, last), ("dst", "on_true_tile"), unmasked) if live else DROPPED
+        if never:
+            self.hide(target, float(value), live)
+        return Action(live, _SELECTED, masked)
 
 
-def cut(region: Region, action: Action) -> Region:
+_SELECTED = ("dst", "on_true_tile")
+
+
+def _range(indices: set[int]) -> tuple[int, int] | None:
+    """Indices as the first and one past the last; None where others lie between them."""
+    if not indices:
+        return 0, 0
+    low, high = min(indices), max(indices) + 1
+    return (low, high) if high - low == len(indices) else None
+
+
+def cut(region: Region, live: tuple[int, int]) -> Region:
     """A region with fewer indices of its first axis behind the partition that has more than one."""
-    if action.live is None:
-        return region
-    low, high = action.live
+    low, high = live
     dims = list(region.dims)
     number = next((n for n in range(1, len(dims)) if dims[n][1] > 1), None)
     if number is None:

@@ -14,19 +14,16 @@ from tilewright.proposers.nki.ir import (
     Loop,
     Op,
     Path,
-    Region,
     Statement,
     at,
     mapped_ops,
     spliced,
     substituted,
-    trips_of,
     variables,
-    walk,
 )
-from tilewright.proposers.nki.analysis import allocated
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.needed import only_needed_columns
 from tilewright.proposers.nki.rewrites.renaming import copied
 from tilewright.proposers.nki.rewrites.uses import body_of, op_at
 
@@ -51,7 +48,7 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
         raise NotApplicableError("sums are kept in the accumulator of ACT")
     if not parts:
         body = _without_hidden(kernel, body_of(kernel, place), names)
-        return _with_body(kernel, place[:-1], body)
+        return only_needed_columns(_with_body(kernel, place[:-1], body))
     if parts < 2 or loop.trips % parts:
         raise NotApplicableError(f"{loop.trips} iterations are not {parts} equal parts")
     made: list[Statement] = []
@@ -65,7 +62,7 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
             made.append(replace(inner, body=_without_hidden(world, inner.body, names)))
         else:
             made.extend(_without_hidden(world, part, names))
-    return replace(kernel, body=spliced(kernel.body, place, tuple(made)))
+    return only_needed_columns(replace(kernel, body=spliced(kernel.body, place, tuple(made))))
 
 
 def _with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
@@ -109,21 +106,39 @@ def _emitted(body: Body, followed: Sequence[Followed], names: Names) -> Iterator
 
 
 def _changed(op: Op, action: Action) -> Iterator[Op]:
-    """An instruction with fewer columns, if any."""
+    """An instruction with fewer columns, if any; a selection selects only where it is masked."""
     if action.drops:
         return
-    regions = {key: cut(region, action) for key, region in op.regions if key in action.keys}
-    made = op.having(**regions)
-    if action.unmasked:
+    if action.live is None:
+        yield op
+    elif action.masked is None:
+        yield _cut(op, action.keys, action.live)
+    else:
+        yield from _selected(op, action.live, action.masked)
+
+
+def _cut(op: Op, keys: Sequence[str], live: tuple[int, int]) -> Op:
+    return op.having(**{key: cut(region, live) for key, region in op.regions if key in keys})
+
+
+def _selected(op: Op, live: tuple[int, int], masked: tuple[int, int]) -> Iterator[Op]:
+    """A selection of what is masked in some partitions, and copies of what is in none."""
+    keys = ("dst", "on_true_tile")
+    first = masked if masked[0] < masked[1] else (live[1], live[1])
+    for low, high in ((live[0], first[0]), (first[1], live[1])):
+        made = _cut(op, keys, (low, high))
         source, target = made.region("on_true_tile"), made.region("dst")
-        if source != target:
+        if low < high and source != target:
             yield Op("tensor_copy", (("dst", target), ("src", source)))
+    if masked[0] == masked[1]:
         return
-    if op.name == "affine_select" and action.live is not None:
-        pattern, offset = op.get("pattern"), op.get("offset") or 0
-        assert isinstance(pattern, tuple)
-        assert isinstance(pattern[0], tuple)
-        step, low, high = int(str(pattern[0][0])), *action.live
-        start = offset if isinstance(offset, Linear) else Linear(int(str(offset)))
-        made = made.having(pattern=((step, high - low),), offset=start + step * low)
-    yield made
+    pattern, offset = op.get("pattern"), op.get("offset") or 0
+    assert isinstance(pattern, tuple)
+    assert isinstance(pattern[0], tuple)
+    step, start = int(str(pattern[0][0])), offset
+    if not isinstance(start, Linear):
+        start = Linear(int(str(start)))
+    size = masked[1] - masked[0]
+    yield _cut(op, keys, masked).having(
+        pattern=((step, size),), offset=start + step * masked[0]
+    )
