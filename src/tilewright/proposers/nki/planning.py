@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.cost import CHAINED, estimate
-from tilewright.proposers.nki.ir import Kernel, walk
+from tilewright.proposers.nki.cost import CHAINED
+from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.masked_plans import MASKED, masked_sequences
+from tilewright.proposers.nki.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
 from tilewright.proposers.nki.steps import Step, possible
 
@@ -26,11 +27,6 @@ ESTIMATES = (CHAINED, 0.3)
 LAST = ("narrow", "engine")
 """Techniques that the best of all steps are first taken without: types that the check may refuse,
 and the choice of engines, which depends on everything else."""
-LARGEST = 600
-"""A kernel of more statements is not rewritten further."""
-DOES_NOT_FIT = 1e15
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Steps under one option, the kernel they give, and its estimate in ns."""
@@ -100,10 +96,15 @@ def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[s
 def complete_sequences(
     kernel: Kernel, techniques: Sequence[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """The best of all steps one after another, by each of the `ESTIMATES`: see `_by_one_estimate`.
+    """First those that leave out what a mask hides.
 
-    Which step comes first decides where a sequence ends; two estimates find two ends.
+    Then the best of all steps one after another, by each of the `ESTIMATES`: see
+    `_by_one_estimate`. Which step comes first decides where a sequence ends; two estimates find
+    two ends.
     """
+    if MASKED in techniques:
+        yield from masked_sequences(kernel, techniques)
+        techniques = tuple(t for t in techniques if t != MASKED)
     for chained in ESTIMATES:
         yield from _by_one_estimate(kernel, techniques, chained)
 
@@ -146,7 +147,7 @@ def _descended(
     techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel, chained: float
 ) -> tuple[tuple[Step, ...], Kernel]:
     """The best of all steps one after another, as long as one lowers the estimate."""
-    return descended(_Moves(techniques, chained), steps, kernel, random.Random(0), DEEPEST, EVERY)
+    return descended(Moves(techniques, chained), steps, kernel, random.Random(0), DEEPEST, EVERY)
 
 
 def some_of(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
@@ -168,33 +169,6 @@ def _narrowed(
     return steps, kernel
 
 
-def cost_of(kernel: Kernel, chained: float = CHAINED) -> float:
-    """The estimate in ns; very large for what does not fit the memories."""
-    cost = estimate(kernel)
-    return cost.weighted(chained) + (0.0 if cost.fits else DOES_NOT_FIT)
-
-
-class _Moves:
-    """The `Moves` role: steps of some techniques."""
-
-    def __init__(self, techniques: Sequence[str], chained: float = CHAINED) -> None:
-        self._techniques, self._chained = techniques, chained
-
-    def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
-        """None in a kernel that is large already."""
-        if sum(1 for _ in walk(kernel.body)) > LARGEST:
-            return {}
-        return {name: possible(kernel, name) for name in self._techniques}
-
-    def carried_out(self, kernel: Kernel, step: Step) -> Kernel | None:
-        """The kernel after a step, or None."""
-        return carried_out(kernel, step)
-
-    def cost(self, kernel: Kernel) -> float:
-        """The estimate in ns."""
-        return cost_of(kernel, self._chained)
-
-
 def extended(
     steps: tuple[Step, ...],
     kernel: Kernel,
@@ -203,16 +177,7 @@ def extended(
     most: int,
 ) -> tuple[tuple[Step, ...], Kernel]:
     """The steps with others up to `most`, each of them the best of a few and an improvement."""
-    return descended(_Moves(techniques), steps, kernel, rng, most, SAMPLE)
-
-
-def carried_out(kernel: Kernel, step: Step) -> Kernel | None:
-    """The kernel after a step; None where it does not apply or changes nothing."""
-    try:
-        after = step.apply(kernel)
-    except NotApplicableError:
-        return None
-    return after if after != kernel else None
+    return descended(Moves(techniques), steps, kernel, rng, most, SAMPLE)
 
 
 def _shuffled(kernel: Kernel, technique: str, rng: random.Random) -> list[Step]:

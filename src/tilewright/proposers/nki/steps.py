@@ -39,7 +39,7 @@ _FACTORS = (2, 4, 8, 16, 0)
 _COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
 """How many iterations of a loop techniques take."""
 _WIDTHS = (512, 1024, 2048)
-_PARTS = (0, 2, 4, 8, 16)
+_PARTS = (4, 8, 0)
 """Of the loop that a mask depends on, each without what is hidden in it."""
 
 

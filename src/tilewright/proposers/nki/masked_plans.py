@@ -1,0 +1,88 @@
+"""Complete sequences for kernels with a mask: what it hides is left out.
+
+A kernel from which hidden blocks were left out has every part of a loop apart: it is large, and a
+step helps in one part only. So the steps that help all parts come before, and what follows takes
+every step that pays, not the best of all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from tilewright.proposers.descent import descended
+from tilewright.proposers.nki.ir import Kernel, Loop, walk
+from tilewright.proposers.nki.moves import Moves, carried_out, cost_of
+from tilewright.proposers.nki.steps import Step, possible
+
+MASKED = "skip-masked"
+_BEFORE = ("hoist", "merge")
+_AFTER = ("skip-copy", "merge")
+_MOST_BEFORE, _EVERY = 12, 1 << 20
+_LARGEST = 1000
+"""Statements of the largest kernel that hidden blocks are left out of."""
+
+Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
+
+
+def masked_sequences(kernel: Kernel, techniques: Sequence[str]) -> Iterator[Made]:
+    """Sequences without what a mask hides, one for each number of parts; more parts leave out more.
+
+    Loads and merged instructions come first, then iterations of one innermost loop run together
+    where that pays without what is hidden.
+    """
+    if next(_skips(kernel), None) is None:
+        return
+    before = tuple(t for t in _BEFORE if t in techniques)
+    start = descended(Moves(before), (), kernel, random.Random(0), _MOST_BEFORE, _EVERY)
+    openers = [start]
+    if "jam" in techniques:
+        openers += _jammed(*start)
+    first = [(cost_of(made[1]), number) for number, opener in enumerate(openers)
+             for made in islice(_skips(opener[1]), 1)]  # fmt: skip
+    if not first:
+        return
+    steps, kernel = openers[min(first)[1]]
+    for step, after in _skips(kernel):
+        if sum(1 for _ in walk(after.body)) <= _LARGEST:
+            yield _swept(tuple(t for t in _AFTER if t in techniques), (*steps, *step), after)
+
+
+def _skips(kernel: Kernel) -> Iterator[Made]:
+    """The kernel without what a mask hides, in different numbers of parts; each kernel once."""
+    seen: list[Kernel] = []
+    for step in possible(kernel, MASKED):
+        after = carried_out(kernel, step)
+        if after is not None and after not in seen:
+            seen.append(after)
+            yield (step,), after
+
+
+def _jammed(steps: tuple[Step, ...], kernel: Kernel) -> Iterator[Made]:
+    """With iterations of one innermost loop of several instructions run together."""
+    innermost = {
+        loop.variable
+        for _, loop in walk(kernel.body)
+        if isinstance(loop, Loop)
+        and len(loop.body) > 1
+        and not any(isinstance(s, Loop) for s in loop.body)
+    }
+    for step in possible(kernel, "jam"):
+        after = carried_out(kernel, step) if step.arguments[0] in innermost else None
+        if after is not None:
+            yield (*steps, step), after
+
+
+def _swept(techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel) -> Made:
+    """With every step of the techniques, in their order, that lowers the estimate."""
+    cost = cost_of(kernel)
+    for technique in techniques:
+        number = 0
+        while number < len(places := possible(kernel, technique)):
+            after = carried_out(kernel, places[number])
+            if after is not None and cost_of(after) < cost:
+                steps, kernel, cost = (*steps, places[number]), after, cost_of(after)
+            number += 1
+    return steps, kernel

@@ -1,0 +1,50 @@
+"""What planning does with a kernel: steps carried out, and what the estimate expects of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.cost import CHAINED, estimate
+from tilewright.proposers.nki.ir import Kernel, walk
+from tilewright.proposers.nki.steps import Step, possible
+
+LARGEST = 600
+"""A kernel of more statements is not rewritten further."""
+DOES_NOT_FIT = 1e15
+
+
+def cost_of(kernel: Kernel, chained: float = CHAINED) -> float:
+    """The estimate in ns; very large for what does not fit the memories."""
+    cost = estimate(kernel)
+    return cost.weighted(chained) + (0.0 if cost.fits else DOES_NOT_FIT)
+
+
+def carried_out(kernel: Kernel, step: Step) -> Kernel | None:
+    """The kernel after a step; None where it does not apply or changes nothing."""
+    try:
+        after = step.apply(kernel)
+    except NotApplicableError:
+        return None
+    return after if after != kernel else None
+
+
+class Moves:
+    """The `Moves` role: steps of some techniques."""
+
+    def __init__(self, techniques: Sequence[str], chained: float = CHAINED) -> None:
+        self._techniques, self._chained = techniques, chained
+
+    def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
+        """None in a kernel that is large already."""
+        if sum(1 for _ in walk(kernel.body)) > LARGEST:
+            return {}
+        return {name: possible(kernel, name) for name in self._techniques}
+
+    def carried_out(self, kernel: Kernel, step: Step) -> Kernel | None:
+        """The kernel after a step, or None."""
+        return carried_out(kernel, step)
+
+    def cost(self, kernel: Kernel) -> float:
+        """The estimate in ns."""
+        return cost_of(kernel, self._chained)
