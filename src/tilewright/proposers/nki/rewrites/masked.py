@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.proposers.nki.analysis import NotApplicableError, has_hidden_state
-from tilewright.proposers.nki.hidden import Action, Followed, Follower, cut
+from tilewright.proposers.nki.hidden import KEPT, Action, Followed, Follower, cut
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
@@ -19,7 +19,6 @@ from tilewright.proposers.nki.ir import (
     mapped_ops,
     spliced,
     substituted,
-    variables,
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
@@ -37,8 +36,10 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
     """
     select = op_at(kernel, path)
     around = [at(kernel.body, path[:depth]) for depth in range(1, len(path))]
+    offset = select.get("offset")
+    differs = {name for name, _ in offset.terms} if isinstance(offset, Linear) else set[str]()
     depths = [n for n, loop in enumerate(around, 1)
-              if isinstance(loop, Loop) and loop.variable in variables(select)]  # fmt: skip
+              if isinstance(loop, Loop) and loop.variable in differs]  # fmt: skip
     if select.name != "affine_select" or not depths:
         raise NotApplicableError("no mask differs between iterations here")
     place, names = path[: depths[0]], Names(kernel)
@@ -47,22 +48,36 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
     if has_hidden_state((loop,)):
         raise NotApplicableError("sums are kept in the accumulator of ACT")
     if not parts:
-        body = _without_hidden(kernel, body_of(kernel, place), names)
-        return only_needed_columns(_with_body(kernel, place[:-1], body))
+        body, changes = _without_hidden(kernel, body_of(kernel, place), names)
+        made = _with_body(kernel, place[:-1], body)
+    else:
+        body, changes = _in_parts(kernel, place, loop, parts, names)
+        made = replace(kernel, body=spliced(kernel.body, place, body))
+    if not changes:
+        raise NotApplicableError("the mask hides nothing that can be left out")
+    return only_needed_columns(made)
+
+
+def _in_parts(
+    kernel: Kernel, place: Path, loop: Loop, parts: int, names: Names
+) -> tuple[Body, bool]:
+    """The parts of a loop, each without what is hidden in all of its iterations."""
     if parts < 2 or loop.trips % parts:
         raise NotApplicableError(f"{loop.trips} iterations are not {parts} equal parts")
     made: list[Statement] = []
-    size = loop.trips // parts
+    any_changes, size = False, loop.trips // parts
     for number in range(parts):
         part = _range_of(loop, number * size, size, names)
         world = replace(kernel, body=spliced(kernel.body, place, part))
         inner = part[0]
-        if size > 1:
-            assert isinstance(inner, Loop)
-            made.append(replace(inner, body=_without_hidden(world, inner.body, names)))
+        if size > 1 and isinstance(inner, Loop):
+            body, changes = _without_hidden(world, inner.body, names)
+            part = (replace(inner, body=body),)
         else:
-            made.extend(_without_hidden(world, part, names))
-    return only_needed_columns(replace(kernel, body=spliced(kernel.body, place, tuple(made))))
+            part, changes = _without_hidden(world, part, names)
+        made.extend(part)
+        any_changes = any_changes or changes
+    return tuple(made), any_changes
 
 
 def _with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
@@ -81,10 +96,17 @@ def _range_of(loop: Loop, start: int, count: int, names: Names) -> Body:
     return copied(body if count == 1 else (replace(loop, trips=count, body=body),), names)
 
 
-def _without_hidden(kernel: Kernel, body: Body, names: Names) -> Body:
-    """A body without what is hidden whenever it runs."""
+def _without_hidden(kernel: Kernel, body: Body, names: Names) -> tuple[Body, bool]:
+    """A body without what is hidden whenever it runs, and whether anything is."""
     found = Follower(kernel.tensors(), kernel.trips()).followed(body)
-    return tuple(_emitted(body, found, names))
+    return tuple(_emitted(body, found, names)), _changes(found)
+
+
+def _changes(followed: Sequence[Followed]) -> bool:
+    return any(
+        any(_changes(run.inner) for run in found) if isinstance(found, tuple) else found != KEPT
+        for found in followed
+    )
 
 
 def _emitted(body: Body, followed: Sequence[Followed], names: Names) -> Iterator[Statement]:
