@@ -91,6 +91,10 @@ def test_what_is_masked_nowhere_is_copied_and_what_is_hidden_is_gone() -> None:
          "uses what the mask hides"),
         ("op0=nl.subtract, operand0=top)\n    w", "op0=nl.multiply, operand0=-1.0)\n    w",
          "uses what the mask hides"),
+        ("op0=nl.subtract, operand0=top)\n    w", "op0=nl.multiply, operand0=0.01)\n    w",
+         "uses what the mask hides"),
+        ("    top =", "    nisa.tensor_copy(dst=s[:, 48:64], src=a[:, 48:64])\n    top =", "between"),
+        ("dst=s[:, j * 16 : j * 16 + 16]", "dst=s[0:64, j * 16 : j * 16 + 16]", "in part"),
         ("r * 16 + 5 - j * 16", "r * 16 - 5 - j * 16", "uses what the mask hides"),
         ("    s = TILE\n", "", "lives longer"),
         ("r * 16 + 5 - j * 16", "5", "no mask differs"),
@@ -102,6 +106,63 @@ def test_a_hidden_value_that_counts_is_not_left_out(old: str, new: str, reason: 
         body = "\ns = TILE" + body
     assert body != softmax(*CAUSAL)
     with pytest.raises(NotApplicableError, match=reason):
+        after(read(body), "skip-masked 2 4")
+
+
+def test_columns_that_are_written_again_are_not_hidden() -> None:
+    again = "    nisa.tensor_scalar(dst=s, data=a, op0=nl.add, operand0=0.5)\n    top ="
+    kernel = read(softmax(*CAUSAL).replace("    top =", again, 1))
+    made = world.read_kernel(after(kernel, "skip-masked 2 4"), ARGUMENTS)
+    np.testing.assert_array_equal(results(made), results(kernel))
+
+
+PRODUCTS = """
+for r in nl.affine_range(4):
+    a = TILE
+    nisa.dma_copy(dst=a, src=x[r * 128 : r * 128 + 128])
+    total = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.psum)
+    for j in nl.affine_range(4):
+        w = nl.ndarray((128, 16), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.affine_select(
+            dst=w, pattern=[[-1, 16]], channel_multiplier=0,
+            on_true_tile=a[:, j * 16 : j * 16 + 16], on_false_value=0.0,
+            cmp_op=nl.greater_equal, offset=OFFSET)
+        turned = nl.ndarray((16, 128), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_transpose(dst=turned, data=w)
+        u = nl.ndarray((16, 128), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=u, src=turned)
+        nisa.nc_matmul(dst=total, stationary=u, moving=a[0:16])
+    b = TILE
+    nisa.tensor_copy(dst=b, src=total)
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128], src=b)
+"""
+
+
+def test_products_with_zeros_are_dropped_and_loads_of_their_operands_with_them() -> None:
+    kernel = read(PRODUCTS.replace("OFFSET", "r * 16 + 15 - j * 16"))
+    made = world.read_kernel(after(kernel, "skip-masked 2 4"), ARGUMENTS)
+    np.testing.assert_allclose(results(made), results(kernel), rtol=1e-5, atol=1e-5)
+    assert estimate(made).engines["pe"] == pytest.approx(10 / 16 * estimate(kernel).engines["pe"])
+
+
+@pytest.mark.parametrize(
+    ("offset", "reason"),
+    [("r * 16 - 1 - j * 16", "all products"), ("r * 16 + 5 - j * 16", "nc_transpose uses")],
+)
+def test_sums_keep_a_product_and_blocks_are_whole(offset: str, reason: str) -> None:
+    with pytest.raises(NotApplicableError, match=reason):
+        after(read(PRODUCTS.replace("OFFSET", offset)), "skip-masked 2 4")
+
+
+def test_a_product_with_some_zeros_stays() -> None:
+    body = PRODUCTS.replace("OFFSET", "r * 16 + 5 - j * 16")
+    start, stop = body.index("        turned"), body.index("        nisa.nc_matmul")
+    body = (body[:start] + body[stop:]).replace("(128, 64), dtype=nl.float32, buffer=nl.psum",
+                                                "(64, 16), dtype=nl.float32, buffer=nl.psum")  # fmt: skip
+    body = body.replace("stationary=u, moving=a[0:16]", "stationary=a, moving=w")
+    body = body.replace("b = TILE", "b = nl.ndarray((64, 16), dtype=nl.float32, buffer=nl.sbuf)")
+    body = body.replace("dst=out[r * 128 : r * 128 + 128]", "dst=out[r * 64 : r * 64 + 64, 0:16]")
+    with pytest.raises(NotApplicableError, match="nc_matmul uses"):
         after(read(body), "skip-masked 2 4")
 
 

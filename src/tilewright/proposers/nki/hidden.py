@@ -325,7 +325,7 @@ def _by_scalar(how: str, value: float, operand: object) -> float | None:
     if how == "nl.multiply" and value == 0:
         return 0.0
     if how == "nl.multiply" and isinstance(operand, (int, float)):
-        return value * operand if value * operand <= FAR else None
+        return value * operand
     # A column that is added to scores, such as their largest, leaves masked ones far below.
     return value if how in ("nl.add", "nl.subtract") and value <= FAR else None
 
