@@ -93,7 +93,8 @@ def test_what_is_masked_nowhere_is_copied_and_what_is_hidden_is_gone() -> None:
          "uses what the mask hides"),
         ("op0=nl.subtract, operand0=top)\n    w", "op0=nl.multiply, operand0=0.01)\n    w",
          "uses what the mask hides"),
-        ("    top =", "    nisa.tensor_copy(dst=s[:, 48:64], src=a[:, 48:64])\n    top =", "between"),
+        ("    top =", "    nisa.tensor_copy(dst=s[:, 48:64], src=a[:, 48:64])\n    top =",
+         "between"),
         ("dst=s[:, j * 16 : j * 16 + 16]", "dst=s[0:64, j * 16 : j * 16 + 16]", "in part"),
         ("r * 16 + 5 - j * 16", "r * 16 - 5 - j * 16", "uses what the mask hides"),
         ("    s = TILE\n", "", "lives longer"),
@@ -157,8 +158,9 @@ def test_sums_keep_a_product_and_blocks_are_whole(offset: str, reason: str) -> N
 def test_a_product_with_some_zeros_stays() -> None:
     body = PRODUCTS.replace("OFFSET", "r * 16 + 5 - j * 16")
     start, stop = body.index("        turned"), body.index("        nisa.nc_matmul")
-    body = (body[:start] + body[stop:]).replace("(128, 64), dtype=nl.float32, buffer=nl.psum",
-                                                "(64, 16), dtype=nl.float32, buffer=nl.psum")  # fmt: skip
+    body = body[:start] + body[stop:]
+    body = body.replace("(128, 64), dtype=nl.float32, buffer=nl.psum",
+                        "(64, 16), dtype=nl.float32, buffer=nl.psum")  # fmt: skip
     body = body.replace("stationary=u, moving=a[0:16]", "stationary=a, moving=w")
     body = body.replace("b = TILE", "b = nl.ndarray((64, 16), dtype=nl.float32, buffer=nl.sbuf)")
     body = body.replace("dst=out[r * 128 : r * 128 + 128]", "dst=out[r * 64 : r * 64 + 64, 0:16]")

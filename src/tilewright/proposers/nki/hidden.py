@@ -7,7 +7,7 @@ That a masked score is far below the others is assumed, as in any softmax; the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import History, MenuOption
@@ -27,6 +27,8 @@ ESTIMATES = (CHAINED, 0.3)
 LAST = ("narrow", "engine")
 """Techniques that the best of all steps are first taken without: types that the check may refuse,
 and the choice of engines, which depends on everything else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Steps under one option, the kernel they give, and its estimate in ns."""

@@ -161,6 +161,4 @@ def _selected(op: Op, live: tuple[int, int], masked: tuple[int, int]) -> Iterato
     if not isinstance(start, Linear):
         start = Linear(int(str(start)))
     size = masked[1] - masked[0]
-    yield _cut(op, keys, masked).having(
-        pattern=((step, size),), offset=start + step * masked[0]
-    )
+    yield _cut(op, keys, masked).having(pattern=((step, size),), offset=start + step * masked[0])
