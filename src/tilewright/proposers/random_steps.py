@@ -119,14 +119,14 @@ def _read(brief: Brief, source: str) -> _Rewriter:
     """A kernel for the rewriter of its target; `InputError` where that does not read it."""
     target = brief.target
     if is_nki(target):
-        from tilewright.proposers.nki import planning, reading, steps
+        from tilewright.proposers.nki import moves, reading, steps
         from tilewright.proposers.nki.values import UnsupportedError
 
         try:
             kernel = reading.read(source, brief.workload, target.language)
         except UnsupportedError as error:
             raise InputError(error.reason) from error
-        return _Rewriter(kernel, steps.possible, planning.carried_out)
+        return _Rewriter(kernel, steps.possible, moves.carried_out)
     if has_local_memories(target):
         return _of_commands(source, target)
     return _of_loops(source, target)

@@ -10,66 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TypeAlias
 
 from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.hidden_columns import (
+    FAR,
+    KEPT,
+    Action,
+    Followed,
+    Run,
+    Span,
+    cut,
+)
+from tilewright.proposers.nki.hidden_rules import RULES
 from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Region, Tensor
 from tilewright.proposers.nki.linear import Linear
 
-FAR = -500.0
-"""A masked score is at most this; the exponential of less than -104 is zero in float32."""
 MOST_RUNS = 20_000
 """Instructions followed, each iteration of a loop apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What becomes of an instruction: the regions `keys` are cut to indices of their first axis.
-
-    That is the first behind the partition with more than one index. `live` is None where all stay,
-    and empty where the instruction goes. A selection keeps the indices that are `masked` in some
-    partitions; the other live ones are copied.
-    """
-
-    live: tuple[int, int] | None = None
-    keys: tuple[str, ...] = ()
-    masked: tuple[int, int] | None = None
-
-    @property
-    def drops(self) -> bool:
-        """Whether nothing of the instruction is left."""
-        return self.live is not None and self.live[0] == self.live[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive iterations of a loop, in which the same becomes of every statement."""
-
-    start: int
-    stop: int
-    inner: tuple[Followed, ...]
-
-
-Followed: TypeAlias = Action | tuple[Run, ...]
-"""What becomes of a statement: a loop is taken apart into runs."""
-KEPT, DROPPED = Action(), Action(live=(0, 0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Of `count` indices those from `low` to `high` hold scores or weights, all others `value`."""
-
-    count: int
-    low: int
-    high: int
-    value: float
-
-    @property
-    def empty(self) -> bool:
-        return self.low == self.high
-
-    def action(self, *keys: str) -> Action:
-        return DROPPED if self.empty else Action((self.low, self.high), keys)
 
 
 @dataclass
@@ -118,22 +75,24 @@ class Follower:
         self._runs += 1
         if self._runs > MOST_RUNS:
             raise NotApplicableError("there are too many iterations to follow")
-        spans: dict[str, _Span] = {}
+        spans: dict[str, Span] = {}
         for key, region in op.regions:
             span = None if key in ("dst", "reduce_res") else self._span(region)
             if span is not None:
                 spans[key] = span
         if op.name == "affine_select":
             action = self._select(op, spans)
-        elif spans:
-            rule = _RULES.get(op.name)
-            action = None if rule is None else rule(self, op, spans)
-            if action is None:
-                raise NotApplicableError(f"{op.name} uses what the mask hides")
         else:
-            action = KEPT
+            action = self._by_rule(op, spans) if spans else KEPT
         if not action.drops:
             self._written(op, action)
+        return action
+
+    def _by_rule(self, op: Op, spans: Mapping[str, Span]) -> Action:
+        rule = RULES.get(op.name)
+        action = None if rule is None else rule(self, op, spans)
+        if action is None:
+            raise NotApplicableError(f"{op.name} uses what the mask hides")
         return action
 
     def columns(self, region: Region) -> list[list[int]]:
@@ -154,7 +113,7 @@ class Follower:
         offset = region.offset.replaced(self._places)
         return offset.constant // self.tensors[region.tensor].row, region.dims[0][1]
 
-    def _span(self, region: Region) -> _Span | None:
+    def _span(self, region: Region) -> Span | None:
         """What a region has of hidden columns; None where it has none."""
         values = self._values.get(region.tensor)
         missing = self._missing.get(region.tensor)
@@ -174,7 +133,7 @@ class Follower:
                     if not all_hidden)  # fmt: skip
         if len(known) > 1 or mixed or any(hidden[low:high]):
             raise NotApplicableError(f"hidden columns lie between others of {region.tensor}")
-        return _Span(len(blocks), low, high, known.pop())
+        return Span(len(blocks), low, high, known.pop())
 
     def hide(self, region: Region, value: float, live: tuple[int, int] = (0, 0)) -> None:
         """Note that a region holds a value for all indices but those of `live`."""
@@ -208,7 +167,7 @@ class Follower:
             for column, _, _ in keys:
                 values[column] = None
 
-    def _select(self, op: Op, spans: Mapping[str, _Span]) -> Action:
+    def _select(self, op: Op, spans: Mapping[str, Span]) -> Action:
         """A selection of what is not masked; later columns may be hidden in every partition."""
         value, target = op.get("on_false_value"), op.region("dst")
         pattern, how = op.get("pattern"), str(op.get("cmp_op"))
@@ -251,18 +210,6 @@ def _range(indices: set[int]) -> tuple[int, int] | None:
     return (low, high) if high - low == len(indices) else None
 
 
-def cut(region: Region, live: tuple[int, int]) -> Region:
-    """A region with fewer indices of its first axis behind the partition that has more than one."""
-    low, high = live
-    dims = list(region.dims)
-    number = next((n for n in range(1, len(dims)) if dims[n][1] > 1), None)
-    if number is None:
-        return region
-    step = dims[number][0]
-    dims[number] = (step, high - low)
-    return replace(region, offset=region.offset + step * low, dims=tuple(dims))
-
-
 _CERTAIN: Mapping[str, Callable[[int, int], tuple[bool, bool]]] = {
     "nl.greater_equal": lambda low, high: (high < 0, low >= 0),
     "nl.greater": lambda low, high: (high <= 0, low > 0),
@@ -271,106 +218,3 @@ _CERTAIN: Mapping[str, Callable[[int, int], tuple[bool, bool]]] = {
     "nl.equal": lambda low, high: (high < 0 or low > 0, low == high == 0),
 }
 """Whether no value between two bounds passes a comparison with zero, and whether every one does."""
-
-
-def _by_element(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
-    """An instruction that computes each element of its result from that of its operands."""
-    span = next(iter(spans.values()))
-    value = _computed(op, span.value)
-    if value is None or set(spans) - set(_OPERANDS) or len(set(spans.values())) > 1:
-        return None
-    target, result = op.region("dst"), op.get("reduce_res")
-    keys = tuple(k for k, r in op.regions if k in (*_OPERANDS, "dst") and r.columns > 1)
-    if not span.empty and any(_count(op.region(key)) != span.count for key in keys):
-        return None
-    if isinstance(result, Region) and not _is_neutral(str(op.get("reduce_op")), value):
-        return None
-    follower.hide(target, value, (span.low, span.high))
-    if isinstance(result, Region) and span.empty:
-        follower.hide(result, value)
-    return span.action(*keys)
-
-
-_OPERANDS = ("data", "src", "data1", "data2")
-
-
-def _count(region: Region) -> int:
-    return next((n for _, n in region.dims[1:] if n > 1), 1)
-
-
-def _computed(op: Op, value: float) -> float | None:
-    """What is computed from a hidden value: far below all scores, or zero; None if unknown."""
-    if op.name == "tensor_copy":
-        return value
-    if op.name in ("activation", "activation_reduce"):
-        scale = op.get("scale") or 1.0
-        scaled = value * scale if isinstance(scale, (int, float)) else None
-        if op.get("op") == "nl.exp" and scaled is not None and scaled <= FAR:
-            return 0.0
-        return value if op.get("op") == "nl.copy" and scaled == value else None
-    if op.name in ("tensor_scalar", "tensor_scalar_reduce"):
-        if op.get("reverse0") or op.get("reverse1"):
-            return None
-        found: float | None = value
-        for name, operand in (("op0", "operand0"), ("op1", "operand1")):
-            if found is not None and op.get(name) is not None:
-                found = _by_scalar(str(op.get(name)), found, op.get(operand))
-        return found
-    if op.name == "tensor_tensor":
-        return 0.0 if op.get("op") == "nl.multiply" and value == 0 else None
-    return None
-
-
-def _by_scalar(how: str, value: float, operand: object) -> float | None:
-    if how == "nl.multiply" and value == 0:
-        return 0.0
-    if how == "nl.multiply" and isinstance(operand, (int, float)):
-        return value * operand
-    # A column that is added to scores, such as their largest, leaves masked ones far below.
-    return value if how in ("nl.add", "nl.subtract") and value <= FAR else None
-
-
-def _is_neutral(how: str, value: float) -> bool:
-    """Whether a reduction is the same without a hidden value."""
-    return (how == "nl.add" and value == 0) or (how == "nl.maximum" and value <= FAR)
-
-
-def _reduction(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
-    span, target = spans["data"], op.region("dst")
-    if op.get("negate") or not _is_neutral(str(op.get("op")), span.value):
-        return None
-    if target.columns == 1:
-        if span.empty:
-            follower.hide(target, span.value)
-        return span.action("data")
-    if _count(target) != span.count or target.columns >= op.region("data").columns:
-        return None
-    follower.hide(target, span.value, (span.low, span.high))
-    return span.action("data", "dst")
-
-
-def _transpose(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
-    span = spans["data"]
-    if not span.empty:
-        return None
-    follower.hide(op.region("dst"), span.value)
-    return DROPPED
-
-
-def _product(follower: Follower, op: Op, spans: Mapping[str, _Span]) -> Action | None:
-    """A product with nothing but zeros adds nothing."""
-    if not any(span.empty and span.value == 0 for span in spans.values()):
-        return None
-    if op.accumulates:
-        follower.skip_product(op.region("dst"))
-    else:
-        follower.hide(op.region("dst"), 0.0)
-    return DROPPED
-
-
-_Rule: TypeAlias = Callable[[Follower, Op, Mapping[str, _Span]], Action | None]
-_RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys(("activation", "activation_reduce", "tensor_copy", "tensor_scalar",
-                     "tensor_scalar_reduce", "tensor_tensor"), _by_element),
-    "tensor_reduce": _reduction, "nc_transpose": _transpose, "nc_matmul": _product,
-}  # fmt: skip

@@ -19,7 +19,8 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.proposers.nki.ir import Kernel
-from tilewright.proposers.nki.planning import Draft, carried_out, cost_of, draw, extended
+from tilewright.proposers.nki.moves import carried_out, cost_of
+from tilewright.proposers.nki.planning import Draft, draw, extended
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading import read
 from tilewright.proposers.nki.steps import Step

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.proposers.nki.analysis import NotApplicableError, has_hidden_state
-from tilewright.proposers.nki.hidden import KEPT, Action, Followed, Follower, cut
+from tilewright.proposers.nki.hidden import Follower
+from tilewright.proposers.nki.hidden_columns import KEPT, Action, Followed, cut
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,

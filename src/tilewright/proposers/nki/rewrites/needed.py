@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.hidden import cut
+from tilewright.proposers.nki.hidden_columns import cut
 from tilewright.proposers.nki.ir import Alloc, Kernel, Region, Tensor, spliced, walk
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
 

@@ -1,0 +1,75 @@
+"""What becomes of an instruction of which a part is hidden, and which part that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tilewright.proposers.nki.ir import Region
+
+FAR = -500.0
+"""A masked score is at most this; the exponential of less than -104 is zero in float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What becomes of an instruction: the regions `keys` are cut to indices of their first axis.
+
+    That is the first behind the partition with more than one index. `live` is None where all stay,
+    and empty where the instruction goes. A selection keeps the indices that are `masked` in some
+    partitions; the other live ones are copied.
+    """
+
+    live: tuple[int, int] | None = None
+    keys: tuple[str, ...] = ()
+    masked: tuple[int, int] | None = None
+
+    @property
+    def drops(self) -> bool:
+        """Whether nothing of the instruction is left."""
+        return self.live is not None and self.live[0] == self.live[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive iterations of a loop, in which the same becomes of every statement."""
+
+    start: int
+    stop: int
+    inner: tuple[Followed, ...]
+
+
+Followed: TypeAlias = Action | tuple[Run, ...]
+"""What becomes of a statement: a loop is taken apart into runs."""
+KEPT, DROPPED = Action(), Action(live=(0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Of `count` indices those from `low` to `high` hold scores or weights, all others `value`."""
+
+    count: int
+    low: int
+    high: int
+    value: float
+
+    @property
+    def empty(self) -> bool:
+        """Whether all indices are hidden."""
+        return self.low == self.high
+
+    def action(self, *keys: str) -> Action:
+        """The instruction without what is hidden, with these regions cut."""
+        return DROPPED if self.empty else Action((self.low, self.high), keys)
+
+
+def cut(region: Region, live: tuple[int, int]) -> Region:
+    """A region with fewer indices of its first axis behind the partition that has more than one."""
+    low, high = live
+    dims = list(region.dims)
+    number = next((n for n in range(1, len(dims)) if dims[n][1] > 1), None)
+    if number is None:
+        return region
+    step = dims[number][0]
+    dims[number] = (step, high - low)
+    return replace(region, offset=region.offset + step * low, dims=tuple(dims))
