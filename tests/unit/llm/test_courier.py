@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tilewright.proposers.llm.spool import Spool
 from tilewright.testing.model_server import Behaviour, ModelServer
 
 CANARY = "canary-77aa01-secret"
+GOOD = {"text": "yes", "usage": {}}
 QUICK = Backoff(attempts=2, first_s=0.01)
 
 
@@ -65,6 +67,36 @@ def test_errors_come_back_as_they_are(tmp_path: Path) -> None:
             future.result(60)
     transport.close()
     assert list(tmp_path.glob("*.claim")) == []
+
+
+def test_an_answer_of_no_known_form_fails_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And ends neither the thread that hears answers nor the calls beside it."""
+
+    class Process:
+        messages = iter(
+            [{"key": "a", "reply": {"text": 5, "usage": {}}}, {"key": "b", "reply": GOOD}]
+        )
+
+        def receive_json(self) -> object:
+            try:
+                return next(self.messages)
+            except StopIteration:
+                raise EOFError from None
+
+        def wait(self) -> None:
+            pass
+
+        kill = wait
+
+    transport = CourierTransport(tmp_path, QUICK)
+    futures = {key: Future[Reply]() for key in ("a", "b")}
+    monkeypatch.setattr(transport, "_waiting", dict(futures))
+    transport._listen(Process())  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="no reply of a model"):
+        futures["a"].result(0)
+    assert futures["b"].result(0).text == "yes"
 
 
 ASKING = """

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from tilewright.core.budget import Spent
+from tilewright.core.errors import StorageError
 from tilewright.core.records import CallRecord
 from tilewright.core.roles import CallStore
 from tilewright.proposers.llm.dispatch import Transport
@@ -117,7 +118,7 @@ class Caller:
         recorded = self._store.reply(key)
         if recorded is not None:
             done = Future[Reply]()
-            done.set_result(reply_from_json(recorded))
+            done.set_result(_stored(recorded))
             self._note_cached(request, done.result())
             return done
         if self._transport.closed:  # a call that is never sent is no call that failed
@@ -211,6 +212,17 @@ class Pending:
         if self.future is None:
             return None
         return self.caller.continued(self.request, self.future.result())
+
+
+def _stored(recorded: Mapping[str, object]) -> Reply:
+    """A reply from the project's database, which may be somebody else's."""
+    try:
+        return reply_from_json(recorded)
+    except ValueError as error:
+        raise StorageError(
+            f"a stored reply cannot be read ({error}): restore the database from a copy, or start "
+            "a new project folder."
+        ) from error
 
 
 def _described(call: CallRecord, reply: Reply) -> CallRecord:

@@ -123,10 +123,13 @@ class CourierTransport:
                     future = self._waiting.pop(message["key"], None)
                 if future is None:
                     continue
-                if "reply" in message:
-                    future.set_result(reply_from_json(message["reply"]))
-                else:
+                if "reply" not in message:
                     future.set_exception(_raised(message["kind"], message["error"]))
+                    continue
+                try:
+                    future.set_result(reply_from_json(message["reply"]))
+                except ValueError as error:  # nobody else may wait for ever because of it
+                    future.set_exception(ModelError(f"the model's answer is {error}."))
         with self._lock:
             orphans, self._waiting = list(self._waiting.values()), {}
             self._process = None

@@ -14,11 +14,13 @@ from typing import Any, Literal
 
 from tilewright.core.records import content_id
 from tilewright.core.text import plain_text
+from tilewright.core.typed import require_types
 
 Role = Literal["user", "assistant"]
 Phase = str
 """What a call is for: "plan", "implement", "repair", "probe", or "turn 3" of a proposal."""
 Stop = Literal["end", "length", "refused"]
+_OTHER_FORM = (LookupError, TypeError, ValueError, AttributeError)
 
 MAX_REPLY_CHARACTERS = 1 << 20
 """Of a reply; far over any kernel, and over what models write in one answer."""
@@ -190,13 +192,19 @@ def request_to_json(request: Request) -> dict[str, Any]:
 
 
 def request_from_json(value: Mapping[str, Any]) -> Request:
-    """Inverse of `request_to_json`."""
-    messages = tuple(
-        Message(**{**m, "results": tuple(ToolResult(**r) for r in m.get("results", ()))})
-        for m in value["messages"]
-    )
-    tools = tuple(OfferedTool(**tool) for tool in value.get("tools", ()))
-    return Request(**{**value, "messages": messages, "tools": tools})
+    """Inverse of `request_to_json`; `ValueError` for anything else."""
+    try:
+        messages = tuple(
+            Message(**{**m, "results": tuple(ToolResult(**r) for r in m.get("results", ()))})
+            for m in value["messages"]
+        )
+        tools = tuple(OfferedTool(**tool) for tool in value.get("tools", ()))
+        request = Request(**{**value, "messages": messages, "tools": tools})
+        for record in (request, *messages, *tools, *(r for m in messages for r in m.results)):
+            require_types(record)
+    except _OTHER_FORM as error:
+        raise ValueError(f"no request to a model ({str(error)[:200]})") from error
+    return request
 
 
 def reply_to_json(reply: Reply) -> dict[str, Any]:
@@ -205,9 +213,25 @@ def reply_to_json(reply: Reply) -> dict[str, Any]:
 
 
 def reply_from_json(value: Mapping[str, Any]) -> Reply:
-    """Inverse of `reply_to_json`."""
-    calls = tuple(NativeCall(**call) for call in value.get("calls", ()))
-    return Reply(**{**value, "usage": Usage(**value["usage"]), "calls": calls})
+    """Inverse of `reply_to_json`; `ValueError` for anything else."""
+    try:
+        calls = tuple(
+            NativeCall(**{name: _encodable(text) for name, text in call.items()})
+            for call in value.get("calls", ())
+        )
+        raw = _encodable(value.get("raw", ""))
+        usage = Usage(**value["usage"])
+        reply = Reply(**{**value, "usage": usage, "calls": calls, "raw": raw})
+        for record in (reply, *reply.calls):
+            require_types(record)
+    except _OTHER_FORM as error:
+        raise ValueError(f"no reply of a model ({str(error)[:200]})") from error
+    return reply
+
+
+def _encodable(text: str) -> str:
+    """Halves of character pairs, which models do write in calls, become question marks."""
+    return text.encode(errors="replace").decode()
 
 
 def _filled(value: dict[str, Any], *optional: str) -> dict[str, Any]:

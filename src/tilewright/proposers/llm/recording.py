@@ -18,6 +18,7 @@ from pathlib import Path
 from tilewright.core.errors import InputError
 from tilewright.core.files import read_text
 from tilewright.core.run_notes import Prices
+from tilewright.core.typed import require_types
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_from_json
 
@@ -54,6 +55,8 @@ class Recording:
             if head["recording"] != VERSION:
                 raise ValueError(f"version {head['recording']}")
             self.prices = Prices(**head["prices"]) if head["prices"] else None
+            if self.prices is not None:
+                require_types(self.prices)
             self._replies = {line["key"]: reply_from_json(line["reply"]) for line in lines}
             self._places = {
                 _place(request_from_json(line["request"])): self._replies[line["key"]]
