@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.ir import (
@@ -37,7 +38,8 @@ _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
 _TABLES = 4
-_COPIES_OF_WHOLE_SUMS = ((1, 2), (1, 2, 4, 6, 8))
+_Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+_COPIES_OF_WHOLE_SUMS: _Copies = ((1, 2), (1, 2, 4, 6, 8))
 """Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
 with three or four of the former it puts numbers of several sums into one vector."""
 
@@ -64,6 +66,7 @@ class Whole:
             (self.split, self.kept, vectors, tiles),
             (self.split, self.packed, self.kept, vectors, tiles),
             (self.split, self.packed, vectors),
+            (self.split, self.packed, self.kept, vectors, self.tiled_high),
         ]
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.split, self.kept, self.packed, vectors, tiles))
@@ -158,6 +161,16 @@ class Whole:
 
     def tiled(self, kernel: Kernel, steps: Steps) -> Kernel:
         """A tile of sums for each loop on vectors that holds a loop that sums, in registers."""
+        return self._in_tiles(kernel, steps, high=False)
+
+    def tiled_high(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """The same with as many rows as possible: what lies beyond the nearest cache is read less.
+
+        Each vector that is loaded is used for every row of the tile.
+        """
+        return self._in_tiles(kernel, steps, high=True)
+
+    def _in_tiles(self, kernel: Kernel, steps: Steps, *, high: bool) -> Kernel:
         if "jam" not in self._offered:
             return kernel
         number = len(loops(kernel))
@@ -167,15 +180,16 @@ class Whole:
             path = around(kernel, number)
             outside = path[-2] if len(path) > 1 else None
             if self._sums_vectors(path[-1]):
-                high, wide = self._tile(outside, path[-1], ((1, *_COPIES), (1, *_COPIES)))
+                copies: _Copies = (1, *_COPIES), (1, *_COPIES)
             elif _sums_wider(path[-1], kernel):
-                high, wide = self._tile(outside, path[-1], _COPIES_OF_WHOLE_SUMS)
+                copies = _COPIES_OF_WHOLE_SUMS
             else:
                 continue
+            tall, wide = self._tile(outside, path[-1], copies, high=high)
             kernel = _jammed(kernel, number, wide, steps)
             if outside is not None:
                 place = next(n for n in range(number) if _is_outside(n, kernel, number))
-                rows[place] = min(high, rows.get(place, high))
+                rows[place] = min(tall, rows.get(place, tall))
         for place in sorted(rows, reverse=True):
             kernel = _jammed(kernel, place, rows[place], steps)
         return kernel
@@ -191,25 +205,27 @@ class Whole:
         return bool(loop.step == self._lanes and declared & summed)
 
     def _tile(
-        self, outside: For | None, loop: For, copies: tuple[tuple[int, ...], tuple[int, ...]]
+        self, outside: For | None, loop: For, copies: _Copies, *, high: bool
     ) -> tuple[int, int]:
         """Which of the copies of the loop outside and of this one: the sums fill the registers.
 
-        Copies that divide the iterations first, then those that use each value most often.
+        Copies that divide the iterations first, then those that use each value most often, or the
+        most of the loop outside if the tile is to be `high`.
         """
         found = [
-            (high, wide)
-            for high in (copies[0] if outside is not None else (1,))
+            (tall, wide)
+            for tall in (copies[0] if outside is not None else (1,))
             for wide in copies[1]
-            if high * wide + wide + 1 <= self._registers
+            if tall * wide + wide + 1 <= self._registers
             and wide <= loop.trips
-            and (outside is None or high <= outside.trips)
+            and (outside is None or tall <= outside.trips)
         ]
 
-        def worth(tile: tuple[int, int]) -> tuple[int, float, int]:
-            high, wide = tile
-            ragged = bool(loop.trips % wide) + bool(outside is not None and outside.trips % high)
-            return -ragged, high * wide / (high + wide), high
+        def worth(tile: tuple[int, int]) -> tuple[float, ...]:
+            tall, wide = tile
+            ragged = bool(loop.trips % wide) + bool(outside is not None and outside.trips % tall)
+            used = tall * wide / (tall + wide)
+            return (wide > 1, -ragged, tall, wide) if high else (-ragged, used, tall)
 
         return max(found, key=worth)
 
