@@ -287,6 +287,20 @@ def test_numbers_of_eight_bits_are_copied_to_sixteen() -> None:
     assert [(p.name, p.type, p.sizes) for p in turned.scratch] == [("A_1", "int16_t", (8, 4))]
 
 
+def test_a_transposed_copy_is_written_line_by_line() -> None:
+    source = (
+        "void kernel(const float A[32][3], const float x[3], float Y[32]) { "
+        "for (int i = 0; i < 32; i++) for (int k = 0; k < 3; k++) Y[i] = A[i][k] * x[k]; }"
+    )
+    start, kernel = parse(source), pack(parse(source), 0)
+    assert parse(emit(kernel)) == kernel
+    assert "A_1[at_2][at_1 + at_3] = A[at_1 + at_3][at_2];" in emit(kernel)
+    assert [(loop.trips, loop.step) for loop in loops(kernel)[:3]] == [(2, 16), (3, 1), (16, 1)]
+    np.testing.assert_array_equal(outputs(start, 1)["Y"], outputs(kernel, 1)["Y"])
+    ragged = pack(parse(source.replace("32", "40")), 0)  # the last line would not be full
+    assert "A_1[at_2][at_1] = A[at_1][at_2];" in emit(ragged)
+
+
 @pytest.mark.parametrize(
     ("product", "why"),
     [

@@ -37,6 +37,7 @@ from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 from tilewright.proposers.loops.sharing import regions
 from tilewright.proposers.loops.steps import Step
+from tilewright.proposers.loops.whole import Whole
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "loops"
 PRAGMA = "#pragma omp parallel for num_threads(2) schedule(static)"
@@ -263,6 +264,21 @@ def test_a_plan_vectorises_all_it_can_whatever_options_the_plan_was_not_offered(
         asked = Brief(workload, brief, brief.menu, 1, 5, dropout=1.0, seed=seed)
         found = load_proposer("builtin").plan(asked, trial, History([trial]), 4, seed)
         assert any(str(plan.parameters["steps"]).startswith("vectorise 0") for plan in found)
+
+
+def test_complete_sequences_are_planned_as_they_are() -> None:
+    source = (
+        "void kernel(const float X[8][64], const float Y[64][64], float Z[8][64]) { "
+        "for (int i = 0; i < 8; i++) for (int j = 0; j < 64; j++) { float s = 0.0f; "
+        "for (int k = 0; k < 64; k++) s += X[i][k] * Y[k][j]; Z[i][j] = s; } }"
+    )
+    brief = target(1, "vectorise", "jam", "accumulators", "exchange", "block")
+    whole = Whole(4, 16, frozenset({"vectorise", "jam"})).sequences(parse(source))
+    wanted = {"; ".join(str(step) for step, _ in steps) for steps, _ in whole}
+    assert len(wanted) > 1
+    for seed in range(4):
+        found = plans(source, brief, seed=seed)
+        assert wanted <= {str(plan.parameters["steps"]) for plan in found}
 
 
 def test_sharing_is_for_targets_that_offer_it() -> None:

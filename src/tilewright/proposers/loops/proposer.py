@@ -77,11 +77,13 @@ class LoopProposer:
         for attempt in range(4 * count):
             if len(found) == wanted:
                 break
-            drawn = sequences.pop(0) if sequences else drawing.first(kernel, brief.menu, rng)
+            complete = bool(sequences)
+            drawn = sequences.pop(0) if complete else drawing.first(kernel, brief.menu, rng)
             if drawn is None:
                 continue
             option, steps, after = drawn
-            after = drawing.extend(after, rng, rng.randrange(LONGEST), steps)
+            if not complete:
+                after = drawing.extend(after, rng, rng.randrange(LONGEST), steps)
             if attempt % 2 == 0:
                 after = drawing.shared(after, steps)
             plan = self._plan(parent, option, steps)

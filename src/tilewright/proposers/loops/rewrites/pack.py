@@ -11,8 +11,9 @@ Before::
 After::
 
     static _Alignas(64) float K_1[32][64];
-    for (int at_1 = 0; at_1 < 64; at_1++)
-      for (int at_2 = 0; at_2 < 32; at_2++) K_1[at_2][at_1] = K[at_1][at_2];
+    for (int at_1 = 0; at_1 < 64; at_1 += 16)
+      for (int at_2 = 0; at_2 < 32; at_2++)
+        for (int at_3 = 0; at_3 < 16; at_3++) K_1[at_2][at_1 + at_3] = K[at_1 + at_3][at_2];
     for (int j = 0; j < 64; j++) {
       float sum = 0.0f;
       for (int d = 0; d < 32; d++) sum = sum + Q[d] * K_1[d][j];
@@ -66,6 +67,8 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.rewrites.vectors import unconditional
 
 _MOST_BYTES = 1 << 24
+_LINE_BYTES = 64
+"""Of a line of the cache."""
 WIDER = {"int8_t": "int16_t", "uint8_t": "int16_t"}
 """The type in which numbers of each narrow type are copied where they are multiplied."""
 _T = TypeVar("_T")
@@ -221,14 +224,45 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
     body = tuple(changed_in(s, instead) for s in loops(kernel)[number].body)
     changed = with_loop(kernel, number, (replace(loops(kernel)[number], body=body),))
     at = tuple(Var(fresh("at", taken)) for _ in sizes)
-    copying: Statement = Assign(Element(name, _exchanged(at, dimension)), Element(given.name, at))
-    for variable, size in zip(reversed(at), reversed(given.sizes), strict=True):
-        copying = For(variable.name, 0, size, 1, (copying,))
+    copying = _copying(name, given, at, dimension)
+    line = _LINE_BYTES // BYTES.get(kind, 4)
+    if dimension != len(sizes) - 1 and given.sizes[dimension] % line == 0:
+        within = Var(fresh("at", taken))
+        copying = _copying_in_lines(name, given, at, dimension, within, line)
     return replace(
         changed,
         body=(copying, *changed.body),
         scratch=(*kernel.scratch, Parameter(name, sizes, False, kind)),
     )
+
+
+def _copying(name: str, given: Parameter, at: Sequence[Var], dimension: int) -> Statement:
+    """Loops that copy an array element by element, in its own order."""
+    copying: Statement = Assign(
+        Element(name, _exchanged(at, dimension)), Element(given.name, (*at,))
+    )
+    for variable, size in zip(reversed(at), reversed(given.sizes), strict=True):
+        copying = For(variable.name, 0, size, 1, (copying,))
+    return copying
+
+
+def _copying_in_lines(
+    name: str, given: Parameter, at: Sequence[Var], dimension: int, within: Var, line: int
+) -> Statement:
+    """The same with all elements of a line of the copy written at once.
+
+    A line of the cache that is written bit by bit is fetched anew for each of its elements where
+    the lines between would not fit.
+    """
+    place: list[Expr] = [*at]
+    place[dimension] = Binary("+", at[dimension], within)
+    target = Element(name, _exchanged(place, dimension))
+    copying: Statement = Assign(target, Element(given.name, (*place,)))
+    copying = For(within.name, 0, line, 1, (copying,))
+    for index in reversed(range(len(at))):
+        step = line if index == dimension else 1
+        copying = For(at[index].name, 0, given.sizes[index], step, (copying,))
+    return copying
 
 
 def _exchanged(subscripts: Sequence[_T], dimension: int) -> tuple[_T, ...]:
