@@ -1,8 +1,8 @@
 """Beam search: the B best kernels that each improved on their parent.
 
-Kernels that begin anew, without the start's schedule, and what descends from them have half of the
-places until one of them is the best of all: a schedule that somebody tuned is ahead of any new one
-at first, and may still lead nowhere.
+Kernels that begin anew, without the start's schedule, and what descends from them have two thirds
+of the places until one of them is the best of all: a schedule that somebody tuned is ahead of any
+new one at first, and seldom leads on, while new ones need as many trials as any other search.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class _Lines:
         return [*self._given.best(1), *self._new.best(1)]
 
     def best(self, count: int) -> list[Trial]:
-        """The `count` best, half of them begun anew while another kernel is ahead of those."""
+        """The `count` best; while the given schedule leads, two thirds of them are begun anew."""
         overall, new = self._all.best(count), self._new.best(count)
         if not new or overall[0].candidate.id in self._anew:
             return overall
-        given = self._given.best(count - min(count // 2, len(new)))
+        given = self._given.best(max(-(-count // 3), count - len(new)))
         chosen = (*given, *new[: count - len(given)])
         return sorted(chosen, key=lambda t: (t.latency or 0.0, t.index))

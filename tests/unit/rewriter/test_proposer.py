@@ -146,7 +146,7 @@ def test_a_start_with_a_schedule_is_begun_anew_once(target: TargetBrief, machine
     parent, proposer = trial(emit(kernel)), create_proposer()
     plans = proposer.plan(brief(target), parent, History([parent]), 6, 1)
     anew = [p for p in plans if p.begins_anew]
-    assert len(anew) == 4
+    assert len(anew) == 5
     assert len(plans) == 6
     assert plans[0].parameters["steps"] == "raise"
     assert all(str(p.parameters["steps"]).startswith("raise; ") for p in anew[1:])

@@ -192,7 +192,7 @@ def latencies(history: History, width: int) -> list[float | None]:
     return [t.latency for t in BeamSearch(width=width).select(history)]
 
 
-def test_what_begins_anew_has_half_of_the_beam_until_it_leads() -> None:
+def test_what_begins_anew_has_two_thirds_of_the_beam_until_it_leads() -> None:
     given = [trial(n, 20.0 - 2 * n, n - 1, n) for n in range(1, 5)]  # 18, 16, 14, 12
     new = [begun(5, 40.0, 0, anew=True), begun(6, 35.0, 0, anew=True)]
     later = [begun(7, 30.0, 5, 2, anew=False), begun(8, 36.0, 6, 2, anew=False)]
@@ -201,7 +201,9 @@ def test_what_begins_anew_has_half_of_the_beam_until_it_leads() -> None:
     assert latencies(history, 1) == [12.0]
     history = history.extended(later)  # the last one did not beat its parent
     assert latencies(history, 4) == [12.0, 14.0, 30.0, 35.0]
-    assert latencies(history, 5) == [12.0, 14.0, 16.0, 30.0, 35.0]
+    assert latencies(history, 3) == [12.0, 30.0, 35.0]
+    assert latencies(history, 2) == [12.0, 30.0]
+    assert latencies(history, 6) == [12.0, 14.0, 16.0, 30.0, 35.0, 40.0]
     history = history.extended([begun(9, 11.0, 7, 3, anew=False)])
     assert latencies(history, 4) == [11.0, 12.0, 14.0, 16.0]
 

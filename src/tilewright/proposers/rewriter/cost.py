@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.proposers.rewriter.analysis import env_of, trips
+from tilewright.proposers.rewriter.analysis import env_of, mean, trips
 from tilewright.proposers.rewriter.buffers import Buffer, buffers_of
 from tilewright.proposers.rewriter.contention import clashing, disturbing_loads
 from tilewright.proposers.rewriter.expr import Expr, bounds
@@ -212,15 +212,15 @@ def _share(guard: Guard, above: Body) -> float:
 
 
 def _rows(command: Command, above: Body, machine: Machine) -> float:
-    """Local rows a command moves or streams: blocks times rows."""
-    env = env_of(above)
+    """Local rows a command moves or streams, on average: blocks times rows."""
     sizes = []
     for axis in ("columns", "rows"):
         local = machine.local_operands(command.name)[:1]
         at = machine.extent(command.name, local[0], axis) if local else None
         operand = command.operands[at] if at is not None else Expr(1)
-        most = bounds(operand, env)[1] if isinstance(operand, Expr) else 1.0
-        sizes.append(most if math.isfinite(most) else 1.0)
+        size = operand if isinstance(operand, Expr) else Expr(1)
+        value = mean(size, above) if axis == "rows" else bounds(size, env_of(above))[1]
+        sizes.append(value if math.isfinite(value) else 1.0)
     columns = int(machine.attribute(command.name, "max_rows") or 1)
     return math.ceil(sizes[0] / columns) * sizes[1]
 

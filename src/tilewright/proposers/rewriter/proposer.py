@@ -42,6 +42,8 @@ from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
 from tilewright.proposers.rewriter.whole import whole_drafts
 
 NAME = "builtin"
+GIVEN = 6
+"""Of as many first plans, one keeps the given schedule; the others begin with the naive nest."""
 MOST_COMPLETED = 4
 """Parts of a schedule, the longest ones, that are completed by the estimate."""
 
@@ -63,8 +65,8 @@ class RewriterProposer:
 
         A third of them start from an ancestor of the parent, where that promises a better kernel:
         an early choice that led nowhere can be made differently. When nothing better was found for
-        some iterations, all plans are random walks that leave the tried paths. Of the plans for the
-        starting kernel, two thirds begin with its naive loop nest, if that is another kernel.
+        some iterations, all plans are random walks that leave the tried paths. Of six plans for the
+        starting kernel, five begin with its naive loop nest, if that is another kernel.
         """
         machine = self._machine_of(brief.target)
         try:
@@ -75,7 +77,7 @@ class RewriterProposer:
         before = estimate(kernel, machine)
         reused = _plans_of_schedule(brief, parent, kernel, machine, before, rng)[:count]
         count -= len(reused)
-        anew = self._plans_anew(brief, parent, history, count - count // 3, before, rng)
+        anew = self._plans_anew(brief, parent, history, count - count // GIVEN, before, rng)
         count -= len(anew)
         if not any(t.candidate.plan for t in history) and count:
             menu = brief.target.menu_for(brief.workload)
@@ -90,7 +92,9 @@ class RewriterProposer:
             walks = wander(kernel, machine, menu, tried, count, rng)
             return [*reused, *anew, *(_plan(parent, draft, before) for draft in walks)]
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
-        drafts = draw(kernel, machine, brief.offered(), parent, history, count - len(plans), rng)
+        more = count - len(plans)
+        deep = not anew  # the schedule of a tuned kernel is dear to rewrite, and seldom leads on
+        drafts = draw(kernel, machine, brief.offered(), parent, history, more, rng, deep=deep)
         return [*reused, *anew, *(_plan(parent, draft, before) for draft in drafts), *plans]
 
     def _plans_from_ancestor(
