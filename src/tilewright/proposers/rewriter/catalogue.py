@@ -73,12 +73,12 @@ RAISE = "raise"
 class Technique:
     """One entry: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for them.
 
-    `relieves` are words in the names of a measurement's causes of lost cycles.
+    The sentence may depend on the arguments: it is then what a function makes of them. `relieves` are words in the names of a measurement's causes of lost cycles.
     """
 
     sites: Callable[[Kernel, Machine], Iterator[Arguments]]
     apply: Callable[..., Kernel]
-    sentence: str
+    sentence: str | Callable[..., str]
     relieves: frozenset[str] = frozenset()
 
 
@@ -102,8 +102,8 @@ class Step:
     def sentence(self) -> str:
         """What the step does, in words."""
         words = (_PLACES.get(argument, argument) for argument in self.arguments)
-        text = CATALOGUE[self.technique].sentence.format(*words)
-        return text.replace("by a factor of 0", "completely")
+        sentence = CATALOGUE[self.technique].sentence
+        return sentence.format(*words) if isinstance(sentence, str) else sentence(*words)
 
     def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
         """The rewritten, simplified kernel; `NotApplicable` where it does not fit."""
@@ -229,6 +229,10 @@ def _kept(kernel: Kernel, machine: Machine, label: str, factor: str) -> Kernel:
     return reuse_latched(kernel, machine)
 
 
+def _unrolling(label: str, factor: str) -> str:
+    return f"unroll loop {label} " + ("completely" if factor == "0" else f"by a factor of {factor}")
+
+
 def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
     return peel(kernel, machine, _loop(kernel, label), which)
 
@@ -322,9 +326,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "reorder": Technique(
         each_loop(), _on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
     ),
-    "unroll": Technique(
-        product_loops, _on_loop_by(unroll), "unroll loop {0} by a factor of {1}", _CORE
-    ),
+    "unroll": Technique(product_loops, _on_loop_by(unroll), _unrolling, _CORE),
     "roll": Technique(
         once, roll_up, "write commands that repeat with evenly growing operands as a loop", _CORE
     ),

@@ -122,7 +122,7 @@ class _Touched:
 
 def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping[Command, _Touched]:
     """What each command touches; a product also what the command that latched for it names."""
-    single = frozenset(n for n, b in enumerate(buffers) if b.slots == 1 and not _in_turn(b))
+    single = frozenset(n for n, b in enumerate(buffers) if not (_takes_turns(b) or _in_turn(b)))
     found: dict[Command, tuple[set[int], set[int]]] = {}
     for number, buffer in enumerate(buffers):
         for access in buffer.accesses:
@@ -142,6 +142,25 @@ def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping
             single & (reads | writes),
         )
     return result
+
+
+def _takes_turns(buffer: Buffer) -> bool:
+    """Whether each iteration of the innermost loops that fill and use a buffer has its own rows.
+
+    Slots that only an outer loop uses in turn are one slot to the loops inside it.
+    """
+    filled = {s for a in buffer.writers for s in a.above if isinstance(s, Loop)}
+    used_in = {
+        next((s for s in reversed(a.above) if isinstance(s, Loop) and s in filled), None)
+        for a in buffer.readers
+    }
+    return None not in used_in and all(
+        loop.var in access.local.row.names()
+        for loop in used_in
+        if loop is not None
+        for access in buffer.accesses
+        if loop in access.above
+    )
 
 
 def _in_turn(buffer: Buffer) -> bool:

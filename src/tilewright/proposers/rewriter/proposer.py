@@ -39,7 +39,7 @@ from tilewright.proposers.rewriter.planner import (
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.replay import replayed
 from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
-from tilewright.proposers.rewriter.whole import whole_drafts
+from tilewright.proposers.rewriter.whole import option_of, whole_drafts
 
 NAME = "builtin"
 GIVEN = 6
@@ -78,7 +78,7 @@ class RewriterProposer:
         reused = _plans_of_schedule(brief, parent, kernel, machine, before, rng)[:count]
         count -= len(reused)
         anew = self._plans_anew(brief, parent, history, count - count // GIVEN, before, rng)
-        count -= len(anew)
+        count = count // GIVEN if anew else count
         if not any(t.candidate.plan for t in history) and count:
             menu = brief.target.menu_for(brief.workload)
             if not anew or passes_through_memory(kernel, machine):
@@ -131,8 +131,8 @@ class RewriterProposer:
 
         None where the start is that nest.
         """
-        menu, machine = brief.offered(), self._machine_of(brief.target)
-        if parent.candidate.parent_id is not None or not (menu and count):
+        offered, machine = brief.offered(), self._machine_of(brief.target)
+        if parent.candidate.parent_id is not None or not (offered and count):
             return []
         if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
             return []
@@ -143,10 +143,12 @@ class RewriterProposer:
             return []
         if are_alike(nest, kernel, machine):
             return []
-        begun = [Draft(menu[0], (), nest, estimate(nest, machine))]
-        begun += whole_drafts(nest, machine, brief.target.menu_for(brief.workload), menu)
+        menu = brief.target.menu_for(brief.workload)  # whole: these plans are made only once
+        begun = [Draft(offered[0], (), nest, estimate(nest, machine))]
+        begun += whole_drafts(nest, machine, menu, offered)
         more = max(0, count - len(begun))
-        begun += draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST)
+        drawn = draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST)
+        begun += [replace(d, option=option_of(d.steps, offered)) for d in drawn]
         again = (Step(RAISE),)
         return [
             _plan(parent, replace(d, steps=again + d.steps), before, anew=True)

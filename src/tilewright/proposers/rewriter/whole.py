@@ -140,11 +140,29 @@ def _best_steps(
         while better and tried < MOST_TRIED:
             better, best, taken = False, WORTH * now, kernel
             for step in (s for technique in group for s in steps_for(kernel, machine, technique)):
-                after = step.carried_out(kernel, machine)
                 tried += 1
-                if after is not None and (cost := estimate(after, machine).total) < best:
-                    better, best, taken, found = True, cost, after, step
+                for found, after in _with_interleaved(step, kernel, machine):
+                    if (cost := estimate(after, machine).total) < best:
+                        better, best, taken, chosen = True, cost, after, found
             if better:
-                steps.append(found)
+                steps += chosen
                 kernel, now = taken, best
     return tuple(steps), kernel
+
+
+def _with_interleaved(
+    step: Step, kernel: Kernel, machine: Machine
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """A step, and a prefetch also with its loads distributed among the products.
+
+    A prefetch of many loads saves nothing alone: the core waits until they are all under way.
+    """
+    after = step.carried_out(kernel, machine)
+    if after is None:
+        return
+    yield (step,), after
+    if step.technique == "pipeline":
+        more = Step("interleave", step.arguments[1:2])
+        distributed = more.carried_out(after, machine)
+        if distributed is not None:
+            yield (step, more), distributed
