@@ -73,7 +73,8 @@ RAISE = "raise"
 class Technique:
     """One entry: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for them.
 
-    The sentence may depend on the arguments: it is then what a function makes of them. `relieves` are words in the names of a measurement's causes of lost cycles.
+    The sentence may depend on the arguments: it is then what a function makes of them. `relieves`
+    are words in the names of a measurement's causes of lost cycles.
     """
 
     sites: Callable[[Kernel, Machine], Iterator[Arguments]]
