@@ -20,6 +20,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import check_independent
+from tilewright.proposers.rewriter.rewrites.latched import check_nothing_kept
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 MAX_UNROLLED = 96
@@ -33,7 +34,8 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     After:  `for j { for i { load(A[i]); .. } }`
 
     Loads between the two move into the inner body and run again for each of its iterations.
-    Legal when iterations of both loops are independent and neither bound uses the other variable.
+    Legal when iterations of both loops are independent, neither bound uses the other variable, and
+    no product keeps what another iteration latched.
     """
     inner = [s for s in loop.body if isinstance(s, Loop) and not _loads_only((s,), machine)]
     if len(inner) != 1 or has_opaque(loop.body):
@@ -46,6 +48,8 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
     check_independent(kernel, machine, loop)
     check_independent(kernel, machine, inner[0])
+    check_nothing_kept(loop, machine)
+    check_nothing_kept(inner[0], machine)
     check_fences(kernel, machine, set(commands(loop.body)), loop)
     swapped = replace(
         inner[0],
@@ -95,6 +99,7 @@ def tail_first(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     """
     split = _split(kernel, loop, first=True)
     check_independent(kernel, machine, loop)
+    check_nothing_kept(loop, machine)
     check_fences(kernel, machine, set(commands(loop.body)), loop)
     return split
 

@@ -26,6 +26,11 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_private, check_stores
+from tilewright.proposers.rewriter.rewrites.latched import (
+    check_nothing_kept,
+    keeps_across,
+    keeps_first,
+)
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 
@@ -37,12 +42,14 @@ def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     for ii store(C[i + ii]); }`
 
     Buffers that differ between the tiles grow; the others are loaded once for all of them. Legal
-    when no buffer carries values over the loop, and no iteration stores what another one touches.
+    when no buffer carries values over the loop, no product keeps what another iteration latched,
+    and no iteration stores what another one touches.
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     count = trip_count(loop, env_of(above))
     if count is None or count < factor or has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} has no {factor} tiles to work on at once")
+    check_nothing_kept(loop, machine)
     check_stores(kernel, machine, loop)
     check_fences(kernel, machine, set(commands(loop.body)), loop)
     inner = fresh_name(kernel, loop.var)
@@ -84,12 +91,16 @@ def _differing(kernel: Kernel, machine: Machine, loop: Loop) -> list[Buffer]:
 def _sunk(tile: Loop, body: Body, machine: Machine) -> Body:
     """The body with the tile loop around each innermost run of commands that need it.
 
-    Products that follow one another stay together: one may use what the other latched.
+    Products that follow one another stay together, and all code from a product to one that keeps
+    what it latched.
     """
     result: list[Stmt] = []
-    for run in _runs(body, machine):
+    for run in _joined(_runs(body, machine), machine):
         if any(_needs(s, tile.var) for s in run):
             result.append(replace(tile, body=run))
+        elif _is_whole(run, machine):
+            named = any(tile.var in names_in(c) for c in commands(run))
+            result.extend((replace(tile, body=run),) if named else run)
         elif isinstance(run[0], Loop):
             result.append(replace(run[0], body=_sunk(tile, run[0].body, machine)))
         else:
@@ -108,6 +119,24 @@ def _runs(body: Body, machine: Machine) -> list[Body]:
         else:
             runs.append((stmt,))
     return runs
+
+
+def _joined(runs: list[Body], machine: Machine) -> list[Body]:
+    """The runs, each that begins with a product that keeps an operand joined to where it is from."""
+    result: list[Body] = []
+    for run in runs:
+        if keeps_first(run, machine):
+            above = [n for n, r in enumerate(result) if keeps_first(r, machine) is not None]
+            first = above[-1] if above else len(result)
+            run = tuple(s for r in result[first:] for s in r) + run
+            del result[first:]
+        result.append(run)
+    return result
+
+
+def _is_whole(run: Body, machine: Machine) -> bool:
+    """Whether the tile loop may stand around a run only, not inside it."""
+    return len(run) > 1 or (isinstance(run[0], Loop) and keeps_across(run[0], machine))
 
 
 def _needs(stmt: Stmt, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import lru_cache
 
@@ -82,13 +82,13 @@ def _undone(
         kernel, gone = rejoined(kernel, loads, moves)
         dropped |= set(walk(gone))
         loads = _loads(kernel, machine, buffer_name)
-    for stmt, above in walk_paths(kernel.body):
-        if isinstance(stmt, Guard) and above and not loads.isdisjoint(commands((stmt,))):
-            around = above[-1]
-            siblings = kernel.body if len(above) == 1 else _body_of(above[-2], around)
-            if isinstance(around, Loop) and not _may_change(loads, around, machine):
-                kernel, gone = _without_prefetch(kernel, around, stmt, siblings, loads, machine)
-                dropped |= set(walk(gone))
+    tried: set[Stmt] = set()
+    while found := next(_tests_of(kernel.body, loads, tried), None):  # each one changes the body
+        guard, around, siblings = found
+        tried.add(guard)
+        if not _may_change(loads, around, machine):
+            kernel, gone = _without_prefetch(kernel, around, guard, siblings, loads, machine)
+            dropped |= set(walk(gone))
     buffer = find_buffer(kernel, machine, buffer_name)
     slots = {a: slot_term(a.local.row, buffer) for a in buffer.accesses}
     if len(set(slots.values())) > 1:
@@ -99,6 +99,17 @@ def _undone(
     kept = [s for s in order if s not in dropped]
     now = [s for s in walk(kernel.body) if isinstance(s, Loop)]
     return kernel.body, dict(zip(kept, now, strict=True))
+
+
+def _tests_of(
+    body: Body, loads: Set[Command], tried: Set[Stmt]
+) -> Iterator[tuple[Guard, Loop, Body]]:
+    """Tests around loads, each with the loop that it stands in and that loop's neighbours."""
+    for stmt, above in walk_paths(body):
+        if isinstance(stmt, Guard) and above and stmt not in tried:
+            around = above[-1]
+            if isinstance(around, Loop) and not loads.isdisjoint(commands((stmt,))):
+                yield stmt, around, body if len(above) == 1 else _body_of(above[-2], around)
 
 
 def _loads(kernel: Kernel, machine: Machine, buffer_name: str) -> set[Command]:

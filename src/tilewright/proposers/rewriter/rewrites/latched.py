@@ -1,0 +1,55 @@
+"""Products that keep the operand that an earlier one latched: their order is part of the result."""
+
+from __future__ import annotations
+
+from tilewright.proposers.rewriter.analysis import at_value, folded
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.ir import Body, Command, Guard, Local, Loop, commands
+from tilewright.proposers.rewriter.machine import Machine
+
+
+def keeps_first(body: Body, machine: Machine) -> bool | None:
+    """Whether the first product of a body may keep what was latched before it; None without any.
+
+    Of a test that the first iterations of the loops inside do not decide, either branch counts.
+    """
+    for stmt in body:
+        if isinstance(stmt, Command):
+            found = _keeps(stmt, machine)
+        elif isinstance(stmt, Loop):
+            first = at_value(stmt.body, stmt.var, stmt.lower)
+            found = keeps_first(folded(first, {}), machine)
+        elif isinstance(stmt, Guard):
+            ways = [keeps_first(branch, machine) for branch in (stmt.body, stmt.orelse)]
+            found = True if True in ways else None if None in ways else False
+        else:
+            found = None
+        if found is not None:
+            return found
+    return None
+
+
+def keeps_across(loop: Loop, machine: Machine) -> bool:
+    """Whether an iteration may keep what another one latched: they cannot change places.
+
+    Not where all iterations keep what was latched before the loop.
+    """
+    return bool(keeps_first(loop.body, machine)) and any(
+        isinstance(operand, Local)
+        for command in commands(loop.body)
+        if machine.attribute(command.name, "latches")
+        for position, operand in enumerate(command.operands)
+        if machine.effects[command.name].operands[position] == "local_read"
+    )
+
+
+def check_nothing_kept(loop: Loop, machine: Machine) -> None:
+    """Raise `NotApplicable` where the iterations of a loop rely on their order so."""
+    if keeps_across(loop, machine):
+        raise NotApplicable(f"iterations of loop {loop.var} use what earlier ones latched")
+
+
+def _keeps(command: Command, machine: Machine) -> bool | None:
+    if not machine.attribute(command.name, "uses"):
+        return None
+    return machine.attribute(command.name, "keeps") is not None

@@ -1,0 +1,82 @@
+"""Products that keep the operand of an earlier one stay behind it, whatever loops change places."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_model import gemm, gemm_is_right
+
+from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
+
+SHAPE = (64, 128, 32)
+KEPT = "retile i 4; reuse"
+"""All products of a tile's rows but the first keep its operand, in a loop of their own."""
+
+
+def rewritten(kernel: Kernel, steps: str, machine: Machine) -> Kernel:
+    for step in steps.split("; "):
+        kernel = Step.parse(step).apply(kernel, machine)
+    return kernel
+
+
+def test_larger_tiles_keep_each_product_with_those_that_keep_its_operand(machine: Machine) -> None:
+    kernel = rewritten(read(gemm(*SHAPE), machine), f"{KEPT}; retile j 2", machine)
+    assert "compute_accumulated" in emit(kernel)
+    assert gemm_is_right(lift(emit(kernel), machine), *SHAPE)
+
+
+AROUND = """
+void kernel(const int8_t A[64][16], const int8_t B[16][64], int8_t C[64][64]) {{
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_st(64);
+  config_ld(16, 1.0f, 16, 0);
+  config_ld(64, 1.0f, 16, 1);
+  for (int i = 0; i < 64; i += 16) mvin(&A[i][0], SPAD(i), 16, 16);
+  {before}
+  for (int j = 0; j < 64; j += 16) {{
+    {first}
+    for (int i = 0; i < 64; i += 16) {{
+      preload(i == 0 ? SPAD(4096{j}) : NONE, ACC(i{wide}), 16, 16, 16, 16);
+      if (i == 0) compute_preloaded(SPAD(i), NONE, 16, 16, 16, 16);
+      else compute_accumulated(SPAD(i), NONE, 16, 16, 16, 16);
+    }}
+    {last}
+  }}
+  {behind}
+  fence();
+}}
+"""
+"""The first product over i latches; the moves stand around both loops, or within the outer one."""
+WHOLE = AROUND.format(
+    before="mvin2(&B[0][0], SPAD(4096), 64, 16);",
+    first="",
+    j=" + j",
+    wide=" * 4 + j",
+    last="",
+    behind="for (int i = 0; i < 64; i += 16) mvout(&C[i][0], ACC(i * 4), 64, 16);",
+)
+BY_COLUMNS = AROUND.format(
+    before="",
+    first="mvin2(&B[0][j], SPAD(4096), 16, 16);",
+    j="",
+    wide="",
+    last="for (int i = 0; i < 64; i += 16) mvout(&C[i][j], ACC(i), 16, 16);",
+    behind="",
+)
+
+
+def test_rows_whose_first_product_latches_are_not_swapped_with_columns(machine: Machine) -> None:
+    kernel = read(WHOLE, machine)
+    assert gemm_is_right(lift(emit(kernel), machine), 64, 64, 16)
+    with pytest.raises(NotApplicable, match="use what earlier ones latched"):
+        Step.parse("reorder j").apply(kernel, machine)
+
+
+def test_tiles_are_not_put_between_rows_whose_first_product_latches(machine: Machine) -> None:
+    kernel = rewritten(read(BY_COLUMNS, machine), "retile j 2", machine)
+    assert gemm_is_right(lift(emit(kernel), machine), 64, 64, 16)
