@@ -122,7 +122,7 @@ def _runs(body: Body, machine: Machine) -> list[Body]:
 
 
 def _joined(runs: list[Body], machine: Machine) -> list[Body]:
-    """The runs, each that begins with a product that keeps an operand joined to where it is from."""
+    """The runs; one that begins with a product that keeps an operand joins the run it is from."""
     result: list[Body] = []
     for run in runs:
         if keeps_first(run, machine):
