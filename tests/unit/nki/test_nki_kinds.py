@@ -1,4 +1,4 @@
-"""Ten kernels of other kinds, as others write them, are read, and rewritten they compute the same."""
+"""Ten kernels of other kinds, as others write them: they are read and rewritten rightly."""
 
 from __future__ import annotations
 

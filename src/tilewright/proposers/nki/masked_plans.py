@@ -8,18 +8,19 @@ every step that pays, not the best of all.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
 from tilewright.proposers.descent import descended
-from tilewright.proposers.nki.ir import Kernel, Loop, walk
+from tilewright.proposers.nki.ir import Kernel, Loop, ops, walk
 from tilewright.proposers.nki.moves import Moves, carried_out, cost_of
 from tilewright.proposers.nki.steps import Step, possible
 
 MASKED = "skip-masked"
 _BEFORE = ("hoist", "merge")
-_AFTER = ("skip-copy", "merge")
+_AFTER: Mapping[str, str] = {"skip-copy": "tensor_copy", "merge": "tensor_reduce"}
+"""The instructions that a technique is tried at."""
 _MOST_BEFORE, _EVERY = 12, 1 << 20
 _LARGEST = 1000
 """Statements of the largest kernel that hidden blocks are left out of."""
@@ -76,13 +77,18 @@ def _jammed(steps: tuple[Step, ...], kernel: Kernel) -> Iterator[Made]:
 
 
 def _swept(techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel) -> Made:
-    """With every step of the techniques, in their order, that lowers the estimate."""
+    """With every copy skipped, then every reduction merged, where that lowers the estimate."""
     cost = cost_of(kernel)
     for technique in techniques:
         number = 0
-        while number < len(places := possible(kernel, technique)):
-            after = carried_out(kernel, places[number])
-            if after is not None and cost_of(after) < cost:
-                steps, kernel, cost = (*steps, places[number]), after, cost_of(after)
-            number += 1
+        while True:
+            named = (n for n, op in enumerate(ops(kernel.body), 1) if op.name == _AFTER[technique])
+            number = next((n for n in named if n > number), 0)
+            if not number:
+                break
+            step = Step(technique, (str(number),))
+            after = carried_out(kernel, step)
+            if after is not None and (less := cost_of(after)) < cost:
+                steps, kernel, cost = (*steps, step), after, less
+                number -= 1  # one instruction is gone
     return steps, kernel

@@ -52,9 +52,12 @@ def draw(
     Among them are sequences of the best of all steps. Of the others, options are drawn by what they
     brought in this run; half of them go on with steps that lower the estimate, as long as there are
     any. Half of those kept have the lowest estimates; one of the others is a complete sequence.
+    What a mask hides is left out in complete sequences only: the kernels that this gives are large.
     """
     learned, complete = evidence(history), _complete(kernel, menu, follow_ups)
-    openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu if o.technique}
+    menu = [o for o in menu if o.technique not in ("", MASKED)]
+    follow_ups = [technique for technique in follow_ups if technique != MASKED]
+    openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu}
     pool: dict[str, Draft] = {"; ".join(map(str, draft.steps)): draft for draft in complete}
     for attempt in range(4 * POOL * count):
         if len(pool) >= POOL * count or not openers:
