@@ -1,11 +1,12 @@
 """How fast the live page is with many trials, and what it costs a search beside it.
 
     python benchmarks/live_page.py                 # 10,000 trials
-    python benchmarks/live_page.py --trials 2000
+    python benchmarks/live_page.py --trials 1000000 --pairs 0   # and the report of such a run
 
 Needs Chromium and Playwright. Prints, as measured on this machine:
 - first paint and all sections of a run's page, from navigation: first visit, then the median;
 - an update: from the commit of a trial in another process until the page has drawn it;
+- the time to write the run's report and to open it, and its size;
 - the CPU time of a search beside an open page, over that of the same search alone, in turns.
 """
 
@@ -15,6 +16,7 @@ import argparse
 import json
 import resource
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -22,16 +24,19 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.records import History
+from tilewright.core.records import RunRecord, Trial
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, run_record
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 WORKLOAD = "gemmini:gemm-64x64x64"
 EVALUATIONS = 200
+MADE = 10_000
+"""Trials of a longer run that differ; the others are copies of them."""
 
 
 @contextmanager
@@ -141,6 +146,46 @@ def watched(page: Any, seed: int) -> float:
         return cpu_s[0]
 
 
+def store(project: Path, run: RunRecord, trials: Sequence[Trial], count: int) -> None:
+    """Store a run of `count` trials: the given ones, then copies with names of their own."""
+    with closing(open_project(project, create=True)) as storage:
+        storage.create_run(run)
+        for trial in trials[:count]:
+            storage.append_trial(run.id, trial)
+    first = len(trials)
+    with closing(sqlite3.connect(next(project.rglob("tilewright.db")))) as database:
+        query = database.execute('SELECT * FROM trials ORDER BY "index"')
+        number, iteration, name = (
+            [column[0] for column in query.description].index(wanted)
+            for wanted in ("index", "iteration", "candidate_id")
+        )
+        known = query.fetchall()
+
+        def copies() -> Iterator[list[Any]]:
+            for index in range(first, count):
+                row = list(known[1 + index % (first - 1)])
+                row[number], row[iteration], row[name] = index, 1 + index // 60, f"{index:016x}"
+                yield row
+
+        places = ",".join("?" * len(known[0]))
+        database.executemany(f"INSERT INTO trials VALUES ({places})", copies())
+        database.commit()
+
+
+def report(page: Any, project: Path, run: str) -> None:
+    """Write the report of a run and open it."""
+    file = project / "report.html"
+    command = [sys.executable, "-m", "tilewright.cli", "report", run, "--project", str(project)]
+    began = time.perf_counter()
+    subprocess.run([*command, "-o", str(file)], check=True, stderr=subprocess.DEVNULL)
+    wrote_s = time.perf_counter() - began
+    page.goto(file.as_uri())
+    page.wait_for_selector("#detail *")
+    opened = page.evaluate("performance.now()")
+    size = file.stat().st_size / 1e6
+    print(f"report: written in {wrote_s:.1f} s, {size:.1f} MB, opened in {opened:.0f} ms")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -148,14 +193,13 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=3, help="searches alone and beside a page")
     asked = parser.parse_args()
-    trials = history(asked.trials + asked.times, lines=60)
+    stored = min(asked.trials, MADE)
+    trials = history(stored + asked.times, lines=60)
     run = run_record(status="running")
     with tempfile.TemporaryDirectory() as name:
         project = Path(name)
-        with closing(open_project(project, create=True)) as storage:
-            storage.create_run(run)
-            for trial in History(trials[: asked.trials]):
-                storage.append_trial(run.id, trial)
+        store(project, run, trials[:stored], asked.trials)
+        newer = [replace(t, index=asked.trials + i) for i, t in enumerate(trials[stored:])]
         with server(project) as address, browser_page() as page:
             page.goto(address)
             base = address.split("/?")[0]
@@ -172,9 +216,10 @@ def main() -> None:
             for what, value in paints(page, f"{base}/runs/{run.id}", asked.times).items():
                 print(f"{what}: {value:.0f} ms (median of {asked.times})")
             page.wait_for_function("() => document.getElementById('link').textContent === 'live'")
-            took = updates(page, project, run.id, trials[asked.trials :])
+            took = updates(page, project, run.id, newer)
             middle, worst = statistics.median(took), max(took)
             print(f"update, commit to paint: median {middle:.0f} ms, worst {worst:.0f} ms")
+            report(page, project, run.id)
     if asked.pairs:
         ratios = []
         with browser_page() as page:

@@ -39,17 +39,22 @@ def report(
     to reproduce the result. The file can be read without a network. The run need not be finished.
     """
     from tilewright.cli.searching import command_line
+    from tilewright.core.records import History
     from tilewright.core.run_notes import AgentWork
     from tilewright.core.tasks import language_of
     from tilewright.kept import baselines, left_alone
     from tilewright.models import model_calls, turns_taken
     from tilewright.report.static import render_report
     from tilewright.run import open_project
+    from tilewright.storage.project import open_overview
 
     check_outputs(output=output, json=json)
     with closing(open_project(project)) as storage:
         record = storage.run(run)
-        history = storage.history(record.id)
+        with closing(open_overview(project)) as overview:
+            sample = overview.sample(record.id)
+            shown = overview.whole_trials(record.id, sample.indices) if sample else None
+        history = storage.history(record.id) if shown is None else History(shown)
         compared, untouched = baselines(storage, record.id), left_alone(storage, record.id)
         agents = storage.kept(record.id, AgentWork)
     calls = model_calls(record.id, project=project)
@@ -63,6 +68,7 @@ def report(
         language_of(record),
         turns_taken(record.id, history, project=project),
         agents,
+        sample,
     )
     path = output or Path(f"tilewright-{record.id}.html")
     write_text(path, document)

@@ -18,6 +18,7 @@ from tilewright.report.costs import cost_rows, cost_sentence, total
 from tilewright.report.diffs import cut, unified_diff
 from tilewright.report.views import BaselineView, ReportView, TrialState, TrialView
 from tilewright.search.summary import unconfirmed
+from tilewright.storage.sampling import Sample
 
 _DIFF_BUDGET = 2_000_000
 """Characters all diffs of one report may take together (a 1000-trial report stays below 5 MB)."""
@@ -37,8 +38,12 @@ def report_view(
     baselines: Sequence[Baseline] = (),
     left_alone: Sequence[LeftAlone] = (),
     calls: Sequence[CallRecord] = (),
+    sample: Sample | None = None,
 ) -> ReportView:
-    """All a report shows of these trials of a run. Works from none on, measured or not."""
+    """All a report shows of these trials of a run. Works from none on, measured or not.
+
+    Of a very long run, `history` holds those of a `sample`.
+    """
     baseline = history.baseline
     best = history.best
     winning = {t.index for t in history.lineage(best.candidate.id)} if best else set()
@@ -68,6 +73,8 @@ def report_view(
         costs=cost_rows(calls),
         cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
         settings=run.settings,
+        evaluations=sample.total if sample else len(trials),
+        correct=sample.correct if sample else sum(t.latency is not None for t in trials),
         versions={**run.versions, **(measured.versions if measured else {})},
     )
 

@@ -28,9 +28,10 @@ from tilewright.report.charts import speedup_chart
 from tilewright.report.markdown import first_sentence
 from tilewright.report.pages import LEGEND, code_styles, environment, highlighted, web_file
 from tilewright.report.queries import report_view
-from tilewright.report.tree import beam_tree
+from tilewright.report.tree import beam_tree, drawn_trials
 from tilewright.report.turns import turns_view
 from tilewright.report.views import ReportView, TrialView
+from tilewright.storage.sampling import Sample
 
 
 def render_report(
@@ -43,15 +44,17 @@ def render_report(
     language: KernelLanguage | None = None,
     transcripts: Sequence[Transcript] = (),
     agents: Sequence[AgentWork] = (),
+    sample: Sample | None = None,
 ) -> str:
     """The whole HTML document.
 
     `command` is what a reader types to get the same run, `baselines` what it is compared with,
     `left_alone` the code of the starting kernel that was not worked on,
     `calls` what models were asked, `transcripts` what they did in turns,
-    `agents` what agents did. Without its `language` the best kernel is shown uncoloured.
+    `agents` what agents did. Of a very long run `history` holds those of a
+    `sample`. Without its `language` the best kernel is shown uncoloured.
     """
-    view = report_view(run, history, baselines, left_alone, calls)
+    view = report_view(run, history, baselines, left_alone, calls, sample)
     style = web_file("report.css") + code_styles()
     script = web_file("report.js")
     page = environment().get_template("report.html.j2")
@@ -60,7 +63,7 @@ def render_report(
         turns=turns_view(transcripts, agents, history),
         command=command,
         chart=speedup_chart(view.trials),
-        tree=beam_tree(view.trials),
+        tree=beam_tree(drawn_trials(view.trials) if view.is_sample else view.trials),
         legend_entries=LEGEND,
         bars=cycle_bars(view.baseline, view.best),
         trial_data=[trial_data(trial, view) for trial in view.trials],

@@ -13,6 +13,8 @@ ROW_PITCH = 11.0
 TOP, SIDE = 34.0, 30.0
 SMALLEST_HEIGHT = 150.0
 WANTED_WIDTH = 680.0
+MOST_NODES = 700
+"""Of a drawn tree: more cannot be told apart, and take a browser long to draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,36 @@ class BeamTree:
     columns: tuple[Column, ...]
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+
+
+def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
+    """The trials of a tree: all, or those that matter most when they are too many.
+
+    Steps of the winning schedule and kernels that others were made from come first, then what was
+    faster than its parent, then the newest. The parents of what is drawn are drawn.
+    """
+    if len(views) <= MOST_NODES:
+        return list(views)
+    parents = {view.parent for view in views}
+    order = sorted(
+        views,
+        key=lambda v: (not v.winning, v.index not in parents, v.state != "kept", -v.index),
+    )
+    by_index = {view.index: view for view in views}
+    chosen: set[int] = set()
+    for view in order:
+        chain, at = [], view
+        while at.index not in chosen:
+            chain.append(at.index)
+            if at.parent is None:
+                break
+            at = by_index[at.parent]
+        if len(chosen) + len(chain) > MOST_NODES:
+            continue
+        chosen.update(chain)
+        if len(chosen) == MOST_NODES:
+            break
+    return [view for view in views if view.index in chosen]
 
 
 def beam_tree(trials: Sequence[TrialView]) -> BeamTree:

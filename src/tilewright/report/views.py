@@ -78,6 +78,7 @@ class ReportView:
     """A whole run. `baseline` and `best` are None when no kernel was measured.
 
     `costs` has a row per model and phase, and one for all of them if there are several.
+    `evaluations` are all of the run, of which `correct` gave a latency and `trials` are shown.
     `unconfirmed` are the trials that looked faster and did not hold when they were evaluated again.
     """
 
@@ -104,6 +105,13 @@ class ReportView:
     costs: tuple[Cost, ...] = ()
     unconfirmed: tuple[TrialView, ...] = ()
     cost_words: str = ""
+    evaluations: int = 0
+    correct: int = 0
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether there are too many trials to show all."""
+        return len(self.trials) < self.evaluations
 
     @property
     def metric(self) -> str:

@@ -44,10 +44,11 @@ def run_news(site: Site, run_id: str, told: Told) -> dict[str, Any]:
 
 def rows_after(trials: LiveTrials, last: int) -> dict[str, Any]:
     """The rows after the `last`. `generation` differs where earlier rows changed, too."""
-    causes = trials.causes[last + 1 :]
-    views = trials.views[last + 1 : last + 1 + len(causes)]
+    first = max(0, last + 1 - trials.left_out) if last >= 0 else 0
+    causes = trials.causes[first:]
+    views = trials.views[first : first + len(causes)]
     return {
-        "trials": last + 1 + len(views),
+        "trials": len(views) + first + trials.left_out,
         "rows": [_row(view, cause) for view, cause in zip(views, causes, strict=True)],
         "winning": trials.winning,
         "generation": trials.generation,
@@ -79,7 +80,11 @@ def where_it_is(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, str
     """Where a run is, by the names that the page's places have."""
     best, views = trials.best, trials.views
     start = views[0].latency if views else None
-    counts = f"{trials.correct} correct, {trials.failed} failed"
+    counts = f"{text.number(trials.correct)} correct"
+    if trials.left_out:
+        counts += f", {text.number(len(views))} are shown"
+    else:
+        counts += f", {trials.failed} failed"
     return {
         "status": site.project.status(run),
         "reason": run.stop_reason,
@@ -87,7 +92,7 @@ def where_it_is(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, str
         "latency": text.number(best.latency if best else None),
         "start": text.number(start) if start else "not measured",
         "utilization": text.percent(best.utilization if best else None),
-        "evaluations": text.number(len(views)),
+        "evaluations": text.number(trials.total),
         "counts": f"{counts}; {text.duration(run.wall_s)}",
         "best": f"trial {best.index}" if best else "",
     }

@@ -16,8 +16,7 @@ from tilewright.core.tasks import language_of
 from tilewright.report.breakdown import cycle_bars
 from tilewright.report.diffs import unified_diff
 from tilewright.report.pages import LEGEND, environment, highlighted
-from tilewright.report.tree import beam_tree
-from tilewright.report.views import TrialView
+from tilewright.report.tree import beam_tree, drawn_trials
 from tilewright.search.event_records import spreadsheet_row, trial_record
 from tilewright.serve.experiments import arms_of
 from tilewright.serve.news import axes_after, rows_after, where_it_is
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from tilewright.serve.site import Site
 
 LARGEST_DIFF = 200_000
-MOST_NODES = 700
-"""Of a drawn tree: more cannot be told apart, and take a browser long to draw."""
 LONGEST_NUMBER = 9
 """Digits of a trial's number: far more than a run has, and what a database can count."""
 PARTS = ("result", "tree", "menu", "log")
@@ -98,9 +95,10 @@ def part(site: Site, request: Request) -> Response:
         values.update(view=view, bars=cycle_bars(view.baseline, view.best))
     elif name == "tree":
         shown = drawn_trials(trials.views)
-        values.update(tree=beam_tree(shown), total=len(trials.views), legend_entries=LEGEND)
+        values.update(tree=beam_tree(shown), total=trials.total, legend_entries=LEGEND)
     elif name == "menu":
         values.update(options=option_rows(trials.views), templates=trials.templates())
+        values["left_out"] = trials.left_out
     else:
         values["log"] = site.project.log(run.id)
     return HTMLResponse(_render(f"{name}.html.j2", **values))
@@ -111,10 +109,8 @@ def trial_page(site: Site, request: Request) -> Response:
     run = site.project.record(request.path_params["run"])
     trials = site.project.trials(run.id)
     trial = site.project.trial(run.id, _number(request.path_params["trial"]))
-    if trial.index >= len(trials.views):
-        raise UnknownNameError("trial", str(trial.index), [])
-    view = trials.views[trial.index]
-    against = _index(request.query_params.get("against", ""), view.parent, len(trials.views))
+    view, lineage = site.project.lineage(run.id, trials, trial)
+    against = _index(request.query_params.get("against", ""), view.parent, trials.total)
     diff: Sequence[str] = ()
     if against is not None:
         other = site.project.trial(run.id, against)
@@ -131,7 +127,7 @@ def trial_page(site: Site, request: Request) -> Response:
         breakdown=sorted(
             getattr(outcome, "breakdown", {}).items(), key=lambda item: -float(item[1])
         ),
-        lineage=[trials.views[i] for i in trials.lineage(trial.index)],
+        lineage=lineage,
         children=[v for v in trials.views if v.parent == trial.index],
         source_html=highlighted(trial.candidate.source, language_of(run)),
         against=against,
@@ -153,7 +149,7 @@ def trials_csv(site: Site, request: Request) -> Response:
     """What the chart shows, as `tilewright runs export` writes it."""
     run = site.project.record(request.path_params["run"])
     live = site.project.live(run.id)
-    whole = site.project.overview.whole_trials(run.id, range(len(live.trials.views)))
+    whole = site.project.overview.whole_trials(run.id, range(live.trials.total))
     axes = live.axes
     ended = {iteration: (seconds, usd) for iteration, seconds, usd in axes.rows}
     table = io.StringIO()
@@ -195,35 +191,6 @@ def experiments_page(site: Site, request: Request) -> Response:
 def message_page(site: Site, title: str, sentence: str, status: int) -> Response:
     """A page that says one thing."""
     return _page(site, "message.html.j2", status, title=title, sentence=sentence)
-
-
-def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
-    """The trials of a tree: all, or those that matter most when they are too many.
-
-    Steps of the winning schedule and kernels that others were made from come first, then what was
-    faster than its parent, then the newest. The parents of what is drawn are drawn.
-    """
-    if len(views) <= MOST_NODES:
-        return list(views)
-    parents = {view.parent for view in views}
-    order = sorted(
-        views,
-        key=lambda v: (not v.winning, v.index not in parents, v.state != "kept", -v.index),
-    )
-    chosen: set[int] = set()
-    for view in order:
-        chain, at = [], view
-        while at.index not in chosen:
-            chain.append(at.index)
-            if at.parent is None:
-                break
-            at = views[at.parent]
-        if len(chosen) + len(chain) > MOST_NODES:
-            continue
-        chosen.update(chain)
-        if len(chosen) == MOST_NODES:
-            break
-    return [view for view in views if view.index in chosen]
 
 
 def _unit(trials: LiveTrials, site: Site, run: RunRecord) -> str:

@@ -13,11 +13,12 @@ from tilewright.core.records import History, RunRecord, Trial
 from tilewright.core.run_notes import Baselines, Survey
 from tilewright.models import model_calls
 from tilewright.report.queries import report_view
-from tilewright.report.views import ReportView
+from tilewright.report.views import ReportView, TrialView
 from tilewright.run import standing
 from tilewright.serve.axes import STEPS, LiveAxes
 from tilewright.serve.trials import LiveTrials
-from tilewright.storage.overview import Event, RunOverview, SqlOverview
+from tilewright.storage.overview import Event, RunOverview, SqlOverview, TrialOverview
+from tilewright.storage.sampling import Sample
 
 MOST_RUNS = 8
 """Whose trials are kept in memory, those looked at last."""
@@ -39,17 +40,42 @@ class LiveRun:
         """Take in what was written since, and return this.
 
         A note that a trial was looked at again follows the change of that trial: all are read then.
+        Of a very long run a sample is read at first.
         """
         with self._lock:
             lines = overview.events(run_id, (*STEPS, "Rechecked"), self._read)
             amended = sum(line.kind == "Rechecked" for line in lines)
-            if amended:
-                self.trials = LiveTrials(self.trials.generation + amended)
+            if amended or not self.trials.views:
+                self._begin(overview, run_id, self.trials.generation + amended)
             self._read = lines[-1].number if lines else self._read
             steps = [line for line in lines if line.kind in STEPS]
             self.axes.extend(steps, overview.payments(run_id, self.axes.settled))
-            self.trials.extend(overview.trials(run_id, len(self.trials.views) - 1))
+            self._extend(overview, run_id, overview.trials(run_id, self.trials.total - 1))
         return self
+
+    def _begin(self, overview: SqlOverview, run_id: str, generation: int) -> None:
+        self.trials = _sampled(overview, run_id, generation, overview.sample(run_id))
+
+    def _extend(self, overview: SqlOverview, run_id: str, new: Sequence[TrialOverview]) -> None:
+        """Take in the next trials; kernels that they were made from may not be in the sample."""
+        own = {trial.candidate_id for trial in new}
+        unknown = self.trials.unknown(trial.parent_id for trial in new) - own
+        if self.trials.left_out and unknown:
+            before = self.trials
+            indices = {view.index for view in before.views}
+            indices |= {trial.index for trial in overview.ancestors(run_id, unknown, indices)}
+            sample = Sample(tuple(sorted(indices)), before.total, before.correct)
+            self.trials = _sampled(overview, run_id, before.generation + 1, sample)
+        self.trials.extend(new)
+
+
+def _sampled(
+    overview: SqlOverview, run_id: str, generation: int, sample: Sample | None
+) -> LiveTrials:
+    found = LiveTrials(generation, sample)
+    if sample is not None:
+        found.extend(overview.chosen(run_id, sample.indices))
+    return found
 
 
 class ServedProject:
@@ -98,6 +124,20 @@ class ServedProject:
         if not found:
             raise UnknownNameError("trial", str(index), [])
         return found[0]
+
+    def lineage(
+        self, run_id: str, trials: LiveTrials, trial: Trial
+    ) -> tuple[TrialView, list[TrialView]]:
+        """The view of a trial, and those of the trials from the starting kernel to it."""
+        if trials.view(trial.index) is None:  # not in the sample
+            chain = self.overview.ancestors(run_id, [trial.candidate.id], ())
+            wanted = {0, trial.index, *(one.index for one in chain)}
+            trials = LiveTrials()
+            trials.extend(self.overview.chosen(run_id, wanted))
+        view = trials.view(trial.index)
+        if view is None:
+            raise UnknownNameError("trial", str(trial.index), [])
+        return view, [v for i in trials.lineage(trial.index) if (v := trials.view(i)) is not None]
 
     def result(self, run: RunRecord, trials: LiveTrials) -> ReportView:
         """The report's view of the run's winning schedule, and of what it is compared with."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.report.importance import ParameterRow, parameter_rows
 from tilewright.report.views import TrialState, TrialView
 from tilewright.storage.overview import TrialOverview
+from tilewright.storage.sampling import Sample
 
 STATES: dict[str, TrialState] = {
     "slower_than_limit": "stopped",
@@ -16,18 +17,26 @@ STATES: dict[str, TrialState] = {
 
 
 class LiveTrials:
-    """Views of a run's trials without their texts. `views[i]` is trial i; `causes[i]` what it lost
-    most cycles to; `generation` differs from that of others whose trials were amended since."""
+    """Views of a run's trials without their texts, in the order of their indices: of all, or of
+    the `sample` of a very long run and what was recorded after it. `causes[i]` is what `views[i]`
+    lost most cycles to; `generation` differs from that of others whose trials were amended since,
+    or that have other trials between those that they had."""
 
-    def __init__(self, generation: int = 0) -> None:
+    def __init__(self, generation: int = 0, sample: Sample | None = None) -> None:
         self.generation = generation
         self.views: list[TrialView] = []
         self.causes: list[str] = []
+        self.left_out = sample.total - len(sample.indices) if sample else 0
+        """Trials of the run that have no view."""
+        self._places: dict[int, int] = {}
         self.best: TrialView | None = None
         self.winning: list[int] = []
         """The trials from the starting kernel to the best."""
         self.correct = 0
+        """Trials with a latency, those without a view included."""
         self.failed = 0
+        """Of the views."""
+        self._uncounted = sample
         self._first_of: dict[str, int] = {}
         self._instances: dict[str, list[tuple[Mapping[str, int], float]]] = {}
 
@@ -36,7 +45,8 @@ class LiveTrials:
         for trial in trials:
             self._first_of.setdefault(trial.candidate_id, trial.index)
             parent = self._first_of.get(trial.parent_id) if trial.parent_id else None
-            view = _view(trial, self.views[parent] if parent is not None else None, self._start)
+            view = _view(trial, self.view(parent) if parent is not None else None, self._start)
+            self._places[view.index] = len(self.views)
             self.views.append(view)
             self.causes.append(trial.cause)
             if trial.instance_of and trial.latency is not None:
@@ -47,7 +57,23 @@ class LiveTrials:
             faster = self.best is None or (view.latency or 0) < (self.best.latency or 0)
             if view.latency is not None and faster:
                 self.best = view
+        if self._uncounted is not None:
+            self.correct, self._uncounted = self._uncounted.correct, None
         self._mark_winning()
+
+    @property
+    def total(self) -> int:
+        """How many trials the run has."""
+        return len(self.views) + self.left_out
+
+    def view(self, index: int) -> TrialView | None:
+        """Of one trial; None where there is none."""
+        place = self._places.get(index)
+        return self.views[place] if place is not None else None
+
+    def unknown(self, candidate_ids: Iterable[str | None]) -> set[str]:
+        """Which of these candidates have no view."""
+        return {of for of in candidate_ids if of is not None and of not in self._first_of}
 
     @property
     def _start(self) -> float | None:
@@ -66,7 +92,7 @@ class LiveTrials:
         at: int | None = index
         while at is not None and at not in chain:
             chain.append(at)
-            at = self.views[at].parent
+            at = self.views[self._places[at]].parent
         return chain[::-1]
 
     def _mark_winning(self) -> None:
@@ -75,9 +101,10 @@ class LiveTrials:
             return
         winning = self.lineage(best.index)
         for index in set(self.winning) ^ set(winning):
-            self.views[index] = replace(self.views[index], winning=index in winning)
+            place = self._places[index]
+            self.views[place] = replace(self.views[place], winning=index in winning)
         self.winning = winning
-        self.best = self.views[best.index]
+        self.best = self.view(best.index)
 
 
 @dataclass(frozen=True, slots=True)

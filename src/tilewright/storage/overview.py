@@ -7,10 +7,10 @@ those after the ones that are known already.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Row, case, func, select
 
@@ -19,6 +19,7 @@ from tilewright.core.run_notes import Label
 from tilewright.core.templates import planned_values
 from tilewright.storage.database import Database
 from tilewright.storage.rows import load_fields, note_of, run_of, trial_of, unreadable
+from tilewright.storage.sampling import Sample, ancestors_of, in_parts, sample_of
 from tilewright.storage.schema import artifacts, calls, events, runs, trials
 
 
@@ -118,7 +119,7 @@ class SqlOverview:
         """All runs, newest first."""
         with self._database.read() as connection:
             found = connection.execute(select(runs).order_by(runs.c.number.desc())).all()
-            return [one for part in _in_parts(found) for one in self._overviews(connection, part)]
+            return [one for part in in_parts(found) for one in self._overviews(connection, part)]
 
     def run(self, run_id: str) -> RunOverview | None:
         """One run by its whole id."""
@@ -132,12 +133,33 @@ class SqlOverview:
             found = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
         return run_of(found) if found is not None else None
 
+    def sample(self, run_id: str) -> Sample | None:
+        """The trials to show of a very long run; None where all of them are shown."""
+        with self._database.read() as connection:
+            return sample_of(connection, run_id)
+
+    def chosen(self, run_id: str, indices: Iterable[int]) -> list[TrialOverview]:
+        """These trials of a run, in order; those it has not are left out."""
+        wanted = _LIGHT_TRIALS.where(trials.c.run_id == run_id).order_by(trials.c.index)
+        with self._database.read() as connection:
+            return [
+                _trial_overview(row)
+                for part in in_parts(sorted(indices))
+                for row in connection.execute(wanted.where(trials.c.index.in_(part)))
+            ]
+
+    def ancestors(
+        self, run_id: str, candidate_ids: Iterable[str], known: Iterable[int]
+    ) -> list[TrialOverview]:
+        """The first trials of these candidates and all they were made from, without the known."""
+        with self._database.read() as connection:
+            found = ancestors_of(connection, run_id, candidate_ids, known)
+        return self.chosen(run_id, found)
+
     def trials(self, run_id: str, after: int = -1) -> list[TrialOverview]:
         """The trials of a run whose index is above `after`, in order."""
-        wanted = (
-            select(*(trials.c[name] for name in _LIGHT))
-            .where(trials.c.run_id == run_id, trials.c.index > after)
-            .order_by(trials.c.index)
+        wanted = _LIGHT_TRIALS.where(trials.c.run_id == run_id, trials.c.index > after).order_by(
+            trials.c.index
         )
         with self._database.read() as connection:
             return [_trial_overview(row) for row in connection.execute(wanted)]
@@ -153,7 +175,7 @@ class SqlOverview:
         with self._database.read() as connection:
             return [
                 trial_of(row)
-                for part in _in_parts(sorted(indices))
+                for part in in_parts(sorted(indices))
                 for row in connection.execute(wanted.where(trials.c.index.in_(part)))
             ]
 
@@ -214,20 +236,11 @@ class SqlOverview:
         ]
 
 
-_AT_ONCE = 10_000
-"""Trials or runs that one query names: SQLite takes 32,766 values in one, PostgreSQL 65,535."""
-_T = TypeVar("_T")
-
-
-def _in_parts(named: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """What one query names at a time."""
-    return (named[at : at + _AT_ONCE] for at in range(0, len(named), _AT_ONCE))
-
-
 _LIGHT = (
     *("index", "iteration", "candidate_id", "parent_id", "proposer", "plan", "outcome"),
     *("latency", "wall_s", "cached"),
 )
+_LIGHT_TRIALS = select(*(trials.c[name] for name in _LIGHT))
 _CHANGES = select(
     select(func.count()).select_from(trials).scalar_subquery(),
     select(func.max(events.c.number)).scalar_subquery(),

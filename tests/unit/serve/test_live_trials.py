@@ -11,8 +11,8 @@ import pytest
 
 from tilewright.core.records import Failed, History
 from tilewright.report.queries import report_view
+from tilewright.report.tree import MOST_NODES, drawn_trials
 from tilewright.report.views import TrialView
-from tilewright.serve.pages import MOST_NODES, drawn_trials
 from tilewright.serve.trials import LiveTrials, option_rows
 from tilewright.storage.project import open_overview, open_project
 from tilewright.testing.runs import history, measured, run_record

@@ -14,7 +14,7 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.core.run_notes import Label
 from tilewright.serve.experiments import arms_of
-from tilewright.storage import overview
+from tilewright.storage import sampling
 from tilewright.storage.overview import RunOverview
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, measured, run_record
@@ -84,7 +84,7 @@ def test_a_table_of_more_trials_than_one_query_may_name(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once = client.ask(f"{RUN}/trials.csv").text
-    monkeypatch.setattr(overview, "_AT_ONCE", 3)
+    monkeypatch.setattr(sampling, "AT_ONCE", 3)
     assert client.ask(f"{RUN}/trials.csv").text == at_once
 
 

@@ -11,6 +11,8 @@
   };
   const SHOWN = 100;
   let rows = [];
+  let placeOf = new Map();  // of each candidate: where its row is; a very long run has not all
+  let total = 0;
   let winning = new Set();
   let generation = null;
   let ends = [];  // of each iteration: its number, seconds, US dollars
@@ -135,7 +137,10 @@
   function paintTree() {
     const tree = document.getElementById("tree");
     if (!tree) return;
-    const causeOf = (index) => (rows[index] && rows[index][SPEEDUP] !== null ? rows[index][CAUSE] : null);
+    const causeOf = (index) => {
+      const row = rows[placeOf.get(index)];
+      return row && row[SPEEDUP] !== null ? row[CAUSE] : null;
+    };
     causes.paint(tree, isByCause() ? causeOf : null);
   }
 
@@ -199,7 +204,8 @@
     const found = chosen();
     document.getElementById("trials").replaceChildren(...found.slice(0, shown).map(line));
     document.getElementById("table-count").textContent =
-      `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} candidates`;
+      `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} candidates` +
+      (total > rows.length ? `, which stand for ${total.toLocaleString("en")}` : "");
     document.getElementById("more").hidden = found.length <= shown;
   }
 
@@ -269,6 +275,8 @@
     if (!answer.ok) return;
     const found = await answer.json();
     rows = found.rows;
+    total = found.trials;
+    placeOf = new Map(rows.map((row, place) => [row[INDEX], place]));
     winning = new Set(found.winning);
     generation = found.generation;
     learnAxes(found.axes);
@@ -298,7 +306,11 @@
     if (news.generation !== generation) {
       load();
     } else if (news.rows.length) {
-      for (const row of news.rows) rows[row[INDEX]] = row;
+      for (const row of news.rows) {
+        if (!placeOf.has(row[INDEX])) placeOf.set(row[INDEX], rows.length);
+        rows[placeOf.get(row[INDEX])] = row;
+      }
+      total = news.trials;
       winning = new Set(news.winning);
       show();
     }
@@ -308,7 +320,7 @@
 
   readFilter();
   load().then(() => {
-    live.listen(() => `${base}/events?after=${rows.length - 1}`, {
+    live.listen(() => `${base}/events?after=${total - 1}`, {
       news: told,
       lost: (why) => { document.getElementById("link").textContent = why.why; },
     });
