@@ -170,6 +170,8 @@ def store(project: Path, run: RunRecord, trials: Sequence[Trial], count: int) ->
         places = ",".join("?" * len(known[0]))
         database.executemany(f"INSERT INTO trials VALUES ({places})", copies())
         database.commit()
+        # As the searches that write so many leave it: their log is emptied all the time.
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def report(page: Any, project: Path, run: str) -> None:

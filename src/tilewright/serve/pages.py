@@ -63,15 +63,15 @@ def runs_page(site: Site, request: Request) -> Response:
 
 def run_page(site: Site, request: Request) -> Response:
     """One run; the script fetches the rows of its trials."""
-    found = site.project.run(request.path_params["run"])
-    trials = site.project.trials(found.run.id)
+    run = site.project.record(request.path_params["run"])
+    trials = site.project.trials(run.id)
     return _page(
         site,
         "run.html.j2",
-        found=found,
-        run=found.run,
-        news=where_it_is(site, found.run, trials),
-        unit=_unit(trials, site, found.run),
+        label=site.project.overview.label(run.id),
+        run=run,
+        news=where_it_is(site, run, trials),
+        unit=_unit(trials, site, run),
         parts=dict.fromkeys(PARTS, ""),
     )
 

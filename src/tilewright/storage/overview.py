@@ -133,6 +133,11 @@ class SqlOverview:
             found = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
         return run_of(found) if found is not None else None
 
+    def label(self, run_id: str) -> Label:
+        """The tags and the note of a run; empty ones if it has none."""
+        found = self.events(run_id, (Label.__name__,))
+        return Label(**load_record(json.dumps(found[-1].data))) if found else Label()
+
     def sample(self, run_id: str) -> Sample | None:
         """The trials to show of a very long run; None where all of them are shown."""
         with self._database.read() as connection:
