@@ -135,8 +135,15 @@ class SqlOverview:
 
     def label(self, run_id: str) -> Label:
         """The tags and the note of a run; empty ones if it has none."""
-        found = self.events(run_id, (Label.__name__,))
-        return Label(**load_record(json.dumps(found[-1].data))) if found else Label()
+        wanted = (
+            select(events.c.data)
+            .where(events.c.run_id == run_id, events.c.kind == Label.__name__)
+            .order_by(events.c.number.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            found = connection.execute(wanted).scalar_one_or_none()
+        return note_of(Label, found) if found is not None else Label()
 
     def sample(self, run_id: str) -> Sample | None:
         """The trials to show of a very long run; None where all of them are shown."""
