@@ -46,6 +46,8 @@ KERNELS = {
     "llm_arrays_512": "gemmini:gemm-512x512x512",
     "llm_tails_784": "gemmini:gemm-784x1024x256",
     "llm_conv_14": "gemmini:conv-4x14x14x256x256-k3s1",
+    "llm_triple_12544": "gemmini:gemm-12544x256x64",
+    "rocc_conv_28": "gemmini:conv-4x28x28x128x128-k3s1",
 }
 """The workload that has the shape of each."""
 GEMM = """

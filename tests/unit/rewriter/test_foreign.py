@@ -69,6 +69,14 @@ def test_so_is_a_tuned_kernel_of_its_own_size(machine: Machine, name: str) -> No
     assert issued(emit(kernel), machine) == issued(source, machine)
 
 
+@pytest.mark.parametrize("name", ["batched_heads", "residual_sum", "transposed_gradient"])
+def test_products_with_more_than_two_plain_operands_are_read(machine: Machine, name: str) -> None:
+    """Many small products, sums added to the accumulator, and blocks that the array transposes."""
+    source = (TUNED / f"{name}.c").read_text()
+    assert left_alone(source, machine) == []
+    assert issued(emit(understood(source, machine)), machine) == issued(source, machine)
+
+
 def test_sums_that_begin_in_the_first_of_two_loops_keep_that_test(machine: Machine) -> None:
     kernel = understood(smaller("winner"), machine)
     assert " + kk > 0 ? ACCUMULATE : 0)" in emit(kernel) or "> 0 ? ACCUMULATE : 0)" in emit(kernel)
