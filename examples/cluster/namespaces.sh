@@ -3,11 +3,13 @@
 # COMMAND runs beside the scheduler, with its address in SCHEDULER; everything ends with it. For instance:
 #   namespaces.sh sh -c 'tilewright optimize gemmini:gemm-64x64x64 --budget "24 evaluations" --executor dask://$SCHEDULER'
 set -eu
+[ $# -gt 0 ] || { echo "usage: namespaces.sh COMMAND...: a cluster lives as long as its command" >&2; exit 2; }
 folder=$(mktemp -d)
 here=$(dirname "$0")
 processes=
 finish() {
   for process in $processes; do kill "$process" 2>/dev/null || true; done
+  for process in $processes; do wait "$process" 2>/dev/null || true; done
   for n in 1 2; do ip netns del "tilewright$n" 2>/dev/null || true; done
   ip link del tilewright0 2>/dev/null || true
   rm -rf "$folder"

@@ -44,6 +44,7 @@ from tilewright.core.tasks import OpenTask, open_task
 from tilewright.core.templates import concrete
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
+from tilewright.evaluation.disk import require_room
 from tilewright.examining import Examination
 from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.models import Models
@@ -160,6 +161,7 @@ def _session(
     place: Place | None = None,
 ) -> Iterator[Session]:
     """The work on a new run, or on the unfinished one of the same task and settings."""
+    require_room()  # before a compiler that cannot write is taken for a broken one
     if replay is not None:
         settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
     opened = open_task(task, settings.recorded())

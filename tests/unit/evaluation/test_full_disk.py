@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright import run
+from tilewright.core.config import Settings
 from tilewright.core.errors import DiskFullError
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
 from tilewright.evaluation import disk
@@ -67,3 +69,13 @@ def test_no_more_files_is_full_too_unless_the_system_counts_none(
     room(1000, 900)
     with pytest.raises(DiskFullError):
         room(1000, 0)
+
+
+def test_a_disk_that_is_full_from_the_start_is_told_before_a_task_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(tmp_path)
+    full = os.statvfs_result((*found[:3], 0, 0, *found[5:10]))
+    monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
+    with pytest.raises(DiskFullError, match="make room"):
+        run.optimize("no-target:no-task", Settings(), project=tmp_path)
