@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from tilewright.proposers.nki.ir import Region, Tensor
+from tilewright.proposers.nki.functions import MOST_ITEMS, Items, Reader, builtin, items_of, method
+from tilewright.proposers.nki.ir import Region
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.values import (
     TILE_SIZES,
@@ -16,38 +17,17 @@ from tilewright.proposers.nki.values import (
     UnsupportedError,
     compared,
     divided,
-    extreme,
     indexed,
     integer,
     linear,
     number,
-    reshaped,
 )
-
-
-class Reader(Protocol):
-    """The walk that an expression stands in: values of names, tensors, trips of loops."""
-
-    names: dict[str, Any]
-    tensors: dict[str, Tensor]
-    trips: dict[str, int]
-
-    def step(self) -> None:
-        """Count an expression; `UnsupportedError` after too many."""
-        ...
-
-    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
-        """What a call of NKI, or of a function of the file, gives."""
-        ...
-
 
 _REAL: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
 MODULES = {"nki.language": "nl", "nki.isa": "nisa", "nki": "nki", "numpy": "np", "math": "math"}
-MOST_ITEMS = 4096
-"""Of a comprehension, a list or a tuple."""
 LARGEST = 1 << 256
 """Whole numbers stay below this: larger ones only burn time and memory."""
 _MOST_POWER = 256
@@ -166,7 +146,7 @@ def _comparison(reader: Reader, node: ast.Compare) -> bool:
             holds = (left is right) == isinstance(sign, ast.Is)
         elif isinstance(sign, (ast.In, ast.NotIn)):
             left = integer(left, reader.trips) if isinstance(left, Linear) else left
-            right = right if isinstance(right, (dict, str)) else tuple(_items(right))
+            right = right if isinstance(right, (dict, str)) else tuple(items_of(right))
             holds = (left in right) == isinstance(sign, ast.In)
         elif isinstance(left, Name) or isinstance(right, Name):
             if not isinstance(sign, (ast.Eq, ast.NotEq)):
@@ -192,10 +172,6 @@ def _choice(reader: Reader, node: ast.IfExp) -> Any:
     return evaluated(reader, node.body if evaluated(reader, node.test) else node.orelse)
 
 
-class Items(tuple[Any, ...]):
-    """A list. Appending makes another one, so that no two names may stand for the same."""
-
-
 def _tuple(reader: Reader, node: ast.Tuple | ast.List) -> Any:
     kind = tuple if isinstance(node, ast.Tuple) else Items
     return kind(evaluated(reader, item) for item in node.elts)
@@ -218,7 +194,7 @@ def _generated(
         found.append(evaluated(reader, node.elt))
         return
     part = node.generators[number]
-    for item in _items(evaluated(reader, part.iter)):
+    for item in items_of(evaluated(reader, part.iter)):
         reader.step()
         _bind(reader, part.target, item)
         if all(evaluated(reader, test) for test in part.ifs):
@@ -248,28 +224,6 @@ def _dict(reader: Reader, node: ast.Dict) -> Any:
 def _string(reader: Reader, node: ast.JoinedStr) -> str:
     """The text does not matter: kernels use it in names and messages."""
     return ""
-
-
-_MATHEMATICAL = frozenset({
-    "ceil", "cos", "exp", "fabs", "floor", "gcd", "isqrt", "log", "log2", "log10", "pow", "prod",
-    "sin", "sqrt", "tanh",
-})  # fmt: skip
-
-
-def mathematical(name: str, args: list[Any]) -> Any:
-    """A function of `math` of known numbers."""
-    if name not in _MATHEMATICAL:
-        raise UnsupportedError(f"math.{name} is not understood")
-    if name == "prod":
-        args = [tuple(_items(args[0]))]
-    return getattr(math, name)(*args)
-
-
-def _items(values: Any) -> Iterator[Any]:
-    for count, item in enumerate(values):
-        if count == MOST_ITEMS:
-            raise UnsupportedError("this comprehension is too long")
-        yield item
 
 
 def _subscript(reader: Reader, node: ast.Subscript) -> Any:
@@ -308,72 +262,13 @@ def _call(reader: Reader, node: ast.Call) -> Any:
     if isinstance(node.func, ast.Attribute):
         owner = evaluated(reader, node.func.value)
         if isinstance(owner, Region):
-            return _method(reader, owner, node.func.attr, args, kwargs)
+            return method(reader, owner, node.func.attr, args, kwargs)
         if isinstance(owner, dict) and node.func.attr in ("items", "keys", "values", "get"):
             found = getattr(owner, node.func.attr)(*args)
             return found if node.func.attr == "get" else tuple(found)
     elif isinstance(node.func, ast.Name) and node.func.id not in reader.names:
-        return _builtin(reader, node.func.id, args)
+        return builtin(reader, node.func.id, args)
     return reader.call(evaluated(reader, node.func), args, kwargs, node.lineno)
-
-
-def _method(
-    reader: Reader, view: Region, name: str, args: list[Any], kwargs: dict[str, Any]
-) -> Region:
-    tensor = reader.tensors[view.tensor]
-    if name == "reshape":
-        sizes = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
-        return reshaped(view, tensor, [integer(size, reader.trips) for size in sizes])
-    if name == "broadcast_to" and not tensor.on_chip:
-        return _broadcast(view, args[0] if args else kwargs["shape"])
-    if name == "ap":
-        pattern = args[0] if args else kwargs["pattern"]
-        offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
-        dims = [(integer(s, reader.trips), integer(c, reader.trips)) for s, c in pattern]
-        if any(step < 0 for step, _ in dims):
-            raise UnsupportedError("a pattern that goes backwards")
-        return Region(view.tensor, view.offset + offset, tuple(dims))
-    raise UnsupportedError(f"the method {name} of a tensor is not understood")
-
-
-def _broadcast(view: Region, shape: Any) -> Region:
-    """A view in HBM whose axes of one element are read again and again."""
-    sizes = [integer(size, {}) for size in shape]
-    dims = [(0, 1)] * (len(sizes) - len(view.dims)) + list(view.dims)
-    if any(count not in (1, size) for (_, count), size in zip(dims, sizes, strict=True)):
-        raise UnsupportedError("a broadcast to another shape")
-    spread = [
-        (step if count == size else 0, size)
-        for (step, count), size in zip(dims, sizes, strict=True)
-    ]
-    return Region(view.tensor, view.offset, tuple(spread))
-
-
-def _builtin(reader: Reader, name: str, args: list[Any]) -> Any:
-    if name in ("min", "max"):
-        values = args[0] if len(args) == 1 else args
-        return extreme(list(_items(values)), name == "max", reader.trips)
-    if name == "range":
-        return range(*(integer(a, reader.trips) for a in args))
-    if name == "len":
-        return len(args[0])
-    if name in ("int", "float") and isinstance(args[0], (int, float)):
-        return int(args[0]) if name == "int" else float(args[0])
-    if name == "abs" and isinstance(args[0], (int, float)):
-        return abs(args[0])
-    if name in ("list", "tuple"):
-        return (tuple if name == "tuple" else Items)(_items(args[0]) if args else ())
-    if name == "zip":
-        return tuple(zip(*map(_items, args), strict=False))
-    if name == "enumerate":
-        return tuple(enumerate(_items(args[0]), *args[1:]))
-    if name == "sum":
-        return sum(_items(args[0]))
-    if name == "slice":
-        return slice(*args)
-    if name == "print":
-        return None
-    raise UnsupportedError(f"{name} is not understood")
 
 
 _EVALUATE: Mapping[type[ast.expr], Callable[[Any, Any], Any]] = {

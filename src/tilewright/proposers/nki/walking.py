@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.proposers.nki.expressions import Items, evaluated, mathematical
+from tilewright.proposers.nki.expressions import evaluated
+from tilewright.proposers.nki.functions import Items, mathematical
 from tilewright.proposers.nki.ir import (
     ITEM_BYTES,
     Alloc,

@@ -1,0 +1,117 @@
+"""Functions and methods that kernels call with known values: Python's, `math`'s, those of views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from tilewright.proposers.nki.ir import Region, Tensor
+from tilewright.proposers.nki.values import UnsupportedError, extreme, integer, linear, reshaped
+
+MOST_ITEMS = 4096
+"""Of a comprehension, a list or a tuple."""
+
+
+class Reader(Protocol):
+    """The walk that an expression stands in: values of names, tensors, trips of loops."""
+
+    names: dict[str, Any]
+    tensors: dict[str, Tensor]
+    trips: dict[str, int]
+
+    def step(self) -> None:
+        """Count an expression; `UnsupportedError` after too many."""
+        ...
+
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
+        """What a call of NKI, or of a function of the file, gives."""
+        ...
+
+
+class Items(tuple[Any, ...]):
+    """A list. Appending makes another one, so that no two names may stand for the same."""
+
+
+_MATHEMATICAL = frozenset({
+    "ceil", "cos", "exp", "fabs", "floor", "gcd", "isqrt", "log", "log2", "log10", "pow", "prod",
+    "sin", "sqrt", "tanh",
+})  # fmt: skip
+
+
+def mathematical(name: str, args: list[Any]) -> Any:
+    """A function of `math` of known numbers."""
+    if name not in _MATHEMATICAL:
+        raise UnsupportedError(f"math.{name} is not understood")
+    if name == "prod":
+        args = [tuple(items_of(args[0]))]
+    return getattr(math, name)(*args)
+
+
+def items_of(values: Any) -> Iterator[Any]:
+    """Some values one by one; `UnsupportedError` for too many."""
+    for count, item in enumerate(values):
+        if count == MOST_ITEMS:
+            raise UnsupportedError("this comprehension is too long")
+        yield item
+
+
+def method(
+    reader: Reader, view: Region, name: str, args: list[Any], kwargs: dict[str, Any]
+) -> Region:
+    """What a method of a view in a tensor gives."""
+    tensor = reader.tensors[view.tensor]
+    if name == "reshape":
+        sizes = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+        return reshaped(view, tensor, [integer(size, reader.trips) for size in sizes])
+    if name == "broadcast_to" and not tensor.on_chip:
+        return _broadcast(view, args[0] if args else kwargs["shape"])
+    if name == "ap":
+        pattern = args[0] if args else kwargs["pattern"]
+        offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
+        dims = [(integer(s, reader.trips), integer(c, reader.trips)) for s, c in pattern]
+        if any(step < 0 for step, _ in dims):
+            raise UnsupportedError("a pattern that goes backwards")
+        return Region(view.tensor, view.offset + offset, tuple(dims))
+    raise UnsupportedError(f"the method {name} of a tensor is not understood")
+
+
+def _broadcast(view: Region, shape: Any) -> Region:
+    """A view in HBM whose axes of one element are read again and again."""
+    sizes = [integer(size, {}) for size in shape]
+    dims = [(0, 1)] * (len(sizes) - len(view.dims)) + list(view.dims)
+    if any(count not in (1, size) for (_, count), size in zip(dims, sizes, strict=True)):
+        raise UnsupportedError("a broadcast to another shape")
+    spread = [
+        (step if count == size else 0, size)
+        for (step, count), size in zip(dims, sizes, strict=True)
+    ]
+    return Region(view.tensor, view.offset, tuple(spread))
+
+
+def builtin(reader: Reader, name: str, args: list[Any]) -> Any:
+    """A function of Python."""
+    if name in ("min", "max"):
+        values = args[0] if len(args) == 1 else args
+        return extreme(list(items_of(values)), name == "max", reader.trips)
+    if name == "range":
+        return range(*(integer(a, reader.trips) for a in args))
+    if name == "len":
+        return len(args[0])
+    if name in ("int", "float") and isinstance(args[0], (int, float)):
+        return int(args[0]) if name == "int" else float(args[0])
+    if name == "abs" and isinstance(args[0], (int, float)):
+        return abs(args[0])
+    if name in ("list", "tuple"):
+        return (tuple if name == "tuple" else Items)(items_of(args[0]) if args else ())
+    if name == "zip":
+        return tuple(zip(*map(items_of, args), strict=False))
+    if name == "enumerate":
+        return tuple(enumerate(items_of(args[0]), *args[1:]))
+    if name == "sum":
+        return sum(items_of(args[0]))
+    if name == "slice":
+        return slice(*args)
+    if name == "print":
+        return None
+    raise UnsupportedError(f"{name} is not understood")
