@@ -286,10 +286,20 @@ def _all_items(parts: list[tuple[bool, Expression]], frame: Frame) -> list[Any]:
     for several, part in parts:
         value = part(frame)
         if several:
-            found.extend(iterable(value))
+            found.extend(items_of_any(value))
+            if len(found) > MOST_ITEMS:
+                raise KernelError("too_large", f"a sequence of {len(found):,} items")
         else:
             found.append(value)
     return found
+
+
+def items_of_any(value: Any) -> list[Any]:
+    """All items of what a loop may go through."""
+    found = iterable(value)
+    if len(found) > MOST_ITEMS:
+        raise KernelError("too_large", f"a sequence of {len(found):,} items")
+    return list(found)
 
 
 def iterable(value: Any) -> Any:

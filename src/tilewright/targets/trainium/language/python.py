@@ -12,7 +12,6 @@ import numpy as np
 from tilewright.targets.trainium.errors import KernelError, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
-    MOST_ITEMS,
     NUMBERS,
     binary,
     bounded,
@@ -24,6 +23,7 @@ from tilewright.targets.trainium.language.classes import Class, Record, marked, 
 from tilewright.targets.trainium.language.expressions import (
     attribute_named,
     call,
+    items_of_any,
     iterable,
     set_of,
     text_of,
@@ -80,14 +80,6 @@ def bounded_range(name: str, *args: Any) -> range:
     except OverflowError:
         raise KernelError("too_large", f"{name} of more than 2**63 numbers") from None
     return found
-
-
-def items_of_any(value: Any) -> list[Any]:
-    """All items of what a loop may go through."""
-    found = iterable(value)
-    if len(found) > MOST_ITEMS:
-        raise KernelError("too_large", f"a sequence of {len(found):,} items")
-    return list(found)
 
 
 def _extreme(name: str, symbol: str) -> Callable[..., Any]:

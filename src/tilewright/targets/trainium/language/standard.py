@@ -10,8 +10,7 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.classes import REQUIRED, Class, FieldDefault, Record
-from tilewright.targets.trainium.language.expressions import call
-from tilewright.targets.trainium.language.python import items_of_any
+from tilewright.targets.trainium.language.expressions import call, items_of_any
 from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
 
 

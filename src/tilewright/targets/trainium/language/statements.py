@@ -20,7 +20,7 @@ from tilewright.targets.trainium.language.expressions import (
     call,
     expression,
     hashable,
-    iterable,
+    items_of_any,
     symbol_of,
     text_of,
 )
@@ -151,7 +151,7 @@ def _to_several(node: ast.Tuple | ast.List) -> Target:
     line = node.lineno
 
     def assign(frame: Frame, value: Any) -> None:
-        items = list(iterable(value))
+        items = items_of_any(value)
         if stars and len(items) >= len(targets) - 1:
             at, many = stars[0], len(items) - len(targets) + 1
             items[at : at + many] = [items[at : at + many]]
@@ -315,7 +315,7 @@ def _for(node: ast.For) -> Statement:
         items = values(frame)
         run = frame.run
         if not isinstance(items, LoopRange):
-            for value in list(iterable(items)):
+            for value in items_of_any(items):
                 run.step()
                 target(frame, value)
                 signal = body(frame)
