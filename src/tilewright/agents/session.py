@@ -223,7 +223,7 @@ class AgentSession:
 
     def _ask(self, sources: Sequence[str], arguments: Mapping[str, Any]) -> None:
         """Have all kernels of a call evaluated at once, as far as the share goes."""
-        note = str(arguments.get("note") or "")
+        note = plain_text(str(arguments.get("note") or ""))
         fresh = [s for s in dict.fromkeys(sources) if self._bench.may_ask(s)]
         with self._changed:
             new = [s for s in fresh if Candidate(s).id not in self._asked]

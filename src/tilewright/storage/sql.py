@@ -241,4 +241,7 @@ def _put(connection: Connection, data: bytes, kind: str) -> str:
 
 
 def _dump(value: object) -> str:
-    return json.dumps(to_json(value), separators=(",", ":"), sort_keys=True)
+    """JSON of a record, in which halves of character pairs are question marks: no run is lost
+    because an agent wrote one."""
+    text = json.dumps(to_json(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return text.encode(errors="replace").decode()
