@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from tilewright.tuning.runs import TuneResult
 
 EPILOG = """
-\b Examples: tilewright tune matmul 512 64 1024 tilewright tune R2 --budget "200
-         evaluations" --threads 2 tilewright tune workload.py:make_primfunc --budget "120 s" -o
-         tuned tilewright tune M4 --target nvidia/h100 \b The sizes of a product are matmul M N K.
-         Those of a convolution are conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]]. The command
-         needs an optional part: pip install 'tilewright[tune]'.
+\b
+Examples:
+  tilewright tune matmul 512 64 1024
+  tilewright tune R2 --budget "200 evaluations" --threads 2
+  tilewright tune workload.py:make_primfunc --budget "120 s" -o tuned
+  tilewright tune M4 --target nvidia/h100
+\b
+Sizes of a product:      matmul M N K
+Sizes of a convolution:  conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]]
+Tuning needs the extra:  pip install 'tilewright[tune]'
 """
 
 _OPTIONS = [
