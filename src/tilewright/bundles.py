@@ -55,8 +55,8 @@ def create(project: Path, run_name: str) -> bytes:
     best, start = history.best, history.baseline
     if best is None or start is None or best.index == 0:
         raise InputError(
-            f"run {run.id} has no kernel faster than its starting one: there is no win to bundle "
-            f"(`tilewright runs show {run.id}` says what happened)."
+            f"run {run.id} found no kernel that is faster than its starting kernel, so that there "
+            f"is no result to bundle. `tilewright runs show {run.id}` says what the run did."
         )
     opened = open_task(run.task, run.settings)
     trials = [
@@ -117,8 +117,8 @@ def read(file: Path) -> dict[str, Any]:
         return unpack(read_bytes(file, MAX_BYTES), file.name)
     except OSError as error:
         raise InputError(
-            f"bundle {file} cannot be read ({error.strerror}): name a file that "
-            "`tilewright bundle` wrote."
+            f"bundle {file} cannot be read ({error.strerror}). Give a file that `tilewright "
+            "bundle` wrote."
         ) from error
 
 
@@ -142,8 +142,8 @@ def verify(document: Mapping[str, Any], *, trust_reference: bool = False) -> Ver
     evidence = read_evidence(document)
     if evidence.brings_code and not trust_reference:
         raise InputError(
-            "the bundle brings its own reference.py, which would run on this machine: read it with "
-            "--print-reference, then repeat with --trust-reference."
+            "the bundle contains a reference.py, which would run on this machine. Read it with "
+            "--print-reference; if you trust it, call verify again with --trust-reference."
         )
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
@@ -201,7 +201,8 @@ def _compare(
         reasons.append(f"the bundle says that it is about {evidence.workload.name}, but {what}")
     if evidence.sources[0] != opened.task.start:
         reasons.append(
-            "the starting kernel is not the task's own, so the speedup says nothing of it"
+            "the starting kernel is not that of the task, so that the speedup says nothing about "
+            "the task"
         )
     latencies: list[float] = []
     allowed: list[float] = []
@@ -289,20 +290,22 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
     if folder.is_absolute():
         if opened.fingerprint != run.versions.get("task"):
             raise InputError(
-                f"{folder} has changed since run {run.id}: restore the files of that run, or start "
-                "a new one."
+                f"{folder} has changed since run {run.id}. Restore the files that the run used, "
+                "or start a new run."
             )
         if not folder.is_dir():
             raise InputError(
-                f"run {run.id} worked on a file, {folder}, and bundles hold registered workloads "
-                "and kernel folders only."
+                f"run {run.id} worked on the single file {folder}, but a bundle can hold only a "
+                "workload that comes with tilewright or a kernel folder."
             )
         suffixes = _suffixes(opened)
         for path in sorted(folder.iterdir()):
             if path.suffix in suffixes and path.is_file():
                 found[path.name] = _text(path)
     if sum(map(len, found.values())) > MAX_FILES_BYTES:
-        raise InputError(f"the text files of {folder} are too large for a bundle: keep data apart.")
+        raise InputError(
+            f"the text files of {folder} are too large for a bundle. Keep data in another folder."
+        )
     return found
 
 

@@ -165,7 +165,8 @@ def _session(
     if replay is not None:
         settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
     opened = open_task(task, settings.recorded())
-    _require_clock(opened, settings, project)
+    if place is None and not settings.host:
+        _require_clock(opened, settings, project)
     versions = _versions(opened)
     strategy = load_strategy(settings)
     require_agents(settings.proposers)
@@ -233,8 +234,8 @@ def resume(
         run = storage.run(run_id)
         if run.status == "finished":
             raise InputError(
-                f"run {run.id} is finished ({run.stop_reason}): there is nothing to resume; "
-                "start a new search with other settings."
+                f"run {run.id} is finished ({run.stop_reason}), so that there is nothing to "
+                "resume. Start a new search with other settings."
             )
         settings = Settings.from_recorded(run.settings)
         opened = open_task(run.task, settings.recorded())
@@ -325,7 +326,8 @@ def evaluate_kernel(
 def _external(opened: OpenTask, simulator: str) -> ExternalRun:
     if not isinstance(opened.task, ExternallySimulated):
         raise InputError(
-            f"target {opened.target.name} knows no external simulators: leave {simulator!r} out."
+            f"target {opened.target.name} has no external simulators. Leave out --simulator "
+            f"{simulator!r}."
         )
     return opened.task.external(simulator)
 
@@ -349,8 +351,9 @@ def _source(storage: Storage, opened: OpenTask, settings: Settings) -> str:
     source = storage.run(settings.schedule_from)
     if source.target != opened.target.name:
         raise InputError(
-            f"run {source.id} is for target {source.target}, {opened.name} for "
-            f"{opened.target.name}: name a run of the same target (`tilewright runs list`)."
+            f"run {source.id} is for target {source.target}, but {opened.name} is for target "
+            f"{opened.target.name}. Choose a run of the same target; `tilewright runs list` lists "
+            "them."
         )
     schedule_of(source, storage.history(source.id))
     return source.id
@@ -374,9 +377,9 @@ def _require_values(opened: OpenTask, settings: Settings) -> None:
     offered = isinstance(opened.task, OffersTemplates) and opened.task.templates()
     if "structure" in settings.without and opened.template is None and not offered:
         raise ConfigurationError(
-            f"without structure only the values of a template are searched, and {opened.name} has "
-            "none: give a folder whose kernel leaves values open (docs/templates.md), or leave "
-            "structure in."
+            "with --without structure only the values of a template are searched, but the kernel "
+            f"of {opened.name} is not a template. Give a folder whose kernel leaves values open "
+            "(docs/templates.md), or leave out --without structure."
         )
 
 
@@ -407,8 +410,8 @@ def _secret(project: Path, owner: str) -> int:
 
 def _require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:
     """`NotTimedError` where a search here would have nothing to rank by."""
-    if not settings.host and isinstance(opened.task, Untimed) and opened.task.untimed is not None:
-        said = f"{opened.name} cannot be optimised here: {opened.task.untimed}."
+    if isinstance(opened.task, Untimed) and opened.task.untimed is not None:
+        said = f"{opened.name} cannot be optimised on this machine: {opened.task.untimed}."
         raise NotTimedError(f"{said}{_derived(opened, settings, project)}")
 
 

@@ -160,7 +160,7 @@ class Session:
                 with ExitStack() as stack:
                     winner.explain(lambda: CodeNotes(self._authors.builds(stack)).of)
         except KeyboardInterrupt:
-            self._end("interrupted", "interrupted by the user")
+            self._end("interrupted", "the user interrupted the search")
             raise
         except _StartFailedError as failure:
             self._end("finished", str(failure.error))
@@ -175,7 +175,7 @@ class Session:
         if self._reason:
             self._end("finished", self._reason)
         else:
-            self._end("interrupted", "ended by its caller before its budget was spent")
+            self._end("interrupted", "its caller ended the search before the budget was spent")
 
     def _begin(self, workers: int | None, stack: ExitStack) -> tuple[Search, History]:
         """Start, or start again: the search, and a history with the measured starting kernel."""

@@ -152,7 +152,10 @@ def check_reference(
         results = attack(opened.name, settings.evaluated_with(fresh_seed()), checkpoint)
         problem = refusal(opened.name, results)
         if problem is not None:
-            raise WorkloadError(f"{problem} See all attacks: tilewright preflight {opened.name}")
+            raise WorkloadError(
+                f"{problem} `tilewright preflight {opened.name}` lists all wrong "
+                "kernels that were tried."
+            )
 
 
 def require_preflight(
@@ -198,10 +201,12 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
     telling = (named + lines)[0].rstrip(".")
     remedy = "correct the kernel"
     if failed.kind == "wrong_result":
-        remedy = "the kernel and the reference disagree, so correct the one that is wrong"
+        remedy = (
+            "the kernel and the reference give different results, so correct the one that is wrong"
+        )
         if Path(task).is_absolute() and " within " in telling:
             remedy += (
-                "; if both are right, say in workload.toml what the inputs look like, or give "
-                "another tolerance (docs/tolerance.md)"
+                "; if both are right, describe the inputs in workload.toml, or give another "
+                "tolerance (docs/tolerance.md)"
             )
     return WorkloadError(f"{what}: {telling}; {remedy}.")

@@ -59,5 +59,5 @@ class TestCudaEvaluator(CheckerContract):
         verdict = checker.check(artifact)
         with pytest.raises(NotTimedError, match="registers") as told:
             runner.measure(artifact, verdict, None)  # type: ignore[arg-type]
-        for words in ("sm_90", "occupancy", "no NVIDIA GPU", "nothing is ranked"):
+        for words in ("sm_90", "occupancy", "no NVIDIA GPU", "cannot be timed"):
             assert words in str(told.value)

@@ -62,7 +62,9 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate()
-    assert (process.returncode, output) == (0, "interrupted: interrupted by the user\n"), errors
+    assert (process.returncode, output) == (0, "interrupted: the user interrupted the search\n"), (
+        errors
+    )
     process = start(tmp_path / "a", 0, 0.0)
     assert process.wait() == 0, process.communicate()
     undisturbed = start(tmp_path / "b", 0, 0.0)

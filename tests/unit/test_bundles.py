@@ -121,7 +121,10 @@ def test_a_speedup_is_over_the_starting_kernel_of_the_task(machine: Machine) -> 
     slowed = document(200, 100)
     slowed["start"] = WINNER
     (reason,) = machine.verify(slowed, 200, 100).reasons[:1]
-    assert reason == "the starting kernel is not the task's own, so the speedup says nothing of it"
+    assert reason == (
+        "the starting kernel is not that of the task, so that the speedup says nothing about the "
+        "task"
+    )
 
 
 def test_a_task_is_the_one_that_the_bundle_says(machine: Machine) -> None:

@@ -114,7 +114,7 @@ def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) ->
     events: list[Event] = []
     summary = run.optimize("toy:digits", QUICK, project=tmp_path, on_event=events.append)
     assert (summary.verdict, summary.status) == ("correct", "finished")
-    assert summary.stop_reason == "all 3 iterations done"
+    assert summary.stop_reason == "all 3 iterations are done"
     assert summary.baseline_latency == 235
     assert summary.best_latency is not None
     assert summary.speedup == 235 / summary.best_latency > 1
@@ -253,7 +253,7 @@ def test_the_same_command_after_a_finished_run_starts_anew_from_the_cache(
 def test_an_interrupted_run_is_resumed(world: World, tmp_path: Path, by_id: bool) -> None:
     world.interrupt_after = 5
     cut = run.optimize("toy:digits", QUICK, project=tmp_path)
-    assert (cut.status, cut.stop_reason) == ("interrupted", "interrupted by the user")
+    assert (cut.status, cut.stop_reason) == ("interrupted", "the user interrupted the search")
     assert cut.best_latency is not None
     world.interrupt_after = None
     events: list[Event] = []
@@ -331,8 +331,8 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
     [
         (
             Failed("check", "wrong_result", "first at C[0][1]: got 3, expected 4.\n", line=12),
-            "fails its check with wrong_result: first at C[0][1]: got 3, expected 4; "
-            "the kernel and the reference disagree, so correct the one that is wrong.",
+            "fails its check with wrong_result: first at C[0][1]: got 3, expected 4; the kernel "
+            "and the reference give different results, so correct the one that is wrong.",
         ),
         (
             Failed("build", "compile_error", "In function kernel:\nk.c:7:2: error: no x\n|^", 7),

@@ -104,7 +104,7 @@ class OpenRun(Run):
     ...     while (candidate := run.ask()) is not None:
     ...         trial = run.tell(candidate)
     >>> len(run.history), run.over
-    (3, 'budget of 3 evaluations spent')
+    (3, 'the budget of 3 evaluations is spent')
     """
 
     def __init__(self, run: str, project: Path, bench: Workbench, steps: Stepwise) -> None:

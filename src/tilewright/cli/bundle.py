@@ -87,7 +87,7 @@ def verify(
     check_outputs(json=json)
     document = bundles.read(file)
     if print_reference:
-        say(bundles.texts_of(document) or "# the bundle brings no files of its own")
+        say(bundles.texts_of(document) or "# the bundle contains no files of a kernel folder")
         return
     found = bundles.verify(document, trust_reference=trust_reference)
     write_json(json, _as_json(found))

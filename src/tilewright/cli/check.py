@@ -68,13 +68,18 @@ def check(
         measured = check_kernel(opened, settings)
     except NotTimedError as error:
         why = as_started(str(error))
-        typer.echo(f"ok  kernel    agrees with the reference, but cannot be timed here: {why}")
+        typer.echo(
+            f"ok  kernel    agrees with the reference, but cannot be timed on this machine: {why}"
+        )
     else:
         count = len(measured.verdict.checks)
         said = f"{number(measured.latency)} {measured.quantity} {measured.unit}"
         typer.echo(f"ok  kernel    agrees with the reference in {count} comparisons; {said}")
     check_reference(opened, settings)
-    typer.echo("ok  reference deterministic, and wrong kernels are told from right ones")
+    typer.echo(
+        "ok  reference gives the same results in every call; deliberately wrong kernels "
+        "are rejected"
+    )
     if measured is not None:
         typer.echo(f"next          {command_text('optimize', folder, '--budget', '60 s')}")
     write_json(

@@ -88,5 +88,5 @@ def status(
     if found:
         results().print(table)
     else:
-        say(f"the scheduler at {scheduler} has no workers")
+        say(f"no worker is connected to the scheduler at {scheduler}")
     write_json(json, {"hosts": [row.plain() for row in found]})

@@ -70,7 +70,11 @@ def _project_folder(project: Path) -> Finding:
             return "project folder", True, str(folder)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        return "project folder", False, f"{folder}: {reason}; name another with --project"
+        return (
+            "project folder",
+            False,
+            (f"{folder} cannot be written ({reason}); choose another folder with --project"),
+        )
 
 
 def _database_server(project: Path) -> list[Finding]:
@@ -92,9 +96,13 @@ def _sandbox() -> Finding:
 
     name = find_sandbox().name
     weak = name.startswith("rlimits")
-    text = f"{name}: resource limits only; install bubblewrap, or allow Landlock" if weak else name
-    text += "; sums of memory and processes are bounded by " + (
-        "control groups" if parent_group() else "looking ten times a second (no cgroup v2 to use)"
+    text = name
+    if weak:
+        text += ": only resource limits contain kernels; install bubblewrap, or allow Landlock"
+    text += "; memory and processes are limited by " + (
+        "control groups"
+        if parent_group()
+        else "polling ten times a second, because no cgroup v2 is available"
     )
     return "sandbox", None if weak else True, text
 
@@ -108,9 +116,13 @@ def _tuner() -> Finding:
 
     missing = [module for module in ("tvm", "xgboost") if find_spec(module) is None]
     if missing:
-        return "tuner", None, f"{' and '.join(missing)} missing; {INSTALL}"
+        return "tuner", None, f"{' and '.join(missing)} not installed; {INSTALL}"
     if shutil.which("g++") is None and shutil.which("clang++") is None:
-        return "tuner", None, "no C++ compiler to link kernels; install g++ or clang++"
+        return (
+            "tuner",
+            None,
+            ("kernels cannot be linked without a C++ compiler; install g++ or clang++"),
+        )
     return "tuner", True, f"TVM {tvm_version()}"
 
 

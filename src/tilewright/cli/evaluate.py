@@ -107,7 +107,7 @@ def evaluate(
             with_baselines=baselines,
         )
     except NotTimedError as error:
-        typer.echo(f"{workload}: correct, but not measured: {error}")
+        typer.echo(f"{workload}: the kernel is correct, but it was not measured. {error}")
         not_measured = {"workload": workload, "verdict": "correct", "latency": None}
         write_json(json, {**not_measured, "feedback": str(error)})
         return
@@ -118,9 +118,9 @@ def evaluate(
         if evaluation.outcome.stage == "build":
             language = evaluation.language
             raise InputError(
-                f"kernel file {file} does not build ({evaluation.outcome.kind}, see above): give "
-                f"{language.name} that defines `{language.entry}` by the rules of "
-                f"{evaluation.target}."
+                f"kernel file {file} does not build ({evaluation.outcome.kind}, see above). Write "
+                f"{language.name} that defines the function `{language.entry}` and follows the "
+                f"rules of target {evaluation.target}."
             )
         raise typer.Exit(1)
     _print_measured(results(), evaluation, evaluation.outcome, notes)
@@ -223,7 +223,7 @@ def _print_external(console: Console, external: ExternalResult | Failed, latency
     if external.latency:
         difference = latency / external.latency - 1
         text += f", {number(external.latency)} {external.unit}; "
-        text += f"the embedded model is {difference:+.2%} off"
+        text += f"the built-in simulator differs from it by {difference:+.2%}"
     if external.versions:
         text += "\n" + ", ".join(f"{n} {v}" for n, v in external.versions.items())
     console.print(Text(text, style="bold green"))

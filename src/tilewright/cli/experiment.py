@@ -91,7 +91,7 @@ def experiment(
     try:
         found = run_experiment(opened, folder, workers=jobs, replay=replay, on_cell=tell)
     except InterruptedExperimentError:
-        console.print("interrupted: the same command continues", markup=False)
+        console.print("interrupted; call the same command again to continue", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     rows = table(found, opened.baseline)
     write_text(folder / "table.csv", texts.table_csv(rows))

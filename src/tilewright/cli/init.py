@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, UnusedProject, command_text
+from tilewright.cli.options import Json, NoColor, UnusedProject, as_started, command_text
 from tilewright.cli.output import check_outputs, json_text, write_json
 from tilewright.core.errors import InputError, OutputError
 
@@ -88,9 +88,26 @@ def init(
     if from_function:
         typer.echo(f"write the kernel   {folder / kernel}")
     typer.echo(f"check it           {command_text('check', str(folder))}")
-    budget = command_text("optimize", str(folder), "--budget", "60 s")
-    typer.echo(f"make it faster     {budget}")
+    untimed = _untimed(target)
+    if untimed is None:
+        budget = command_text("optimize", str(folder), "--budget", "60 s")
+        typer.echo(f"make it faster     {budget}")
+    else:
+        tried = command_text("evaluate", str(folder / kernel), "--workload", str(folder))
+        typer.echo(f"check a change     {tried}")
+        typer.echo(f"A search cannot run on this machine: {as_started(untimed)}.")
     write_json(json, {"folder": str(folder), "files": list(files)})
+
+
+def _untimed(target: str) -> str | None:
+    """Why this machine can check kernels of the target but not search for faster ones, or None."""
+    from tilewright.core.plugins import load_target
+    from tilewright.core.roles import Templated, Untimed
+
+    chosen = load_target(target)
+    assert isinstance(chosen, Templated)
+    task = chosen.open(chosen.template().workload, {})
+    return task.untimed if isinstance(task, Untimed) else None
 
 
 def _new_folder(name: str, target: str) -> Path:
@@ -98,16 +115,17 @@ def _new_folder(name: str, target: str) -> Path:
 
     folder = Path(name)
     if not name or not target:
-        missing = "a NAME for the folder" if not name else "--target"
+        missing = "a name for the folder" if not name else "--target"
         raise InputError(
             f"init needs {missing}, for example: {command_text('init', 'my-kernel')} --target "
-            f"gemmini. Targets: {', '.join(target_names())}."
+            f"gemmini. The targets are {', '.join(target_names())}."
         )
     if folder.exists():
-        raise InputError(f"{folder} exists already: choose another name, or remove it first.")
+        raise InputError(f"{folder} exists already. Choose another name, or remove it first.")
     if _NAME.fullmatch(folder.name) is None:
         raise InputError(
-            f"{folder.name!r} cannot be a kernel's name: use letters, digits, '_', '.' and '-'."
+            f"{folder.name!r} cannot be the name of a kernel folder. Use only letters, digits, "
+            "'_', '.' and '-'."
         )
     return folder
 
@@ -120,8 +138,8 @@ def _files(folder: Path, target: str, from_function: str) -> Mapping[str, str]:
     chosen = load_target(target)
     if not isinstance(chosen, Templated):
         raise InputError(
-            f"target {chosen.name} offers no template: write the three files by hand, as in "
-            "docs/targets.md."
+            f"target {chosen.name} has no example kernel to begin with. Write workload.toml, "
+            "reference.py and the kernel by hand, as docs/targets.md explains."
         )
     template, language = chosen.template(), chosen.brief().language
     named = str(Path(target).resolve()) if target.endswith(".toml") else target
@@ -133,8 +151,8 @@ def _files(folder: Path, target: str, from_function: str) -> Mapping[str, str]:
     file, colon, function = from_function.rpartition(":")
     if not colon or not function.isidentifier():
         raise InputError(
-            f"--from-function {from_function!r} names no function: write FILE.py:NAME, for example "
-            "softmax.py:softmax."
+            f"--from-function {from_function!r} names no function. Write FILE.py:NAME, for "
+            "example softmax.py:softmax."
         )
     return new_folder.from_function(
         folder.name, named, Path(file), function, language, template.skeleton

@@ -154,21 +154,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 130
     except RecursionError:
         _complain(
-            "something in the input is nested too deeply to be read, for instance parentheses of a "
-            f"kernel; the details are in {_write_crash_log()}"
+            "the input cannot be read because something in it is nested too deeply, for example "
+            f"parentheses in a kernel. The details are in {_write_crash_log()}."
         )
         code = 2
     except OSError as error:
         if error.errno in _OF_NAMES:
             name = str(error.filename or "")[:_MAX_NAME]
-            _complain(f"{name!r} names no file ({error.strerror}): give another name.")
+            _complain(
+                f"{name!r} cannot be the name of a file ({error.strerror}). Give another name."
+            )
             sys.exit(2)
         reason = error.strerror or type(error).__name__
-        _complain(f"the system refused: {reason}; the details are in {_write_crash_log()}")
+        _complain(
+            f"the operating system reported an error: {reason}. The details are in "
+            f"{_write_crash_log()}."
+        )
         code = 1
     except Exception as error:
         log = _write_crash_log()
-        _complain(f"unexpected {type(error).__name__}; please report it with the details in {log}")
+        _complain(
+            f"tilewright failed with an unexpected {type(error).__name__}. Please report "
+            f"this error with the details in {log}."
+        )
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -194,7 +202,9 @@ def _require_text(arguments: Sequence[str]) -> None:
             argument.encode()
         except UnicodeEncodeError:
             shown = plain_text(argument[:_MAX_NAME])
-            raise InputError(f"argument {shown!r} is not UTF-8 text: write it in UTF-8.") from None
+            raise InputError(
+                f"argument {shown!r} is not text in UTF-8. Write it in UTF-8."
+            ) from None
 
 
 def _complain(message: str) -> None:

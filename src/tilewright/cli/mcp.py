@@ -84,7 +84,7 @@ def mcp(
     require_sdk()
     socket = os.environ.get(protocol.SOCKET_VARIABLE)
     if task is None and socket is None:
-        raise InputError("no workload is named: write `tilewright mcp WORKLOAD`.")
+        raise InputError("mcp needs a workload. Write `tilewright mcp WORKLOAD`.")
 
     def carried(server: Any) -> Coroutine[Any, Any, None]:
         return serve(server) if http is None else _over_http(http, server)

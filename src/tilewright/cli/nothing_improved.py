@@ -23,7 +23,7 @@ def reasons(summary: Summary, history: History) -> Iterator[str]:
     """Why nothing was faster; empty where something was."""
     if summary.speedup is None or summary.is_faster:
         return
-    yield "why nothing was faster, and what to try:"
+    yield "Why no faster kernel was found, and what you can try:"
     at_bound = list(_at_bound(history))
     for line in (
         *_unfinished(summary),
@@ -41,8 +41,8 @@ def reasons(summary: Summary, history: History) -> Iterator[str]:
 def _unfinished(summary: Summary) -> Iterator[str]:
     if summary.status != "finished":
         yield (
-            "not finished: the run stopped early, and candidates may not be recorded yet; "
-            f"`tilewright runs resume {summary.run_id}` continues it"
+            f"The run stopped before it was finished. `tilewright runs resume {summary.run_id}` "
+            "continues it."
         )
 
 
@@ -50,19 +50,20 @@ def _untried(summary: Summary, history: History) -> Iterator[str]:
     if len(history) > 1 or summary.status != "finished":
         return
     if "budget" in summary.stop_reason:
-        yield "nothing tried: the budget ended before a candidate was evaluated; give a larger one"
+        yield "The budget ended before the first candidate was evaluated. Give a larger --budget."
     else:
         yield (
-            "nothing proposed: no optimisation that the proposer knows applies to this kernel; add "
-            "a language model (--proposer openai/gpt-5.5), or write simpler loops"
+            "None of the optimisations that the proposer knows applies to this kernel. Add a "
+            "language model (--proposer openai/gpt-5.5), or write the kernel with simpler loops."
         )
 
 
 def _not_understood(summary: Summary) -> Iterator[str]:
     if summary.left_alone:
         yield (
-            f"not understood: {len(summary.left_alone)} places of the starting kernel (listed "
-            "below); write them as plain loops, or add a language model with --proposer"
+            "The built-in rewriter does not understand "
+            f"{_counted(len(summary.left_alone), 'part')} of the starting kernel, listed below. "
+            "Write plain loops there, or add a language model with --proposer."
         )
 
 
@@ -75,8 +76,8 @@ def _failed(history: History) -> Iterator[str]:
     if kinds:
         counted = ", ".join(f"{count} {words(kind)}" for kind, count in kinds.most_common())
         yield (
-            f"failed: {counted}; `tilewright runs show latest --trials` lists them, and "
-            "--repairs 2 lets models correct theirs"
+            f"Candidates failed ({counted}). `tilewright runs show latest --trials` lists them. "
+            "With --repairs 2 a language model may correct its failed kernels twice."
         )
 
 
@@ -87,16 +88,17 @@ def _slower(history: History) -> Iterator[str]:
     )
     if slower:
         yield (
-            f"slower, or no faster: {slower} correct candidates; try another --seed or a larger "
-            "--beam"
+            f"{_counted(slower, 'candidate')} computed correct results but {_was(slower)} no "
+            "faster than the starting kernel. Try another --seed or a larger --beam."
         )
 
 
 def _unconfirmed(summary: Summary) -> Iterator[str]:
     if summary.unconfirmed:
         yield (
-            f"not confirmed: {len(summary.unconfirmed)} looked faster and were not when evaluated "
-            "again (below); measure on a quieter machine"
+            f"{_counted(len(summary.unconfirmed), 'candidate')} looked faster at first, but "
+            f"{_was(len(summary.unconfirmed))} not faster when measured again (listed below). "
+            "Measure on a machine with less other work."
         )
 
 
@@ -104,11 +106,19 @@ def _at_bound(history: History) -> Iterator[str]:
     best = history.best.outcome if history.best else None
     if isinstance(best, Measured) and best.bound and best.latency <= best.bound * (1 + AT_BOUND):
         yield (
-            f"at the bound: {number(best.latency)} {best.unit} is within "
-            f"{best.latency / best.bound - 1:.1%} of the {number(best.bound)} that no kernel can "
-            "beat; there is nothing left to gain"
+            f"The kernel takes {number(best.latency)} {best.unit}, within "
+            f"{best.latency / best.bound - 1:.1%} of the bound of {number(best.bound)} "
+            f"{best.unit}, which no kernel can beat. Nothing is left to gain."
         )
 
 
 def _candidates(history: History) -> Iterator[Trial]:
     return (trial for trial in history if trial.index > 0)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -123,7 +123,7 @@ def optimize(
 
         if record or replay or report or events:
             raise InputError(
-                "--shapes makes a run of each shape: leave out --record, --replay, "
+                "--shapes makes one run for each shape, so leave out --record, --replay, "
                 "--report and --events."
             )
         optimize_shapes(task, shapes, settings, project, jobs, output, json)

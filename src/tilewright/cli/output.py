@@ -21,7 +21,9 @@ def check_outputs(**paths: Path | None) -> None:
         _check_writable(f"--{option}", path)
         other = seen.setdefault(resolved(path), f"--{option}")
         if other != f"--{option}":
-            raise OutputError(f"--{option} and {other} both name {path}; give two different files.")
+            raise OutputError(
+                f"--{option} and {other} both name the file {path}. Give two different files."
+            )
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
@@ -73,7 +75,7 @@ def _check_writable(option: str, path: Path) -> None:
     """Probe by creating a file beside it: permission bits alone say little for root."""
     import tempfile
 
-    advice = "name a file in an existing folder that you may write to"
+    advice = "give a file in an existing folder that you may write to"
     if path.is_dir():
         raise OutputError(f"cannot write {option} {path}: it is a folder; {advice}.")
     if path.is_fifo():
@@ -111,7 +113,7 @@ def _open_pipe(path: Path) -> int:
         if error.errno != errno.ENXIO:
             raise
         raise OSError(
-            errno.ENXIO, "nothing reads from this pipe, so start its reader first"
+            errno.ENXIO, "no process reads from this pipe; start the reader first"
         ) from None
     os.set_blocking(descriptor, True)
     return descriptor

@@ -63,10 +63,10 @@ def preflight(
     for result in results:
         if result.verdict == "not told apart":
             typer.echo(
-                f"A kernel that {result.text} cannot be told from a right one for certain: "
+                f"The check does not always reject a wrong kernel that {result.text}. Remedy: "
                 f"{result.remedy}."
             )
-    typer.echo(f"{name}: sound, every attack that applies is rejected.")
+    typer.echo(f"{name}: the check rejects every wrong kernel that applies to this workload.")
 
 
 def _as_json(name: str, results: list[AttackResult], *, sound: bool) -> dict[str, object]:

@@ -25,7 +25,7 @@ from tilewright.search.events import (
 
 SHOWN_IMPROVEMENTS = 8
 BAR_WIDTH = 28
-OPENING = "opening the workload and, once per project, testing its check with wrong kernels ..."
+OPENING = "opening the workload and testing that wrong kernels are rejected (once per project) ..."
 
 
 class Progress(LivePanel):
@@ -55,7 +55,7 @@ class Progress(LivePanel):
 def plain_line(state: ProgressState, event: Event, improvement: Improvement | None) -> str:
     """The log line of an event; empty for events that need none."""
     if isinstance(event, RunStarted):
-        again = f", {len(event.history)} evaluations kept" if len(event.history) else ""
+        again = f", continued after {len(event.history)} evaluations" if len(event.history) else ""
         return f"run {event.run.id}: {event.run.task}{again}"
     if isinstance(event, IterationFinished):
         return (
@@ -65,7 +65,10 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
             + (f"; {_calls(state)}" if state.calls else "")
         )
     if isinstance(event, ProposalFailed):
-        return f"[{duration(state.wall_s)}] nothing proposed: {event.log.strip().splitlines()[-1]}"
+        return (
+            f"[{duration(state.wall_s)}] a proposer made no candidate: "
+            f"{event.log.strip().splitlines()[-1]}"
+        )
     if isinstance(event, ModelsForecast):
         return f"forecast: {forecast_words(state)}"
     if isinstance(event, SchedulesReused):
@@ -95,8 +98,8 @@ def _reuse(event: SchedulesReused) -> str:
     """What the run begins with, and how it would not."""
     found = ", ".join(f"{note.schedule.workload} (run {note.run})" for note in event.notes)
     chosen = any(note.chosen for note in event.notes)
-    return f"begins with what was found for {found}" + (
-        "; --no-reuse begins from nothing" if chosen else ""
+    return f"the run first tries the steps that were found for {found}" + (
+        "; --no-reuse leaves this out" if chosen else ""
     )
 
 
@@ -128,7 +131,7 @@ def _where(state: ProgressState) -> str:
     return (
         f"{state.iteration} of {state.iterations}, {state.stage}: {state.plans} plans, "
         f"{state.candidates} candidates, {state.duplicates} duplicates"
-        + (f", proposing steps that failed: {state.steps_failed}" if state.steps_failed else "")
+        + (f", {state.steps_failed} proposals failed" if state.steps_failed else "")
     )
 
 
@@ -145,10 +148,10 @@ def _calls(state: ProgressState) -> str:
     if state.usd or not state.unpriced:
         parts.append(f"{state.usd:.4f} USD")
     if state.unpriced:
-        parts.append(f"{state.unpriced} of unknown price")
+        parts.append(f"{state.unpriced} calls of unknown price")
     forecast = state.forecast_usd()
     if forecast is not None:
-        parts.append(f"at most about {forecast:.2f} USD in all")
+        parts.append(f"about {forecast:.2f} USD in total at most")
     return ", ".join(parts)
 
 
@@ -156,11 +159,12 @@ def forecast_words(state: ProgressState) -> str:
     """What calls to models may use at most, and the limits that end them earlier."""
     forecast, budget = state.forecast, state.budget
     assert forecast is not None, "told before"
-    usd = "dollars unknown" if forecast.usd is None else f"{forecast.usd:,.2f} USD"
+    usd = "an unknown price" if forecast.usd is None else f"{forecast.usd:,.2f} USD"
     limits = describe_budget(budget.of_models)
-    return f"at most {forecast.calls:,} calls to models, {forecast.tokens:,} tokens, {usd}" + (
-        f"; the budget ends them at {limits}" if limits else ""
-    )
+    return (
+        f"language models may use up to {forecast.calls:,} calls, {forecast.tokens:,} tokens and "
+        f"{usd}"
+    ) + (f"; the budget stops them at {limits}" if limits else "")
 
 
 def _best(state: ProgressState) -> Text:

@@ -112,7 +112,7 @@ def _situation(
             history = storage.history(storage.run(run).id)
         parent = history.best
     if parent is None:
-        raise InputError(f"run {run} has no correct kernel yet: leave out --run.")
+        raise InputError(f"run {run} has no correct kernel yet. Leave out --run.")
     iteration = history[-1].iteration + 1
     target = opened.target.brief()
     brief = Brief(

@@ -43,9 +43,13 @@ def _table(file: Path) -> Mapping[str, Any] | None:
     try:
         table = tomllib.loads(text).get("tool", {}).get("tilewright")
     except (tomllib.TOMLDecodeError, AttributeError) as error:
-        raise ConfigurationError(f"{file} is not valid TOML: {error}.") from error
+        raise ConfigurationError(
+            f"{file} is not valid TOML ({error}). Correct the file."
+        ) from error
     if table is not None and not isinstance(table, dict):
-        raise ConfigurationError(f"{file}: tool.tilewright must be a table of options.")
+        raise ConfigurationError(
+            f"{file}: tool.tilewright must be a table with options of tilewright."
+        )
     return table
 
 

@@ -99,16 +99,17 @@ def rewrite(
     from tilewright.tools.rewriting import require_readable, rewrites, rewritten
 
     if (apply is not None) + list_ + raise_ != 1:
-        raise InputError(
-            'give one of --list, --raise and --apply "STEPS", so that there is one thing to do.'
-        )
+        raise InputError('rewrite needs exactly one of --list, --raise and --apply "STEPS".')
     check_outputs(output=output, json=json)
     opened = _opened(workload, target)
     brief, called = opened.target.brief(), opened.task.workload
     require_readable(brief)
     source = read_kernel(file, brief.language)
     if raise_ and not has_local_memories(brief):
-        raise InputError("--raise is for kernels of accelerator commands in C.")
+        raise InputError(
+            "--raise works only for C kernels that give commands to an accelerator, "
+            "such as those of target gemmini."
+        )
     if list_:
         found = rewrites(source, brief, called)
         _print(found, with_left=has_local_memories(brief))
@@ -139,14 +140,14 @@ def _print(found: Rewrites, with_left: bool) -> None:
         table.add_row(one.step, *time, one.what)
     console.print(table if table.row_count else "no rewrite applies to this kernel", markup=False)
     if found.incomplete:
-        console.print(f"there may be more: {found.incomplete}", markup=False)
+        console.print(f"More rewrites may apply: {found.incomplete}", markup=False)
     if not with_left:
         return
     console.print()
     for place in found.left_alone:
         console.print(f"left alone: {place}", markup=False, highlight=False, soft_wrap=True)
     if not found.left_alone:
-        console.print("left alone: nothing, the whole kernel is understood")
+        console.print("The rewriter understands the whole kernel.")
 
 
 def _opened(workload: str, target: str | None) -> OpenTask:

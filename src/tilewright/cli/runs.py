@@ -73,7 +73,9 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     if rows:
         results().print(table)
     else:
-        typer.echo(f"no runs in {project.resolve()} yet: `tilewright optimize` makes one", err=True)
+        typer.echo(
+            f"{project.resolve()} has no runs yet. `tilewright optimize` makes one.", err=True
+        )
     write_json(json, {"runs": rows})
 
 

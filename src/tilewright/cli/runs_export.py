@@ -52,7 +52,10 @@ def export(
     writers = {".csv": _csv, ".json": _json, ".parquet": _parquet}
     writer = writers.get(output.suffix)
     if writer is None:
-        raise InputError(f"cannot export to {output}: its name must end in {', '.join(writers)}.")
+        raise InputError(
+            f"cannot export to {output}, because the ending of the name is no known "
+            f"format. Use one of {', '.join(writers)}."
+        )
     check_outputs(output=output, json=json)
     with closing(open_project(project)) as storage:
         record = storage.run(run)
@@ -92,7 +95,7 @@ def _parquet(rows: Rows) -> bytes:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError:
         raise ToolchainMissingError(
-            "parquet needs the Python package pyarrow: install it with `pip install pyarrow`, or "
+            "Parquet needs the Python package pyarrow. Install it with `pip install pyarrow`, or "
             "export to .csv or .json."
         ) from None
     data = io.BytesIO()

@@ -73,12 +73,14 @@ def delete(
     with closing(open_project(project)) as storage:
         record = storage.run(run)
         if standing(project, record) == "running":
-            raise InputError(f"run {record.id} is still running: interrupt it first.")
+            raise InputError(
+                f"run {record.id} is still in progress. Interrupt it first with Ctrl-C."
+            )
         trials = len(storage.history(record.id))
         if not yes and not sys.stdin.isatty():
             raise InputError(
-                f"run {record.id} was not deleted: there is no terminal to ask on; give "
-                "--yes to delete it without being asked."
+                f"run {record.id} was not deleted, because there is no terminal on which to ask "
+                "for confirmation. Add --yes to delete it without a question."
             )
         question = f"Delete run {record.id} ({record.task}, {trials} trials)?"
         if not yes and not typer.confirm(question):

@@ -260,8 +260,9 @@ def _require_a_limit_in_use(text: str | None, settings: Settings) -> None:
     limited = budget.evaluations is not None or budget.wall_s is not None
     if text is not None and not limited and not any(map(is_model_name, settings.proposers)):
         raise ConfigurationError(
-            f"--budget {text!r} limits language models only, and none takes part in this search: "
-            'give a time or evaluations, such as "10 min", or name a model with --proposer.'
+            f"--budget {text!r} limits only language models, but none takes part in this search. "
+            'Give a time or a number of evaluations, such as "10 min", or name a model with '
+            "--proposer."
         )
 
 
@@ -278,8 +279,8 @@ def _share(percent: str) -> float:
         share = -1.0
     if not 0 <= share < 1:
         raise ConfigurationError(
-            f"--stop-within is {percent!r}: give a percentage such as 1 or '0.5 %', or 0 to "
-            "continue at the bound."
+            f"--stop-within is {percent!r}. Give a percentage such as 1 or '0.5 %', or 0 to "
+            "continue when the bound is reached."
         )
     return share
 
@@ -288,5 +289,5 @@ def parse_target_settings(words: Sequence[str]) -> dict[str, str]:
     """Values by name, in the order of names; `InputError` for a word without `=`."""
     for word in words:
         if "=" not in word:
-            raise InputError(f"--set {word!r} names no value: write NAME=VALUE.")
+            raise InputError(f"--set {word!r} has no value. Write NAME=VALUE.")
     return dict(sorted((name, value) for name, _, value in (w.partition("=") for w in words)))

@@ -118,13 +118,14 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
 
 def replay_sentence(calls: int, differing: int) -> str:
     """Whether a replay was asked the very questions that were recorded."""
-    same = "all prompts are as recorded"
+    same = "all prompts are the same as in the recording"
     if differing:
         same = (
-            f"{differing} prompts differ from the recorded ones (measurements, descriptions or "
-            "templates have changed since), and their replies were found by their place in the run"
+            f"{differing} prompts differ from the recorded ones, because measurements or "
+            "descriptions have changed since; each of them got the reply recorded at the same "
+            "point of the run"
         )
-    return f"{calls} replies came from a recording; {same}"
+    return f"{calls} replies of models came from a recording; {same}"
 
 
 def next_steps(

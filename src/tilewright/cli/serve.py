@@ -83,7 +83,7 @@ def serve(
         ) from None
     if not token and host not in (LOCAL, "localhost", "::1"):
         raise InputError(
-            f"without a token, everybody who reaches {host} could see the runs: leave out "
+            f"without a token, everybody who can reach {host} could see the runs. Leave out "
             "--no-token."
         )
     secret = secrets.token_urlsafe(24) if token else None
@@ -97,7 +97,7 @@ def serve(
         say(f"open         {address}")
         if host == LOCAL:
             say(f"elsewhere    ssh -L {bound}:{LOCAL}:{bound} USER@{_this_machine()}")
-        say("Ctrl-C ends this page; runs continue")
+        say("Ctrl-C ends this server; searches in progress continue")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[socket])
 

@@ -55,7 +55,7 @@ def optimize_shapes(
         shape_set, settings, project=project, workers=jobs, listen=listen, on_run=tell
     )
     if found is None:
-        notes().print("interrupted: the same command continues", markup=False)
+        notes().print("interrupted; call the same command again to continue", markup=False)
         raise typer.Exit(INTERRUPTED)
     write_text(output, found.source)
     for line in _lines(found):
@@ -77,14 +77,19 @@ def _lines(found: ShapeSetResult) -> list[str]:
     if found.speedup is not None:
         quantity = found.inside[0].quantity
         lines.append(
-            f"{found.speedup:.2f}x over the starting kernels: geometric mean over the "
-            f"{len(found.inside)} shapes, called through kernel_dispatch ({quantity})"
+            f"Called through kernel_dispatch, the kernels are {found.speedup:.2f}x as fast as the "
+            f"starting kernels (geometric mean over {len(found.inside)} shapes, {quantity})."
         )
     lines += [f"outside the set, {_line(row)}" for row in found.outside]
     if found.refusal:
-        lines.append(f"other sizes are refused (kernel_dispatch returns 1): {found.refusal}")
+        lines.append(
+            f"For other sizes kernel_dispatch returns 1 and computes nothing: {found.refusal}"
+        )
     elif not found.outside:
-        lines.append("other sizes go to the starting kernel, which was not checked on any")
+        lines.append(
+            "For other sizes kernel_dispatch calls the starting kernel, which was not "
+            "checked for them."
+        )
     return lines
 
 

@@ -35,7 +35,7 @@ def summary_lines(
     if summary.baseline_latency is not None:
         yield search_comparison(summary, history)
         if summary.best_precision:
-            yield Text(f"precision of the best kernel, as measured: {summary.best_precision}")
+            yield Text(f"The best kernel's results have the precision of {summary.best_precision}.")
         yield ""
     for warning in summary.warnings:
         yield Text(f"warning: {warning}", style="yellow")
@@ -51,36 +51,43 @@ def summary_lines(
         yield Text(line)
     if summary.confirmed:
         yield Text(
-            "The best kernel was rebuilt in a clean process and is right on fresh inputs too."
+            "The best kernel was built again in a new process, and its results are also right on "
+            "new inputs."
         )
     cached = f" ({summary.cached_evaluations} from the cache)" if summary.cached_evaluations else ""
     yield Text(
         f"{summary.evaluations} evaluation{'s' * (summary.evaluations != 1)}{cached} in "
-        f"{duration(summary.wall_s)}, "
-        f"seed {summary.seed}; ended because: {summary.stop_reason or summary.status}"
+        f"{duration(summary.wall_s)}, seed {summary.seed}. {_end(summary)}"
     )
+
+
+def _end(summary: Summary) -> str:
+    """Why the search ended, or that it has not."""
+    if summary.stop_reason:
+        return f"The search ended because {summary.stop_reason}."
+    return f"The run is {summary.status}."
 
 
 def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
     """The code that was not worked on; the first few places and how many more there are."""
     if parts:
-        yield "code that the built-in rewriter does not understand and left as it is:"
+        yield "The built-in rewriter does not understand this code and did not change it:"
         for part in parts[:SHOWN]:
             yield f"  line {part.line}: {part.text} ({part.reason})"
         if len(parts) > SHOWN:
-            yield f"  and {len(parts) - SHOWN} more places (all of them: --json or the report)"
+            yield f"  and {len(parts) - SHOWN} more places, which --json and the report list"
         yield ""
 
 
 def unconfirmed_lines(trials: Sequence[Trial]) -> Iterator[str]:
     """The candidates whose speed did not hold: how many, and why the fastest few did not."""
     if trials:
-        yield f"{_candidates(len(trials))} looked faster and did not hold when evaluated again:"
+        yield f"{_candidates(len(trials))} looked faster at first, but not when measured again:"
         for trial in trials[-SHOWN:]:
             log = getattr(trial.outcome, "log", "")
             yield f"  trial {trial.index}: {next(iter(log.splitlines()), '')}"
         if len(trials) > SHOWN:
-            yield f"  and {len(trials) - SHOWN} more (all of them: --json or the report)"
+            yield f"  and {len(trials) - SHOWN} more, which --json and the report list"
         yield ""
 
 
@@ -91,14 +98,16 @@ def _candidates(count: int) -> str:
 def headline(summary: Summary) -> str:
     """One line: how much faster the best kernel is, or why there is no result."""
     if summary.speedup is None:
-        return f"{summary.workload}: no kernel was measured ({summary.verdict})"
+        return f"{summary.workload}: no kernel could be measured ({summary.verdict})"
     if not summary.is_faster:
-        nothing = f"{summary.workload}: no kernel faster than the starting one was found"
+        nothing = f"{summary.workload}: no kernel was found that is faster than the starting kernel"
         if summary.speedup > 1:
-            nothing += f" ({ratio(summary.speedup)} is within the noise)"
+            nothing += (
+                f" (a difference of {ratio(summary.speedup)} is within the measurement noise)"
+            )
         if summary.unconfirmed:
             count = _candidates(len(summary.unconfirmed))
-            return f"{nothing}; {count} looked faster and did not hold (below)"
+            return f"{nothing}; {count} looked faster at first, but not when measured again"
         return nothing
     return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
 

@@ -148,7 +148,7 @@ def tool(
             _arguments(name, kernels or (), {"note": note, "steps": steps, "loop": loop}),
         )
     else:
-        raise InputError("no workload is named: add --workload WORKLOAD or --workload FOLDER.")
+        raise InputError("tool needs a workload. Add --workload WORKLOAD or --workload FOLDER.")
     answer = said["answer"]
     if said["refused"]:
         raise InputError(str(answer["reason"]))
@@ -192,7 +192,7 @@ def _arguments(
     if any(parameter.many for parameter in tool_named(name).parameters):
         arguments["kernels"] = [{"kernel": kernel} for kernel in given]
     elif len(given) > 1:
-        raise InputError(f"tool {name} takes one kernel, and {len(given)} are given: name one.")
+        raise InputError(f"the tool {name} takes one kernel, but {len(given)} are given. Give one.")
     else:
         arguments["kernel"] = given[0] if given else None
     return {key: value for key, value in arguments.items() if value}

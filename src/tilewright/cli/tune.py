@@ -176,8 +176,8 @@ def tune(
     limits = _limits(budget)
     if search == "random" and features is not None:
         raise InputError(
-            f"--features {features}: --search random predicts nothing and has no use for them: "
-            "leave --features out, or search by gradient or evolutionary."
+            f"--features {features} cannot be used with --search random, which has no cost model. "
+            "Leave out --features, or use --search gradient or evolutionary."
         )
 
     from tilewright.cli.output import check_outputs, write_json
@@ -229,7 +229,8 @@ def _limits(text: str) -> Budget:
     budget = parse_budget(text)
     if budget.of_models != Budget():
         raise InputError(
-            f"--budget {text!r}: tune asks no model, so give time and evaluations only."
+            f"--budget {text!r} limits language models, but tune uses none. Give a time, a number "
+            "of evaluations, or both."
         )
     return budget
 
@@ -262,9 +263,11 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
     elif result.winner is None:
         table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
     elif isinstance(result.winner, NoWinner):
-        table.add_row("best", "none: every finalist failed when it was measured again; to try")
         table.add_row(
-            "", "again, run the same command; to continue the search, give a larger --budget"
+            "best", "none: each of the best kernels failed when it was measured again. To try"
+        )
+        table.add_row(
+            "", "again, call the same command. To continue the search, give a larger --budget"
         )
         _show_failed(table, result.winner.failed)
     else:
@@ -273,7 +276,9 @@ def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
         table.add_row("best", f"{winner.seconds * 1e3:.4f} ms, {progress.rate(winner.seconds)}")
         table.add_row("", f"measured again in {len(winner.samples)} rounds, range {spread:.0%}")
         if winner.found_by is not None:
-            table.add_row("", f"found by run {winner.found_by}; none of these trials is faster")
+            table.add_row(
+                "", f"found by the earlier run {winner.found_by}; no trial of this run is faster"
+            )
         _show_failed(table, winner.failed)
         if winner.reference is not None:
             against = winner.reference

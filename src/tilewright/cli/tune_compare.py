@@ -127,7 +127,8 @@ def tune_compare(
     opened.require_present()
     if opened.is_gpu and (trained := [name for name in names if ARMS[name].pretrained]):
         raise InputError(
-            f"--arms {','.join(trained)}: no cost model was trained before for GPUs: leave it out."
+            f"--arms {','.join(trained)} cannot be used with a GPU, because tilewright has no "
+            "trained cost model for GPUs. Leave it out."
         )
     console = notes()
     budgets = dict.fromkeys(names, counts[-1])
@@ -215,8 +216,8 @@ def _trials(text: str) -> tuple[int, ...]:
         word = part.strip()
         if not re.fullmatch(r"0*[1-9][0-9]{0,8}", word):
             raise InputError(
-                f"--trials {text[:40]}: {word[:20]!r} must be a positive whole number below a "
-                "billion."
+                f"--trials {text[:40]} contains {word[:20]!r}. Give positive whole numbers below "
+                "a billion, separated by commas."
             )
         counts.append(int(word))
     if len(counts) == 1:

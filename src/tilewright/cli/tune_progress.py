@@ -70,7 +70,9 @@ class TuneProgress(LivePanel):
         if self._last is not None:
             table.add_row("last", f"{self.rate(self._last.seconds)}{self._predicted()}")
         bar = ProgressBar(total=self._trials, completed=self._done, width=_BAR_WIDTH)
-        return Group(bar, table, Text("Ctrl-C keeps the best", style="dim"))
+        return Group(
+            bar, table, Text("Ctrl-C ends the search and keeps the best kernel", style="dim")
+        )
 
     def _line(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""

@@ -54,7 +54,10 @@ def parse_workload(words: Sequence[str]) -> WorkloadRequest:
     if ".py" in name:
         file, colon, function = name.rpartition(":")
         if not colon or not file.endswith(".py"):
-            raise InputError(f"{name} names no function: write it as workload.py:make_primfunc.")
+            raise InputError(
+                f"{name} names no function. Write FILE.py:FUNCTION, for example "
+                "workload.py:make_primfunc."
+            )
         _no_sizes(name, sizes)
         return WorkloadRequest(file=Path(file), function=function)
     identifier = _identifier(name)
@@ -72,7 +75,9 @@ def parse_identifiers(text: str) -> list[str]:
         begin = IDENTIFIERS.index(_identifier(first))
         end = IDENTIFIERS.index(_identifier(last)) if dots else begin
         if end < begin or IDENTIFIERS[begin][0] != IDENTIFIERS[end][0]:
-            raise InputError(f"{part.strip()!r} is not a range: expected one like M0..M5.")
+            raise InputError(
+                f"{part.strip()!r} is not a range of workloads. Write a range such as M0..M5."
+            )
         found += [name for name in IDENTIFIERS[begin : end + 1] if name not in found]
     return found
 
@@ -94,8 +99,8 @@ def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
         required = " ".join(names[:needed])
         optional = "".join(f" [{name}]" for name in names[needed:])
         raise InputError(
-            f"{kind} takes {required}{optional}, {len(words)} sizes were given: "
-            f"for example `tilewright tune {_EXAMPLES[kind]}`."
+            f"{kind} takes {required}{optional}, but {len(words)} sizes are given. Write for "
+            f"example `tilewright tune {_EXAMPLES[kind]}`."
         )
     sizes = []
     for name, word in zip(names, words, strict=False):
@@ -103,13 +108,13 @@ def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
         value = int(word) if re.fullmatch(r"-?[0-9]{1,18}", word) else None
         if value is None or value < least:
             expected = "a whole number of 0 or more" if least == 0 else "a positive whole number"
-            raise InputError(f"{kind}: {name} = {word[:40]!r} must be {expected}.")
+            raise InputError(f"the size {name} of {kind} is {word[:40]!r}. Give {expected}.")
         if value > 1 << 20:
-            raise InputError(f"{kind}: {name} = {word} is more than a million: give a smaller one.")
+            raise InputError(f"the size {name} of {kind} is {word}. Give at most a million.")
         sizes.append(value)
     return tuple(sizes)
 
 
 def _no_sizes(name: str, sizes: Sequence[str]) -> None:
     if sizes:
-        raise InputError(f"{name} has its sizes already: leave out {' '.join(sizes)}.")
+        raise InputError(f"the workload {name} has fixed sizes. Leave out {' '.join(sizes)}.")

@@ -35,7 +35,9 @@ def turn_lines(
     if agents:
         yield _agent_table(agents, history)
         for why in sorted({work.unhidden for work in agents if work.unhidden}):
-            yield Text(f"tuned kernels and project files were not hidden from agents: {why}")
+            yield Text(
+                f"This system could not hide tuned kernels and project files from agents: {why}"
+            )
         for work in agents if full else ():
             yield Text(f"{work.agent} in iteration {work.iteration}:", style="bold")
             yield from (Text(f"  {line}") for line in work.log)

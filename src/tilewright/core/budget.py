@@ -38,15 +38,15 @@ class Budget:
     def exhausted(self, spent: Spent) -> str | None:
         """Why nothing more may be spent, or None."""
         if self.evaluations is not None and spent.evaluations >= self.evaluations:
-            return f"budget of {self.evaluations} evaluations spent"
+            return f"the budget of {self.evaluations} evaluations is spent"
         if self.wall_s is not None and spent.wall_s >= self.wall_s:
-            return f"budget of {self.wall_s:g} s wall time spent"
+            return f"the budget of {self.wall_s:g} s is spent"
         if self.usd is not None and spent.usd >= self.usd:
-            return f"budget of {self.usd:g} USD spent"
+            return f"the budget of {self.usd:g} USD is spent"
         if self.tokens is not None and spent.tokens >= self.tokens:
-            return f"budget of {self.tokens} tokens spent"
+            return f"the budget of {self.tokens} tokens is spent"
         if self.calls is not None and spent.calls >= self.calls:
-            return f"budget of {self.calls} calls to models spent"
+            return f"the budget of {self.calls} calls to models is spent"
         return None
 
     def evaluations_left(self, spent: Spent) -> int | None:

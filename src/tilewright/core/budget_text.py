@@ -24,7 +24,7 @@ _UNITS: dict[str, tuple[str, float]] = {
 """What each unit limits, and how much one of it is."""
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z$]+)")
-_EXPECTED = 'expected for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok, 40 calls"'
+_EXPECTED = 'write for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok, 40 calls"'
 
 
 def parse_budget(text: str) -> Budget:
@@ -77,4 +77,4 @@ def _read_part(part: str, text: str) -> tuple[float, str]:
 
 
 def _unusable(text: str) -> InputError:
-    return InputError(f"cannot use the budget {text!r}: {_EXPECTED}.")
+    return InputError(f"the budget {text!r} cannot be read; {_EXPECTED}.")

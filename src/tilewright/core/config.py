@@ -146,13 +146,13 @@ class Settings:
                 raise UnknownNameError("component", component, COMPONENTS)
         if self.host.startswith("-") or any(c.isspace() for c in self.host):
             raise ConfigurationError(
-                f"setting host is {self.host!r}: give the name of a machine as ssh knows it."
+                f"setting host is {self.host!r}. Give the name of a machine that ssh can reach."
             )
         if self.allocation not in ALLOCATIONS:
             raise UnknownNameError("allocation", self.allocation, ALLOCATIONS)
         if self.templates and self.turns > 1:
             raise ConfigurationError(
-                "templates cannot be written in turns: leave out --templates or --turns."
+                "--templates and --turns cannot be combined. Leave out one of them."
             )
         if not 0 <= self.stop_within < 1:
             raise ConfigurationError(

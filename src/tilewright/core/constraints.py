@@ -33,7 +33,7 @@ def _expression(text: str) -> ast.Expression:
         raise _unusable(text)
     if len(text) > LONGEST:
         raise InputError(
-            f"constraint {shown(text)} of the template has {len(text)} characters: give at most "
+            f"the template's constraint {shown(text)} has {len(text)} characters. Write at most "
             f"{LONGEST}."
         )
     python = text.replace("&&", " and ").replace("||", " or ")
@@ -62,8 +62,8 @@ def _expression(text: str) -> ast.Expression:
 
 def _unusable(text: str) -> InputError:
     return InputError(
-        f"constraint {shown(text)} of the template cannot be read: use parameters, whole numbers "
-        "of 64 bits, + - * / %, comparisons, &&, ||, !, min and max."
+        f"the template's constraint {shown(text)} cannot be read. A constraint may contain "
+        "parameters, whole numbers of 64 bits, + - * / %, comparisons, &&, ||, !, min and max."
     )
 
 

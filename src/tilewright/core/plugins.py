@@ -39,17 +39,19 @@ def _described(file: Path) -> Target:
     try:
         kind = read_toml(file).get("target")
     except OSError as error:
-        raise ConfigurationError(f"target file {file} cannot be read: {error.strerror}.") from error
+        raise ConfigurationError(
+            f"target file {file} cannot be read ({error.strerror}). Give an existing .toml file."
+        ) from error
     if not isinstance(kind, str) or kind.endswith(".toml"):
         raise ConfigurationError(
-            f"target file {file} does not say what it describes: add a line like "
+            f"target file {file} does not name the target that it configures. Add a line such as "
             'target = "gemmini".'
         )
     target = _installed(kind)
     if not isinstance(target, Configurable):
         raise ConfigurationError(
-            f"target file {file} describes a {kind}, which has no other configurations: name "
-            "the target itself."
+            f"target file {file} configures {kind}, but this target has only one configuration. "
+            "Give the target's name in place of the file."
         )
     return target.configured(file)
 
@@ -61,7 +63,7 @@ def _installed(name: str) -> Target:
         if entry.name == name:
             return cast(Target, entry.load()())
     known = [e.name for e in entry_points(group="tilewright.targets")]
-    hint = "Or give the path of a .toml file that describes one."
+    hint = "You can also give the path of a .toml file that describes a target."
     raise UnknownNameError("target", name, known, hint)
 
 
@@ -80,8 +82,8 @@ def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
     for name in names:
         if name not in known:
             hint = (
-                "Or name a language model: PROVIDER/MODEL (for instance openai/gpt-5.5), "
-                "command:PROGRAM or mailbox:FOLDER."
+                "You can also name a language model: PROVIDER/MODEL (for instance "
+                "openai/gpt-5.5), command:PROGRAM or mailbox:FOLDER."
             )
             raise UnknownNameError("proposer", name, known, hint)
     proposers = [load_proposer(name) for name in names]
@@ -90,8 +92,8 @@ def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
         if brief.language.name not in languages:
             written = " and ".join(filter(None, (", ".join(languages[:-1]), languages[-1])))
             raise ConfigurationError(
-                f"proposer {proposer.name!r} writes {written} only, and kernels of "
-                f"{brief.name} are written in {brief.language.name}: name another with --proposer, "
+                f"proposer {proposer.name!r} writes {written} only, and kernels of {brief.name} "
+                f"are written in {brief.language.name}. Choose another proposer with --proposer, "
                 "for instance a language model."
             )
     return proposers

@@ -70,8 +70,8 @@ def _open_file(file: Path, settings: Mapping[str, object]) -> OpenTask:
     target = load_target(str(settings.get("target") or _target_of_files()))
     if not isinstance(target, OpensFiles):
         raise WorkloadError(
-            f"{file} is a file, and target {target.name} takes folders: name the folder that holds "
-            f"{WORKLOAD_FILE}."
+            f"{file} is a file, but target {target.name} needs a kernel folder. Give the folder "
+            f"that contains {WORKLOAD_FILE}."
         )
     _check_settings(target, settings)
     task = target.open_file(file, settings)
@@ -163,15 +163,15 @@ def target_of(folder: Path) -> str:
         target = read_toml(file).get("target")
     except FileNotFoundError:
         raise WorkloadError(
-            f"folder {folder} has no {WORKLOAD_FILE}: add one that names the target and the "
-            "kernel's arguments, beside reference.py and the kernel."
+            f"folder {folder} has no {WORKLOAD_FILE}. Add one that names the target and the "
+            "kernel's arguments; reference.py and the kernel must be in the same folder."
         ) from None
     except OSError as error:
         raise WorkloadError(
-            f"{file} cannot be read ({error.strerror}): expected a TOML file in UTF-8."
+            f"{file} cannot be read ({error.strerror}). It must be a TOML file in UTF-8."
         ) from error
     if not isinstance(target, str):
-        raise WorkloadError(f'{file} names no target: add a line like target = "gemmini".')
+        raise WorkloadError(f'{file} names no target. Add a line such as target = "gemmini".')
     return str(folder / target) if target.endswith(".toml") else target
 
 

@@ -161,15 +161,15 @@ def parse_template(text: str, notation: TemplateNotation | None) -> KernelTempla
         if found is None:
             if stray.search(code) and not code.lstrip().startswith("#define"):
                 raise InputError(
-                    f"line {number} of the template, {shown(line)}, does not stand alone: write "
-                    f"{notation.parameter} on a line of its own."
+                    f"line {number} of the template, {shown(line)}, contains other code than the "
+                    f"parameter. Write {notation.parameter} on a line of its own."
                 )
         elif found[0] is None:
             constraints.append(found[1])
         elif found[0] in values:
             raise InputError(
-                f"line {number} of the template names parameter {found[0]} a second time: give all "
-                "its values in one place."
+                f"line {number} of the template declares the parameter {found[0]} a second time. "
+                "List all of its values in one declaration."
             )
         else:
             values[found[0]] = _values(number, found[0], found[1], notation)
@@ -252,15 +252,15 @@ def _require_points(template: KernelTemplate) -> None:
             if name not in names:
                 known = ", ".join([*names][:10]) or "a parameter that the template declares"
                 raise InputError(
-                    f"constraint {shown(text)} of the template names {name}, which is "
-                    f"not a parameter: use {known}."
+                    f"constraint {shown(text)} of the template names {name}, which is not a "
+                    f"parameter. Use {known}."
                 )
     count = math.prod(len(parameter.values) for parameter in template.parameters)
     if count > MOST_POINTS:
         many = f"{count:,}" if count < 1 << 64 else "far too many"
         raise InputError(
-            f"the template has {many} combinations of values: give at most {MOST_POINTS:,}, "
-            "with fewer values or fewer parameters."
+            f"the template has {many} combinations of values, and at most {MOST_POINTS:,} are "
+            "allowed. Declare fewer values or fewer parameters."
         )
     if count * steps > MOST_STEPS:
         raise InputError(
@@ -271,7 +271,7 @@ def _require_points(template: KernelTemplate) -> None:
     if not template.points():
         some = " and ".join(shown(text) for text in template.constraints[:5])
         raise InputError(
-            f"no combination of the template's values satisfies {some}: give other values or "
+            f"no combination of the template's values satisfies {some}. Declare other values or "
             "weaker constraints."
         )
 

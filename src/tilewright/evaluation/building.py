@@ -75,7 +75,11 @@ class Builds:
         try:
             if not readable([worker], timeout_s):
                 self._stop()
-                return Failed("build", "timeout", f"killed: it took more than {timeout_s:g} s.")
+                return Failed(
+                    "build",
+                    "timeout",
+                    f"the build was stopped because it took more than {timeout_s:g} s.",
+                )
             reply = worker.receive()
         except EOFError:
             self._worker = None

@@ -21,6 +21,6 @@ def require_room() -> None:
     if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES or no_files:
         raise DiskFullError(
             f"the disk of {folder} on {socket.gethostname()} is full, so that kernels cannot be "
-            "built there: make room, or name another folder in TMPDIR; then run the same command "
-            "again, which continues the run."
+            "built there. Free some space, or name another folder in the environment variable "
+            "TMPDIR. Then call the same command again, which continues the run."
         )

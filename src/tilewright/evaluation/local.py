@@ -261,7 +261,10 @@ class LocalExecutor:
         worker.kill()
         if worker in self._opening:
             raise _too_late()
-        text = f"killed: {job.stage} took more than {self._timeouts.of(job.stage):g} s."
+        text = (
+            f"the {job.stage} stage was stopped because it took more than "
+            f"{self._timeouts.of(job.stage):g} s."
+        )
         self._finish(job, Failed(job.stage, "timeout", text), batch)
 
     def _finish(self, job: _Job, outcome: Outcome, batch: Batch) -> None:

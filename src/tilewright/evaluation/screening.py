@@ -267,8 +267,8 @@ def decided(measured: Measured, again: Outcome) -> Outcome:
 def out_of_time(measured: Measured) -> Failed:
     """The outcome of a kernel for whose second evaluation no time was left."""
     log = (
-        f"{measured.latency:g} {measured.unit} was not confirmed: the budget ended before the "
-        "kernel could be evaluated again."
+        f"{measured.latency:g} {measured.unit} was not confirmed, because the budget ended before "
+        "the kernel could be evaluated again."
     )
     return Failed("measure", "unconfirmed", log, sandbox=measured.sandbox)
 
@@ -277,9 +277,12 @@ def refutation(measured: Measured, again: Outcome) -> Failed | None:
     """Why a second evaluation does not bear out the first, or None if it does."""
     first = f"{measured.latency:g} {measured.unit}"
     if isinstance(again, Failed):
-        log = f"{first} was not confirmed on fresh inputs: {again.stage}, {again.kind}: {again.log}"
+        log = f"{first} was not confirmed on new inputs: {again.stage}, {again.kind}: {again.log}"
         return replace(again, stage="measure", kind="unconfirmed", log=log, bound=None)
     if again.latency <= measured.latency * (1 + allowed_difference(measured, again)):
         return None
-    log = f"{first} was not confirmed: rebuilt, on fresh inputs, it takes {again.latency:g}."
+    log = (
+        f"{first} was not confirmed. Built again and run on new inputs, the kernel takes "
+        f"{again.latency:g}."
+    )
     return Failed("measure", "unconfirmed", log, sandbox=again.sandbox)

@@ -138,11 +138,11 @@ class _Server:
     def _examine(self) -> list[AttackResult]:
         from tilewright.evaluation.preflight.examine import examine
 
-        assert self._task is not None, "a task must be opened first"
+        assert self._task is not None, "a request to open a task must come first"
         return examine(self._task, self._kinds)
 
     def _evaluate(self, request: EvaluationRequest) -> Outcome:
-        assert self._task is not None, "a task must be opened first"
+        assert self._task is not None, "a request to open a task must come first"
         stage: Stage = "build"
 
         def on_stage(begun: Stage) -> None:
@@ -160,7 +160,7 @@ class _Server:
         return replace(outcome, sandbox=", ".join(filter(None, names)))
 
     def _build(self, candidate: Candidate) -> Failed | None:
-        assert self._task is not None, "a task must be opened first"
+        assert self._task is not None, "a request to open a task must come first"
         builder = self._task.evaluator[0]
         return _carried_out(lambda: problem(builder, candidate, self._kinds), lambda: "build")
 

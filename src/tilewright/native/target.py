@@ -79,7 +79,7 @@ class NativeTarget(ABC):
         baselines: Mapping[str, str],
     ) -> NativeTask:
         require_linux(self.name)
-        return NativeTask(
+        task = NativeTask(
             workload,
             start,
             problem,
@@ -89,6 +89,13 @@ class NativeTarget(ABC):
             baselines,
             self.threads,
         )
+        task.untimed = self._untimed
+        return task
+
+    @property
+    def _untimed(self) -> str | None:
+        """Why kernels can only be checked on this machine; None where they can be timed."""
+        return None
 
     @cached_property
     def _toolchain(self) -> Toolchain:

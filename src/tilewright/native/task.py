@@ -35,6 +35,9 @@ class NativeTask:
 
     explains_code: Literal[True] = True
 
+    untimed: str | None = None
+    """Why kernels can only be checked on this machine, or None where they can be timed."""
+
     def __init__(
         self,
         workload: Workload,

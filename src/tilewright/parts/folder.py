@@ -231,8 +231,8 @@ def read_folder(
     size = bytes_of(arguments)
     if size > max_bytes:
         raise WorkloadError(
-            f"{path}: the arrays take {size >> 20} MiB, and {memory} holds "
-            f"{max_bytes >> 20} MiB; choose smaller shapes."
+            f"{path}: the arrays take {size >> 20} MiB, but {memory} holds {max_bytes >> 20} MiB. "
+            "Choose smaller shapes."
         )
     tolerance = description.tolerance or ToleranceTable()
     workload = Workload(
@@ -302,20 +302,24 @@ def _arguments(
     arguments = tuple(Argument(a.name, a.shape, a.dtype, a.role) for a in description.argument)
     names = [*(a.name for a in arguments), *description.constants]
     if len(set(names)) != len(names):
-        raise WorkloadError(f"{path}: two arguments have the same name; names must be distinct.")
+        raise WorkloadError(
+            f"{path}: two arguments have the same name. Give each argument a name of its own."
+        )
     if not any(a.is_written for a in arguments):
         raise WorkloadError(
-            f"{path}: no argument has the role 'output' or 'inout'; add the kernel's result."
+            f"{path}: no argument has the role 'output' or 'inout'. Add the array that holds the "
+            "kernel's result."
         )
     if most is not None and len(arguments) > most:
         raise WorkloadError(
-            f"{path}: {len(arguments)} arguments, and a kernel of this target has {most} at most: "
-            "put arrays together."
+            f"{path}: there are {len(arguments)} arguments, but kernels of this target have at "
+            f"most {most}. Combine arrays."
         )
     for name in names:
         if name in language.keywords:
             raise WorkloadError(
-                f"{path}: {name!r} is a keyword of {language.name}: give the argument another name."
+                f"{path}: the argument name {name!r} is a keyword of {language.name}. Choose "
+                "another name."
             )
     return arguments
 
@@ -343,7 +347,7 @@ class _WithoutBytecode(SourceFileLoader):
 def import_file(path: Path) -> ModuleType:
     """The module in a user's file; `WorkloadError` when importing it fails."""
     if path.suffix != ".py":
-        raise WorkloadError(f"{path} is not a Python file: give it a name that ends in .py.")
+        raise WorkloadError(f"{path} is not a Python file. Give a file whose name ends in .py.")
     loader = _WithoutBytecode("tilewright_reference", str(path))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
@@ -357,7 +361,7 @@ def _import_reference(path: Path) -> ModuleType:
     module = import_file(path)
     if not callable(getattr(module, "reference", None)):
         raise WorkloadError(
-            f"{path} defines no function reference(...): add one that takes the inputs by name "
+            f"{path} defines no function reference(...). Add one that takes the inputs by name "
             "and returns the output."
         )
     return module

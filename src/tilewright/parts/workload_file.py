@@ -61,7 +61,7 @@ class Inputs(_Strict):
         if len(given) != 1:
             raise ValueError("give one of range, normal and generator")
         if self.range is not None and self.range[0] > self.range[1]:
-            raise ValueError("a range begins with its smaller number")
+            raise ValueError("the first number of a range must be the smaller one")
         return self
 
 
@@ -88,7 +88,7 @@ class ArgumentTable(_Strict):
             low, high = self.inputs.ends
             largest = float(limits(self.dtype).max)
             if low < -largest or high > largest or high - low > sys.float_info.max:
-                raise ValueError(f"its inputs reach beyond what {self.dtype} holds")
+                raise ValueError(f"its inputs have values that {self.dtype} cannot hold")
         return self
 
 

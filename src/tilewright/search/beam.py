@@ -53,16 +53,16 @@ class BeamSearch:
     def should_stop(self, history: History, iteration: int) -> str | None:
         """Why the search is over before `iteration` starts, or None."""
         if iteration - values_only(history) > self.iterations:
-            return f"all {self.iterations} iterations done"
+            return f"all {self.iterations} iterations are done"
         found = [best.iteration for best in history.indexed(_Lines).bests()]
         newest = max(found, default=0)
         if found and history.iterations_after(newest) - values_only(history, newest) >= (
             self.patience
         ):
-            return f"no better kernel for {self.patience} iterations"
+            return f"{self.patience} iterations in a row found no faster kernel"
         idle = iteration - 1 - (history[-1].iteration if history else 0)
         if idle >= 2 * self.patience:
-            return f"nothing new was proposed for {idle} iterations"
+            return f"{idle} iterations in a row proposed nothing new"
         return None
 
 

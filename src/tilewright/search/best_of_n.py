@@ -37,5 +37,5 @@ class BestOfN:
     def should_stop(self, history: History, iteration: int) -> str | None:
         """After all rounds; one without a better kernel says nothing about the next."""
         if iteration - values_only(history) > self.iterations:
-            return f"all {self.iterations} iterations done"
+            return f"all {self.iterations} iterations are done"
         return None

@@ -76,8 +76,8 @@ def event_record(event: Event) -> dict[str, object]:
     """An event as a JSON-compatible dictionary; its type's name is under "event".
 
     >>> import tilewright as tw
-    >>> tw.event_record(tw.events.Stopped("all 3 iterations done"))
-    {'event': 'Stopped', 'reason': 'all 3 iterations done'}
+    >>> tw.event_record(tw.events.Stopped("all 3 iterations are done"))
+    {'event': 'Stopped', 'reason': 'all 3 iterations are done'}
     """
     return {"event": type(event).__name__, **_fields(event)}
 
@@ -163,10 +163,10 @@ class EventLines:
 
     >>> import tilewright as tw
     >>> lines = tw.EventLines("events.jsonl")
-    >>> lines(tw.events.Stopped("all 3 iterations done"))
+    >>> lines(tw.events.Stopped("all 3 iterations are done"))
     >>> lines.close()
     >>> print(open("events.jsonl").read())  # doctest: +ELLIPSIS
-    {"time": "...", "event": "Stopped", "reason": "all 3 iterations done"}
+    {"time": "...", "event": "Stopped", "reason": "all 3 iterations are done"}
     <BLANKLINE>
     """
 
@@ -193,6 +193,6 @@ class EventLines:
     def _refused(self, error: OSError) -> OutputError:
         reason = (error.strerror or type(error).__name__).lower()
         return OutputError(
-            f"cannot write events to {self._path}: {reason}; name a file in an existing folder "
+            f"cannot write events to {self._path}: {reason}; give a file in an existing folder "
             "that you may write to."
         )

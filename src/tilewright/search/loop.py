@@ -111,7 +111,7 @@ class Search:
             return history, reason
         parents = self._parents(iteration, before)
         if not parents:
-            return history, "no model sees anything worthwhile to change in the kernels kept"
+            return history, "no language model expects that a further change is worthwhile"
         self._on_event(IterationStarted(iteration, self._most(before), tuple(parents)))
         parts = self._batches.stream(
             iteration,

@@ -19,5 +19,5 @@ def near_bound(history: History, share: float) -> str | None:
         return None
     return (
         f"the best kernel is {100 * (latency / bound - 1):.2f} % above the bound of {bound:,.0f} "
-        f"{best.outcome.unit}, within the {100 * share:.3g} % of --stop-within (0 continues)"
+        f"{best.outcome.unit}, and --stop-within ends the search at {100 * share:.3g} %"
     )

@@ -124,8 +124,8 @@ class _Process:
             self._child = Child("tilewright.search.proposing_process")
         except OSError as error:
             raise InternalError(
-                f"a process that proposes candidates cannot be started ({error.strerror}): "
-                "free memory or processes, or use fewer workers."
+                f"a process that proposes candidates cannot be started ({error.strerror}). Free "
+                "memory or end other processes, or use fewer workers with --jobs."
             ) from error
         self._known = History()
         self._lock = Lock()
@@ -180,8 +180,8 @@ class _Process:
             how = f"was killed by signal {-status}" if status < 0 else "has ended"
             lack = ", which the system does when memory runs out" if status == -SIGKILL else ""
             ended = InternalError(
-                f"a process that proposes candidates {how}{lack}: run this again, "
-                "with fewer workers where memory is short."
+                f"a process that proposes candidates {how}{lack}. Call the same command again; if "
+                "memory is short, use fewer workers with --jobs."
             )
             with self._lock:
                 self._ended = ended

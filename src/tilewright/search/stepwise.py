@@ -63,8 +63,8 @@ class Stepwise:
             parent = parent or (best or self.history[0]).candidate.id
             if self.history.get(parent) is None:
                 raise InputError(
-                    f"parent {parent!r} is not a kernel of this run: give the candidate id of one "
-                    "of its trials."
+                    f"{parent!r} is not the id of a kernel of this run. Give the candidate id of "
+                    "one of the run's trials."
                 )
             plan = Plan(parent, "own", note, "caller") if note else None
             candidate = Candidate(source, parent, plan, "caller")
@@ -76,7 +76,8 @@ class Stepwise:
         told = self.history.get(candidate.id)
         if told is None:
             raise InputError(
-                f"the kernel was not evaluated ({self.over}): begin a run with a larger budget."
+                f"the kernel was not evaluated, because {self.over}. Begin a run with a larger "
+                "budget."
             )
         return told
 

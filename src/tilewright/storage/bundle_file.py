@@ -27,7 +27,7 @@ MOST_VALUES = 4_000_000
 """Of the document, counted by the signs that separate values, those within texts too: 64 MiB of
 empty lists would take 2 GB once they are read."""
 
-_AGAIN = "get it again from whoever made it"
+_AGAIN = "ask its author for it again"
 
 
 def pack(document: Mapping[str, object]) -> bytes:

@@ -53,15 +53,21 @@ def copy_database(source: Path | URL, target: Path | URL) -> dict[str, int]:
     becomes durable. `StorageError` says what prevents that.
     """
     if source == target:
-        raise StorageError("both names are of the same database: name another one to copy to.")
+        raise StorageError(
+            "source and destination are the same database. Give another destination."
+        )
     if isinstance(source, Path) and not source.is_file():
-        raise StorageError(f"{source} does not exist: name a database, or a folder that has one.")
+        raise StorageError(
+            f"{source} does not exist. Give a database, or a folder that contains one."
+        )
     if isinstance(target, Path):
         _make_folder(target.parent)
     read_from = Database(source, create=False)
     try:
         if read_from.is_new:
-            raise StorageError(f"{read_from.name} holds no tilewright runs: nothing to copy.")
+            raise StorageError(
+                f"{read_from.name} holds no runs of tilewright, so that there is nothing to copy."
+            )
         write_to = Database(target)
         try:
             with read_from.read() as old, write_to.write() as new:

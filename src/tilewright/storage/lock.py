@@ -27,14 +27,15 @@ class RunLock:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(
-                f"{self._path} cannot be written ({error.strerror}): make the folder writable or "
-                "choose another --project folder."
+                f"{self._path} cannot be written ({error.strerror}). Make the folder writable, or "
+                "choose another folder with --project."
             ) from error
         if not _take(file):
             holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
             os.close(file)
             raise StorageError(
-                f"process {holder} is already working on this run: wait for it or end it first."
+                f"process {holder} is already working on this run. Wait until it ends, or end it "
+                "first."
             )
         os.truncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)

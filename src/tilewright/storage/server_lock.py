@@ -37,7 +37,8 @@ class ServerRunLock:
             if not connection.execute(_TAKE, {"key": self._key}).scalar_one():
                 holder = self._holder(connection) or "another"
                 raise StorageError(
-                    f"process {holder} is already working on this run: wait for it or end it first."
+                    f"process {holder} is already working on this run. Wait until it ends, or end "
+                    "it first."
                 )
             self._held = stack.pop_all()
         return self

@@ -79,9 +79,12 @@ class SqlStorage:
             known = connection.execute(select(runs.c.id)).scalars().all()
         if found:
             raise UnknownNameError(
-                "run", run_id, known, f"{len(found)} runs begin so; give more digits."
+                "run",
+                run_id,
+                known,
+                f"{len(found)} runs have ids that begin like this. Give more characters.",
             )
-        raise UnknownNameError("run", run_id, known, "List them with `tilewright runs list`.")
+        raise UnknownNameError("run", run_id, known, "`tilewright runs list` lists the runs.")
 
     def runs(self) -> list[RunRecord]:
         """All runs, newest first."""

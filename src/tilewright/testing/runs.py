@@ -51,7 +51,7 @@ def run_record(**changes: object) -> RunRecord:
         "versions": {"tilewright": "0.1.0", "compiler": "gcc 12.2.0", "simulator": "1 (9f3a)"},
         "created_at": "2026-11-21T02:40:00+00:00",
         "status": "finished",
-        "stop_reason": "budget of 90 s wall time spent",
+        "stop_reason": "the budget of 90 s is spent",
         "wall_s": 90.4,
         **changes,
     }

@@ -501,7 +501,7 @@ def test_turns_stay_within_the_evaluations(tmp_path: Path, server: ModelServer) 
     name = f"openai/a@{server.url}?price=1:2"
     summary = optimize(tmp_path, name, turns=4, iterations=3, max_evaluations=7)
     assert summary.evaluations == 7
-    assert summary.stop_reason == "budget of 7 evaluations spent"
+    assert summary.stop_reason == "the budget of 7 evaluations is spent"
 
 
 @pytest.mark.usefixtures("toy")

@@ -60,7 +60,7 @@ def test_optimize_gives_a_run_that_can_be_opened_again() -> None:
 def test_budget_and_proposers_come_before_the_settings() -> None:
     found = tw.optimize("toy:digits", settings=QUICK, budget="3 evaluations")
     assert len(found.history) == 3
-    assert "budget of 3 evaluations spent" in found.summary.stop_reason
+    assert "the budget of 3 evaluations is spent" in found.summary.stop_reason
     with pytest.raises(UnknownNameError, match="unknown proposer 'other'"):
         tw.optimize("toy:digits", settings=QUICK, proposers=["other"])
     with pytest.raises(InputError, match="cannot use the budget 'soon'"):
@@ -117,8 +117,8 @@ def test_ask_and_tell_reach_what_a_loop_of_their_own_is_for(evaluated: list[str]
         while (candidate := mine.ask()) is not None:
             mine.tell(candidate)
         assert len(mine.history) == 6 == len(evaluated)
-        assert mine.over == "budget of 6 evaluations spent"
-        with pytest.raises(InputError, match="budget of 6 evaluations spent"):
+        assert mine.over == "the budget of 6 evaluations is spent"
+        with pytest.raises(InputError, match="the budget of 6 evaluations is spent"):
             mine.tell("toy 2 2 2 2 2")
     assert tw.open_run().summary.status == "finished"
     stored = tw.open_run(mine.id).history

@@ -64,13 +64,13 @@ def test_ctrl_c_ends_with_the_best_so_far_and_the_run_goes_on(world: World, cli:
     world.interrupt_after = 10
     stopped = cli(*OPTIMIZE, "--json", "a.json")
     assert stopped.code == 130
-    assert "interrupted by the user" in stopped.out
+    assert "the user interrupted the search" in stopped.out
     run_id = json.loads(Path("a.json").read_text())["run"]
     assert f"tilewright runs resume {run_id}" in stopped.out
     world.interrupt_after = None
     resumed = cli("runs", "resume", run_id)
     assert resumed.code == 0
-    assert "all 3 iterations done" in resumed.out
+    assert "all 3 iterations are done" in resumed.out
     assert len(world.evaluated) == len(set(world.evaluated))
     again = cli("runs", "resume", run_id)
     assert again.code == 2

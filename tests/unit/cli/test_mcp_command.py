@@ -85,7 +85,7 @@ def test_an_agent_works_on_a_run(world: World, cli: Cli, tmp_path: Path) -> None
         assert found[step].is_error, step
         assert found[step].structured_content["answer"] == "refused"
     assert found["last"].structured_content["kernel"]["latency"] == 225.0
-    assert "budget of 3 evaluations spent" in found["spent"].content[0].text
+    assert "the budget of 3 evaluations is spent" in found["spent"].content[0].text
     assert len(world.evaluated) == 3
     assert "225" in cli("runs", "show", "latest").out
 

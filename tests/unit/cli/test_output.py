@@ -82,7 +82,7 @@ def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(
-        OutputError, match="nothing reads from this pipe, so start its reader first"
+        OutputError, match="no process reads from this pipe; start the reader first"
     ):
         check_outputs(json=pipe)
     with pytest.raises(OutputError, match="nothing reads from this pipe"):

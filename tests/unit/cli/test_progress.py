@@ -147,7 +147,7 @@ def test_what_a_run_begins_with_is_told_with_the_way_out() -> None:
         panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
         assert "what was found for toy:other" in panel.file.getvalue()  # type: ignore[attr-defined]
     begins = "begins with what was found for toy:other (run 3fa94c10)"
-    assert stream.getvalue() == f"{begins}; --no-reuse begins from nothing\n{begins}\n"
+    assert stream.getvalue() == f"{begins}; --no-reuse leaves this out\n{begins}\n"
 
 
 def test_the_panel_survives_every_state_and_hostile_names() -> None:

@@ -60,8 +60,8 @@ def test_the_budget_is_in_the_settings() -> None:
     budget = Settings(max_evaluations=10, max_wall_s=2.0).budget
     assert budget == Budget(10, 2.0)
     assert budget.exhausted(Spent(9, 1.9)) is None
-    assert budget.exhausted(Spent(10, 0.0)) == "budget of 10 evaluations spent"
-    assert budget.exhausted(Spent(0, 2.0)) == "budget of 2 s wall time spent"
+    assert budget.exhausted(Spent(10, 0.0)) == "the budget of 10 evaluations is spent"
+    assert budget.exhausted(Spent(0, 2.0)) == "the budget of 2 s is spent"
     assert budget.evaluations_left(Spent(4)) == 6
     assert budget.evaluations_left(Spent(14)) == 0
     assert Budget().exhausted(Spent(10**9, 1e9)) is None

@@ -173,7 +173,7 @@ def test_a_normal_distribution_and_whole_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ("inputs = { range = [1, 0] }", "a range begins with its smaller number"),
+        ("inputs = { range = [1, 0] }", "the first number of a range must be the smaller one"),
         ("inputs = { range = [0, inf] }", "argument.0.inputs.range"),
         ("inputs = { }", "give one of range, normal and generator"),
         ('inputs = { range = [0, 1], generator = "f" }', "give one of range, normal and generator"),

@@ -113,9 +113,9 @@ def test_an_equally_fast_child_is_not_kept(latencies: tuple[float, ...]) -> None
     [
         ([], "nothing new was proposed for 7 iterations"),
         ([1, 2], None),
-        ([1, 2, 3], "no better kernel for 3 iterations"),
+        ([1, 2, 3], "3 iterations in a row found no faster kernel"),
         ([1, 1, 1, 5, 5], None),
-        ([1, 1, 5, 7], "no better kernel for 3 iterations"),
+        ([1, 1, 5, 7], "3 iterations in a row found no faster kernel"),
     ],
 )
 def test_patience_counts_iterations_that_tried_something(
@@ -131,7 +131,7 @@ def test_patience_counts_iterations_that_tried_something(
 def test_iterations_run_out() -> None:
     history = History([trial(0, 10.0, None, 0), trial(1, 5.0, 0, 8)])
     assert BeamSearch(iterations=8).should_stop(history, 8) is None
-    assert BeamSearch(iterations=8).should_stop(history, 9) == "all 8 iterations done"
+    assert BeamSearch(iterations=8).should_stop(history, 9) == "all 8 iterations are done"
 
 
 def test_the_search_of_a_templates_values_uses_up_neither_iterations_nor_patience() -> None:
@@ -145,11 +145,11 @@ def test_the_search_of_a_templates_values_uses_up_neither_iterations_nor_patienc
     strategy = BeamSearch(iterations=3, patience=2)
     assert strategy.should_stop(History(trials), 9) is None
     two = History([*trials, trial(9, 9.5, 1, 9), trial(10, 9.5, 1, 10)])
-    assert strategy.should_stop(two, 11) == "all 3 iterations done"
+    assert strategy.should_stop(two, 11) == "all 3 iterations are done"
     patient = replace(strategy, iterations=20)
-    assert patient.should_stop(two, 11) == "no better kernel for 2 iterations"
+    assert patient.should_stop(two, 11) == "2 iterations in a row found no faster kernel"
     mixed = History([*trials, trial(9, 9.5, 1, 8)])
-    assert BeamSearch(iterations=2).should_stop(mixed, 9) == "all 2 iterations done", (
+    assert BeamSearch(iterations=2).should_stop(mixed, 9) == "all 2 iterations are done", (
         "an iteration that also made a new kernel counts"
     )
 
@@ -224,4 +224,4 @@ def test_patience_waits_for_either_line() -> None:
     history = history.extended([trial(9, 50.0, 0, 5), trial(10, 51.0, 0, 6)])
     assert strategy.should_stop(history, 7) is None
     history = history.extended([trial(11, 52.0, 0, 7)])
-    assert strategy.should_stop(history, 8) == "no better kernel for 3 iterations"
+    assert strategy.should_stop(history, 8) == "3 iterations in a row found no faster kernel"

@@ -44,7 +44,7 @@ EVENTS: list[events.Event] = [
     events.Evaluated(TRIAL),
     events.IterationFinished(1, 2, TRIAL),
     events.Called(CallRecord("r", "k", "mailbox:box", "plan", "replied")),
-    events.Stopped("all 3 iterations done"),
+    events.Stopped("all 3 iterations are done"),
 ]
 
 

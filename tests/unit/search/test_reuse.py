@@ -174,4 +174,4 @@ def test_the_search_at_large_has_its_iterations_and_patience_after_the_phase() -
     stuck = history.extended([measured(n, f"worse {n}", 90.0, plan(START, "c")) for n in (4, 5)])
     assert BeamSearch(6, 5, 2).should_stop(stuck, 3) is not None
     assert [strategy.should_stop(stuck, n) is None for n in (3, 5, 6)] == [True, True, False]
-    assert strategy.should_stop(history, 9) == "all 5 iterations done"
+    assert strategy.should_stop(history, 9) == "all 5 iterations are done"

@@ -41,7 +41,7 @@ def preflight(
     if Path(task).is_absolute():
         raise WorkloadError(
             f"{what}: its reference.py ends the process that calls it, or needs more memory than "
-            "there is."
+            "this machine has."
         )
     raise InternalError(f"{what}: {log}")
 
@@ -56,8 +56,8 @@ def _answer(
         if monotonic() < deadline:
             continue
         raise WorkloadError(
-            f"examining {task} took more than {timeout_s:g} s: make its reference faster, or its "
-            "shapes smaller."
+            f"the examination of {task} took more than {timeout_s:g} s. Make its reference "
+            "faster, or its shapes smaller."
         )
     reply: Mapping[str, Any] = worker.receive()
     if "error" in reply:

@@ -70,8 +70,8 @@ class Ledger:
             spent = self._spent
             limits = describe_budget(self._budget.of_models)
             return (
-                f"budget of {limits} does not afford the next call ({spent.usd:.4f} USD, "
-                f"{spent.tokens} tokens and {spent.calls} calls spent)"
+                f"the budget of {limits} does not allow another call to a model ({spent.usd:.4f} "
+                f"USD, {spent.tokens} tokens and {spent.calls} calls are spent)"
             )
 
     def _committed(self) -> Spent:

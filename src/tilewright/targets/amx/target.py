@@ -110,6 +110,11 @@ class AmxTarget(NativeTarget):
             return [("tiles", False, str(error))]
         return [("tiles", True, f"{processor().name}: {2e-12 * rate:.2f} TOPS (one core)")]
 
+    @property
+    def _untimed(self) -> str | None:
+        lacking = refusal(self._element)
+        return None if lacking is None else lacking.rstrip(".")
+
     def _evaluation(
         self, cases: Cases, start: str, settings: EvaluationSettings
     ) -> NativeEvaluation:

@@ -28,9 +28,9 @@ from tilewright.targets.cuda.source import NO_KERNEL, only_a_gpu, refused
 MOST_OPERATIONS = 1 << 28
 """Multiply-adds of one comparison on the CPU: a dozen of them take about a minute."""
 NO_GPU = (
-    "no NVIDIA GPU can be used here, so that nothing is timed and nothing is ranked: `tilewright "
-    "check` and `tilewright evaluate` compile and check kernels on any machine; for a search, "
-    f"{HOW_TO_GET} (docs/targets/cuda.md)"
+    "no NVIDIA GPU can be used here, and without one kernels cannot be timed. `tilewright check` "
+    "and `tilewright evaluate` compile and check kernels on any machine. To search for a faster "
+    f"kernel, {HOW_TO_GET} (docs/targets/cuda.md)"
 )
 
 
