@@ -189,13 +189,13 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
     if failed.kind == "not_checked":  # nothing says that it is wrong
         return WorkloadError(
             f"the starting kernel of {task} cannot be checked here, and a search needs one that "
-            f"can: {lines[0].rstrip('.')}; check a kernel of your own with `tilewright evaluate "
+            f"can: {lines[0].rstrip('.')}. Check a kernel of your own with `tilewright evaluate "
             f"FILE --workload {task}`."
         )
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
         if Path(task).is_absolute():
-            return WorkloadError(f"{what}: {lines[-1]}; correct the reference, or the kernel.")
+            return WorkloadError(f"{what}: {lines[-1]}. Correct the reference, or the kernel.")
         return InternalError(f"{what}: {lines[-1]}.")
     named = [line for line in lines if failed.line and f":{failed.line}:" in line]
     telling = (named + lines)[0].rstrip(".")

@@ -121,7 +121,7 @@ class Workbench:
         found = self.find(self._parent)
         if found is None:
             raise InputError(
-                f"parent {self._parent!r} is not a kernel of this run: give the candidate id of "
+                f"parent {self._parent!r} is not a kernel of this run. Give the candidate id of "
                 "one of its trials."
             )
         return found

@@ -105,7 +105,7 @@ def test_a_full_disk(tmp_path: Path, undisturbed: Path, part: float) -> None:
     sentence = errors.splitlines()[-1]
     assert "StorageError: " in sentence
     assert "full" in sentence
-    assert "free some space" in sentence
+    assert "Free some space" in sentence
     assert "run the same command again." in sentence
     assert recorded(kept) == recorded(undisturbed)
 
@@ -115,7 +115,7 @@ def test_a_limit_on_file_sizes(tmp_path: Path, undisturbed: Path) -> None:
         import resource
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     """
-    assert "free some space" in message(start_changed(tmp_path, limited))
+    assert "Free some space" in message(start_changed(tmp_path, limited))
     ended_well(start(tmp_path, 0, 0.0))
     assert recorded(tmp_path) == recorded(undisturbed)
 

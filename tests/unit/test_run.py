@@ -209,7 +209,7 @@ def test_a_run_to_begin_with_must_fit(world: World, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="run"):
         run.optimize("toy:digits", replace(QUICK, schedule_from="f00"), project=tmp_path)
     empty = run.optimize("toy:digits", replace(QUICK, iterations=0), project=tmp_path)
-    with pytest.raises(InputError, match="no schedule to reuse"):
+    with pytest.raises(InputError, match="no steps to reuse"):
         run.optimize("toy:digits", replace(QUICK, schedule_from=empty.run_id), project=tmp_path)
     found = run.optimize("toy:digits", QUICK, project=tmp_path)
     world.target.name = "other"
@@ -319,7 +319,7 @@ def test_a_finished_run_cannot_be_resumed(world: World, tmp_path: Path) -> None:
 
 
 def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="holds no tilewright runs"):
+    with pytest.raises(StorageError, match="holds no runs of tilewright"):
         run.resume("latest", project=tmp_path)
     run.optimize("toy:digits", QUICK, project=tmp_path)
     with pytest.raises(UnknownNameError):
@@ -345,7 +345,7 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
         (
             Failed("check", "not_checked", "k.py:7: not checked: only PyTorch can tell.\n"),
             "cannot be checked here, and a search needs one that can: k.py:7: not checked: only "
-            "PyTorch can tell; check a kernel of your own with `tilewright evaluate FILE "
+            "PyTorch can tell. Check a kernel of your own with `tilewright evaluate FILE "
             "--workload toy:digits`.",
         ),
         (
@@ -370,7 +370,7 @@ def test_a_starting_kernel_that_fails_is_the_users_error(
 
 def test_what_to_do_about_a_tolerance_is_said_where_the_user_sets_it() -> None:
     failed = Failed("check", "wrong_result", "got 3.1, expected 3 within 0.01 (small inputs)")
-    advice = "say in workload.toml what the inputs look like"
+    advice = "describe the inputs in workload.toml"
     assert advice in str(start_error("/home/me/mine", failed))
     assert advice not in str(start_error("toy:digits", failed))
 

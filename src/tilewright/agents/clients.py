@@ -41,7 +41,7 @@ def write(client: str, server: Server, folder: Path) -> Path:
         file.write_text(text)
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{file} is not a configuration that can be extended ({error}): correct or remove it."
+            f"{file} is not a configuration that can be extended ({error}). Correct or remove it."
         ) from error
     except OSError as error:
         raise InputError(f"{file} cannot be written: {error.strerror}.") from error

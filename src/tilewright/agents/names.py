@@ -55,10 +55,10 @@ def parse_agent(name: str) -> AgentName:
         command = tuple(shlex.split(text))
     except ValueError as error:
         raise ConfigurationError(
-            f"agent {name!r} is not a usable command ({error}): check its quotes."
+            f"agent {name!r} is not a usable command ({error}). Check its quotes."
         ) from error
     if not command:
-        raise ConfigurationError(f"agent {name!r} is incomplete: write agent:PROGRAM ARGUMENTS.")
+        raise ConfigurationError(f"agent {name!r} is incomplete. Write agent:PROGRAM ARGUMENTS.")
     agent = AgentName(name, command)
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in _OPTIONS:
@@ -72,8 +72,8 @@ def require_agents(proposers: Sequence[str]) -> None:
     for agent in (parse_agent(name) for name in proposers if is_agent_name(name)):
         if shutil.which(agent.command[0]) is None:
             raise ConfigurationError(
-                f"agent {agent.name} names the program {agent.command[0]!r}, which is not on PATH: "
-                "install it or give its full path."
+                f"agent {agent.name} names the program {agent.command[0]!r}, which is not on "
+                "PATH. Install it or give its full path."
             )
 
 
@@ -81,7 +81,7 @@ def refuse_agents(proposers: Sequence[str]) -> None:
     """`ConfigurationError` for agents in a run whose kernels its caller evaluates one by one."""
     for name in filter(is_agent_name, proposers):
         raise ConfigurationError(
-            f"{name} works beside a search: name it to `tilewright optimize`; in a loop of your "
+            f"{name} works beside a search. Name it to `tilewright optimize`; in a loop of your "
             "own use other proposers."
         )
 
@@ -96,7 +96,7 @@ def _value(name: str, key: str, value: str) -> object:
         return value
     if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 10**9):
         raise ConfigurationError(
-            f"option {key}={value[:40]} of agent {name!r} is not usable: give a whole number above "
-            "0."
+            f"option {key}={value[:40]} of agent {name!r} is not usable. Give a whole number "
+            "above 0."
         )
     return int(value)

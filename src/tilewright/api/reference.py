@@ -35,7 +35,7 @@ def reference_source(function: Callable[..., Any]) -> str:
     """
     if not isinstance(function, FunctionType):
         raise WorkloadError(
-            f"the reference is {_article(function)}: give a function that is written with def, "
+            f"the reference is {_article(function)}. Give a function that is written with def, "
             "takes the inputs by name and returns the outputs."
         )
     module = _Module(function.__name__)
@@ -91,7 +91,7 @@ class _Module:
             elif not hasattr(builtins, used):
                 raise WorkloadError(
                     f"reference {self._reference}: function {inner.__name__} uses {used!r}, which "
-                    "is not defined: define or import it before."
+                    "is not defined. Define or import it before."
                 )
         self.parts.append(text)
         if inner.__name__ != name:
@@ -119,7 +119,7 @@ class _Module:
             node = None
         if not isinstance(node, ast.FunctionDef):
             raise WorkloadError(
-                f"the source of reference function {function.__name__} cannot be found: write it "
+                f"the source of reference function {function.__name__} cannot be found. Write it "
                 "with def, in a file or a notebook's cell."
             )
         return text, node

@@ -75,8 +75,8 @@ class Run:
             import pandas
         except ImportError:
             raise ConfigurationError(
-                "to_dataframe() needs the Python package pandas: install it with "
-                '`pip install "tilewright[pandas]"`.'
+                "to_dataframe() needs the Python package pandas. Install it with `pip install "
+                '"tilewright[pandas]"`.'
             ) from None
         return pandas.DataFrame([trial_record(trial) for trial in self.history])
 

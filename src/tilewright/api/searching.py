@@ -208,8 +208,8 @@ def _named(task: str | Path | Task, project: Path) -> str:
         return written(task, project / TASKS)
     if not isinstance(task, str | PathLike):
         raise InputError(
-            f"task must be a workload's name, a folder or a tw.Task, and is {task!r}: name "
-            "one like 'gemmini:gemm-512x512x512'."
+            f"task must be a workload's name, a folder or a tw.Task, and is {task!r}. Give one "
+            "like 'gemmini:gemm-512x512x512'."
         )
     return str(task)
 

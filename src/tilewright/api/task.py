@@ -140,12 +140,12 @@ def _output_names(task: Task, count: int) -> Sequence[str]:
     names = task.outputs or (["out"] if count == 1 else [f"out{i}" for i in range(count)])
     if isinstance(names, str) or len(names) != count:
         raise WorkloadError(
-            f"reference {task.name} returned {count} array(s), and outputs names {names!r}: "
-            "give one name for each."
+            f"reference {task.name} returned {count} array(s), and outputs names {names!r}. Give "
+            "one name for each."
         )
     for name in (*task.inputs, *names):
         if not _IDENTIFIER.fullmatch(name):
-            raise WorkloadError(f"array name {name!r} is not usable: give a C identifier.")
+            raise WorkloadError(f"array name {name!r} is not usable. Give a C identifier.")
     return names
 
 
@@ -155,7 +155,7 @@ def _workload(task: Task, inputs: Mapping[str, Any], outputs: Mapping[str, Any])
 
     unknown = sorted(set(task.ranges) - set(inputs))
     if unknown:
-        raise WorkloadError(f"ranges names {unknown[0]!r}: give names of inputs.")
+        raise WorkloadError(f"ranges names {unknown[0]!r}. Give names of inputs.")
     arguments = []
     given: Sequence[tuple[ArgumentRole, Mapping[str, Any]]]
     given = (("input", inputs), ("output", outputs))
@@ -189,8 +189,8 @@ def _kernel(kernel: str | Path) -> str:
         return read_text(kernel, MAX_TEXT_BYTES)
     except OSError as error:
         raise InputError(
-            f"kernel file {kernel} cannot be read ({error.strerror}): give the path of a text file "
-            "in UTF-8, or the kernel's source as a string."
+            f"kernel file {kernel} cannot be read ({error.strerror}). Give the path of a text "
+            "file in UTF-8, or the kernel's source as a string."
         ) from error
 
 
@@ -210,6 +210,6 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
         if folder.is_dir():  # another process was faster
             return
         raise StorageError(
-            f"{folder} cannot be written ({error.strerror}): make it writable or choose another "
+            f"{folder} cannot be written ({error.strerror}). Make it writable or choose another "
             "project folder."
         ) from error

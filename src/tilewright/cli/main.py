@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RecursionError:
         _complain(
             "the input cannot be read because something in it is nested too deeply, for example "
-            f"parentheses in a kernel. The details are in {_write_crash_log()}."
+            f"parentheses in a kernel. The details are in {_write_crash_log()}"
         )
         code = 2
     except OSError as error:
@@ -168,14 +168,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reason = error.strerror or type(error).__name__
         _complain(
             f"the operating system reported an error: {reason}. The details are in "
-            f"{_write_crash_log()}."
+            f"{_write_crash_log()}"
         )
         code = 1
     except Exception as error:
         log = _write_crash_log()
         _complain(
             f"tilewright failed with an unexpected {type(error).__name__}. Please report "
-            f"this error with the details in {log}."
+            f"this error with the details in {log}"
         )
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -78,8 +78,8 @@ def serve(
         from tilewright.serve.server import create_server, listen
     except ModuleNotFoundError as error:
         raise ToolchainMissingError(
-            f"the live page needs the Python package {error.name}, which is not installed: "
-            "run `pip install 'tilewright[serve]'`."
+            f"the live page needs the Python package {error.name}, which is not installed. Run "
+            "`pip install 'tilewright[serve]'`."
         ) from None
     if not token and host not in (LOCAL, "localhost", "::1"):
         raise InputError(

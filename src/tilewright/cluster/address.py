@@ -53,7 +53,7 @@ def refuse_two_places(place: Place | None, host: object) -> None:
     """`ConfigurationError` where `--host` names another machine for the same work."""
     if place is not None and host:
         raise ConfigurationError(
-            "--host and --executor both name where candidates are evaluated: leave one of them out."
+            "--host and --executor both name where candidates are evaluated. Leave one of them out."
         )
 
 

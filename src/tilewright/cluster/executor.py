@@ -273,7 +273,7 @@ class DaskExecutor:
             job.breaks += 1
         if max(job.breaks for job in jobs) > MOST_BREAKS:
             raise ClusterError(
-                f"{problem}: correct that, or stop it; then run the same command again, which "
+                f"{problem}. Correct that, or stop it; then run the same command again, which "
                 "continues the run."
             )
         self._waiting.extendleft(reversed(jobs))

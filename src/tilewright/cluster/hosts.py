@@ -138,10 +138,10 @@ class Hosts:
         workers, resource = self._connection.workers, next(iter(self.needs))
         start = f"start some with `tilewright cluster worker {self._shown}`"
         if self._connection.is_lost:
-            return f"the scheduler at {self._shown} went away: start it again, then {again}."
+            return f"the scheduler at {self._shown} went away. Start it again, then {again}."
         if self._left_out:
             host, why = next(iter(self._left_out.items()))
-            return f"the worker on {host} {why}: correct that, and {again}."
+            return f"the worker on {host} {why}. Correct that, and {again}."
         if not workers:
             return f"the scheduler at {self._shown} has no workers: {start}, and {again}."
         if not any(resource in worker.offers for worker in workers):
@@ -157,7 +157,7 @@ class Hosts:
             )
         return (
             f"every worker of {self._shown} with {resource} has other versions than this run: "
-            f"`tilewright cluster status {self._shown}` says which; install equal ones, and "
+            f"`tilewright cluster status {self._shown}` says which. Install equal ones, and "
             f"{again}."
         )
 

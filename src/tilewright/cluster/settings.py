@@ -44,8 +44,8 @@ def require_listener(address: str, shown: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error) or "no answer"
         raise ClusterError(
-            f"the scheduler at {shown} cannot be reached ({reason}): start it with `dask scheduler`"
-            ", or correct the address."
+            f"the scheduler at {shown} cannot be reached ({reason}). Start it with `dask "
+            "scheduler`, or correct the address."
         ) from error
 
 
@@ -73,7 +73,7 @@ def url(address: Address) -> str:
     if not address.is_loopback:
         raise ConfigurationError(
             f"the scheduler at {address} is on another machine, and no TLS certificates are "
-            "configured: name them in dask's configuration, or reach it through a tunnel on "
+            "configured. Name them in dask's configuration, or reach it through a tunnel on "
             "localhost (docs/cluster.md says how to do either)."
         )
     return f"tcp://{address}"

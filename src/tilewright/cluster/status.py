@@ -50,7 +50,7 @@ def look(address: Address) -> list[Host]:
         info = asyncio.run(asyncio.wait_for(_asked(where), ANSWER_S))
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
-            f"the scheduler at {address} does not answer as one in {ANSWER_S:g} s: correct the "
+            f"the scheduler at {address} does not answer as one in {ANSWER_S:g} s. Correct the "
             "address."
         ) from error
     return hosts(info["workers"], offered())

@@ -133,13 +133,13 @@ class Settings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
                 raise ConfigurationError(
-                    f"setting {name} is {value!r}: give a whole number of at least {least}."
+                    f"setting {name} is {value!r}. Give a whole number of at least {least}."
                 )
         for name, unit in _POSITIVE.items():
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigurationError(
-                    f"setting {name} is {value!r}: give a number of {unit} above 0."
+                    f"setting {name} is {value!r}. Give a number of {unit} above 0."
                 )
         for component in self.without:
             if component not in COMPONENTS:
@@ -156,11 +156,11 @@ class Settings:
             )
         if not 0 <= self.stop_within < 1:
             raise ConfigurationError(
-                f"setting stop_within is {self.stop_within!r}: give a share from 0 to below 1."
+                f"setting stop_within is {self.stop_within!r}. Give a share from 0 to below 1."
             )
         if not 0 <= self.dropout < 1:
             raise ConfigurationError(
-                f"setting dropout is {self.dropout!r}: give a probability from 0 to below 1."
+                f"setting dropout is {self.dropout!r}. Give a probability from 0 to below 1."
             )
 
     @staticmethod
@@ -212,8 +212,8 @@ class Settings:
         unknown = sorted(set(values) - known)
         if unknown:
             raise ConfigurationError(
-                f"setting {unknown[0]!r} is not known to this version of tilewright: "
-                "resume the run with the version that wrote it."
+                f"setting {unknown[0]!r} is not known to this version of tilewright. Resume the "
+                "run with the version that wrote it."
             )
         kept = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known}
         return cls(**kept)  # type: ignore[arg-type]

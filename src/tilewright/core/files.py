@@ -50,7 +50,7 @@ def read_kernel(path: Path, language: KernelLanguage | None) -> str:
         return read_text(path, MAX_TEXT_BYTES)
     except OSError as error:
         raise InputError(
-            f"kernel file {path} cannot be read ({error.strerror}): name a "
+            f"kernel file {path} cannot be read ({error.strerror}). Give a "
             f"{language.name if language else 'kernel'} file in UTF-8."
         ) from error
 

@@ -178,7 +178,7 @@ def target_of(folder: Path) -> str:
 def _unknown(name: str) -> WorkloadError:
     if _is(Path.is_file, Path(name)):
         return WorkloadError(
-            f"{name} is a file: name the folder that holds {WORKLOAD_FILE}, or evaluate a single "
+            f"{name} is a file. Give the folder that holds {WORKLOAD_FILE}, or evaluate a single "
             f"kernel with `tilewright evaluate {name} --workload WORKLOAD`."
         )
     near = _near(name)

@@ -92,7 +92,7 @@ class KernelTemplate:
         for parameter in self.parameters:
             if assignment.get(parameter.name) not in parameter.values:
                 raise InputError(
-                    f"parameter {parameter.name} is {assignment.get(parameter.name)!r}: give one "
+                    f"parameter {parameter.name} is {assignment.get(parameter.name)!r}. Give one "
                     f"of {', '.join(map(str, parameter.values))}."
                 )
         lines = []
@@ -226,9 +226,9 @@ def _matched(line: str, notation: TemplateNotation) -> tuple[str | None, str] | 
 def _values(number: int, name: str, text: str, notation: TemplateNotation) -> tuple[int, ...]:
     if not _NAME.fullmatch(name) or name in FUNCTIONS:
         raise InputError(
-            f"line {number} of the template names a parameter {shown(name)}: use a name of "
-            "letters, digits and underscores that is neither min nor max and does not begin with a "
-            "digit or with two underscores."
+            f"line {number} of the template names a parameter {shown(name)}. Use a name of "
+            "letters, digits and underscores that is neither min nor max and does not begin with "
+            "a digit or with two underscores."
         )
     try:
         found = tuple(dict.fromkeys(int(part, 0) for part in text.split(",")))
@@ -265,7 +265,7 @@ def _require_points(template: KernelTemplate) -> None:
     if count * steps > MOST_STEPS:
         raise InputError(
             f"the template's constraints have {steps:,} names, numbers and operators, to be "
-            f"computed for {count:,} combinations of values: give shorter constraints or fewer "
+            f"computed for {count:,} combinations of values. Give shorter constraints or fewer "
             "values."
         )
     if not template.points():

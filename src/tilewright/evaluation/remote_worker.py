@@ -47,7 +47,7 @@ class RemoteWorker:
             )  # fmt: skip
         except OSError as error:
             self._log.close()
-            raise HostError(f"ssh cannot be started ({error}): install an ssh client.") from error
+            raise HostError(f"ssh cannot be started ({error}). Install an ssh client.") from error
 
     @property
     def pid(self) -> int:

@@ -120,8 +120,8 @@ class _Server:
                 self._reply({"outcome": to_json(self._evaluate(request))})
             else:
                 raise InputError(
-                    f"a request names {', '.join(map(repr, list(message)[:3])) or 'nothing'}: give "
-                    "one of open, evaluate, build, code, model and preflight."
+                    f"a request names {', '.join(map(repr, list(message)[:3])) or 'nothing'}. "
+                    "Give one of open, evaluate, build, code, model and preflight."
                 )
         except TilewrightError as error:
             self._reply({"error": {"type": type(error).__name__, "message": str(error)}})

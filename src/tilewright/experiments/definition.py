@@ -124,7 +124,7 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
     for name, options in _table(table, "arms").items():
         if not _NAME.fullmatch(name):
             raise ConfigurationError(
-                f"arm {name[:80]!r}: give it a name of letters, digits and - _ . +."
+                f"arm {name[:80]!r}. Give it a name of letters, digits and - _ . +."
             )
         chosen = {"reuse": False, **common, **_options(f"arms.{name}", options), **shared}
         arms[name] = Settings(**Settings.limits(budget), **chosen)
@@ -144,12 +144,12 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
     for workload in found.workloads:
         if workload not in found.sources and any(arm.reuse for arm in arms.values()):
             raise ConfigurationError(
-                f"an arm has reuse = true, but there is nothing to reuse for {workload}: name its "
+                f"an arm has reuse = true, but there is nothing to reuse for {workload}. Name its "
                 f'source in [reuse.from], as in "{workload}" = "gemmini:gemm-512x512x512".'
             )
     cells = len(found.workloads) * len(found.seeds) * len(arms)
     if cells > MOST_CELLS:
-        raise ConfigurationError(f"it asks for {cells:,} runs: give at most {MOST_CELLS:,}.")
+        raise ConfigurationError(f"it asks for {cells:,} runs. Give at most {MOST_CELLS:,}.")
     return found
 
 
@@ -174,7 +174,7 @@ def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
     if budget.wall_s is not None:
         raise ConfigurationError(
             "with input_seed, arms take outcomes from each other's cache, which cannot be where "
-            "the budget counts seconds: leave input_seed out."
+            "the budget counts seconds. Leave input_seed out."
         )
     return {"input_seed": seed}
 
@@ -195,7 +195,7 @@ def _options(name: str, options: object) -> dict[str, Any]:
         fits = isinstance(value, (int, float) if kind is float else kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
             raise ConfigurationError(
-                f"option {option} in [{name}] is {value!r}: give a value like {example!r}."
+                f"option {option} in [{name}] is {value!r}. Give a value like {example!r}."
             )
         chosen[option] = value
     return chosen
@@ -204,14 +204,14 @@ def _options(name: str, options: object) -> dict[str, Any]:
 def _text(table: Mapping[str, Any], field: str) -> str:
     value = table.get(field)
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(f'it has no {field}: add a line like budget = "60 evaluations".')
+        raise ConfigurationError(f'it has no {field}. Add a line like budget = "60 evaluations".')
     return value
 
 
 def _table(table: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     value = table.get(field)
     if not isinstance(value, Mapping) or not value:
-        raise ConfigurationError(f"it has no {field}: add a table such as [arms.default].")
+        raise ConfigurationError(f"it has no {field}. Add a table such as [arms.default].")
     return value
 
 
@@ -219,7 +219,7 @@ def _names(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
     value = table.get(field)
     if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
         raise ConfigurationError(
-            f'it has no {field}: add a line like workloads = ["gemmini:gemm-256x256x256"].'
+            f'it has no {field}. Add a line like workloads = ["gemmini:gemm-256x256x256"].'
         )
     return tuple(dict.fromkeys(value))
 
@@ -230,6 +230,6 @@ def _seeds(value: object) -> tuple[int, ...]:
     whole = isinstance(seeds, list | range) and all(type(s) is int and s >= 0 for s in seeds)
     if not whole or not 0 < len(seeds) <= MOST_CELLS:
         raise ConfigurationError(
-            f"seeds is {value!r}: give how many, or a list of whole numbers from 0 on."
+            f"seeds is {value!r}. Give how many, or a list of whole numbers from 0 on."
         )
     return tuple(dict.fromkeys(int(str(seed)) for seed in seeds))

@@ -107,7 +107,7 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
     workloads = list(dict.fromkeys(one.name for one in opened))
     if not 2 <= len(workloads) <= MOST_SHAPES:
         raise InputError(
-            f"shapes file {file} and {task} name {len(workloads)} workload(s): give 2 to "
+            f"shapes file {file} and {task} name {len(workloads)} workload(s). Give 2 to "
             f"{MOST_SHAPES} shapes, one workload a line."
         )
     target = opened[0].target
@@ -125,7 +125,7 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
             names = tuple(found[workloads[0]] or ())
             return ShapeSet(f"{target.name}:{pattern}", names, sizes)
     raise InputError(
-        f"{' and '.join(workloads[:2])} are not shapes of one pattern: name workloads that differ "
+        f"{' and '.join(workloads[:2])} are not shapes of one pattern. Name workloads that differ "
         "in their sizes only (`tilewright workloads` lists the patterns)."
     )
 

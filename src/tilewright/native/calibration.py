@@ -80,7 +80,7 @@ def calibrated(
         said = finished.output.decode(errors="replace").strip().splitlines()[-1:]
         reason = "; ".join([f"status {finished.status}", *said])
         raise ToolchainMissingError(
-            f"this machine could not be calibrated ({reason}): run `tilewright doctor` again when "
+            f"this machine could not be calibrated ({reason}). Run `tilewright doctor` again when "
             "it is less busy."
         ) from error
     _remember(path, found)

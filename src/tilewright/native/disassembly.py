@@ -46,8 +46,8 @@ def compiled_code(
     start, end = min(ends), max(at + size for at, size in ends.items())
     if end - BASE > _MOST_CODE_BYTES:
         raise InputError(
-            f"the kernel's machine code has {(end - BASE) >> 10:,} KiB, too many to "
-            f"examine: give a kernel with at most {_MOST_CODE_BYTES >> 10:,} KiB."
+            f"the kernel's machine code has {(end - BASE) >> 10:,} KiB, too many to examine. Give "
+            f"a kernel with at most {_MOST_CODE_BYTES >> 10:,} KiB."
         )
     code = _named(read_objdump(_dumped(_code_alone(image, ends, end)), end), image)
     told = with_addresses(binary, image.sections_at)

@@ -171,8 +171,8 @@ class _Reader:
             )
         if flags & _TLS:
             raise UnfitError(
-                "the kernel has thread-local variables, which it may not: use arrays that threads "
-                "index by their number."
+                "the kernel has thread-local variables, which it may not. Use arrays that "
+                "threads index by their number."
             )
         writable, executable = bool(flags & _WRITE), bool(flags & _EXECUTE)
         alignment, size = max(1, int(found["alignment"])), int(found["size"])

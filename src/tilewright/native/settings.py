@@ -36,7 +36,7 @@ class EvaluationSettings:
         chosen = cls(**known)  # type: ignore[arg-type]
         if chosen.checks < 3:
             raise ConfigurationError(
-                f"setting checks = {chosen.checks} is too few: use 3 or more, so that values, "
+                f"setting checks = {chosen.checks} is too few. Use 3 or more, so that values, "
                 "large magnitudes and sparse data are all compared."
             )
         return chosen

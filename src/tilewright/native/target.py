@@ -29,7 +29,7 @@ def require_linux(target: str) -> None:
     if sys.platform != "linux":
         raise ToolchainMissingError(
             f"target {target} runs other people's kernels natively, and outside Linux only limits "
-            "on time and memory would contain them: run tilewright in a Linux container "
+            "on time and memory would contain them. Run tilewright in a Linux container "
             "(docs/install.md), or use a simulated target such as gemmini."
         )
 

@@ -92,8 +92,9 @@ def find_toolchain(threads: int = 1) -> Toolchain:
             return Toolchain(version, path, (*FLAGS, *_flags_of(version, threads)), threads)
     if chosen:
         raise ToolchainMissingError(
-            f"the variable CC is {chosen!r}, which is not a program on this machine: give the name "
-            "or path of a C compiler without arguments, or unset CC to use gcc, clang or cc."
+            f"the variable CC is {chosen!r}, which is not a program on this machine. Give the "
+            "name or path of a C compiler without arguments, or unset CC to use gcc, clang or "
+            "cc."
         )
     raise ToolchainMissingError(f"no C compiler for this machine was found: {HOW_TO_GET}.")
 

@@ -312,7 +312,7 @@ class Cases:
     def _nothing_to_compare(self, reason: str) -> WorkloadError:
         return WorkloadError(
             f"{self.workload.name}: no values are known on which float32 arithmetic gives a "
-            f"result to compare with ({reason}): say in workload.toml what the inputs look like."
+            f"result to compare with ({reason}). Say in workload.toml what the inputs look like."
         )
 
     def _drawn(self, number: int, distribution: str) -> Case:

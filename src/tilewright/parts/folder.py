@@ -146,7 +146,7 @@ class FolderProblem:
         if array.shape != argument.shape or array.dtype != np.dtype(argument.dtype):
             raise WorkloadError(
                 f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
-                f"{argument.name}, expected {argument.dtype}{list(argument.shape)}; convert the "
+                f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. Convert the "
                 "result to the type and shape in workload.toml."
             )
         return array
@@ -274,7 +274,7 @@ def _numbers(arguments: Iterable[Argument]) -> Format | None:
 def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
     if description.constants:
         raise WorkloadError(
-            f"{path}: kernels of {target} take arrays only: write the constants "
+            f"{path}: kernels of {target} take arrays only. Write the constants "
             f"({', '.join(description.constants)}) into the kernel."
         )
     if description.operations == 0:

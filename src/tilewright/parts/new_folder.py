@@ -173,10 +173,10 @@ def _called(file: Path, function: str) -> _Example:
     module = import_file(file)
     called, examples = getattr(module, function, None), getattr(module, EXAMPLES, None)
     if not callable(called):
-        raise WorkloadError(f"{file} defines no function {function}(...): name one that exists.")
+        raise WorkloadError(f"{file} defines no function {function}(...). Give one that exists.")
     if not callable(examples):
         raise WorkloadError(
-            f"{file} defines no function {EXAMPLES}(): add one that returns a tuple of numpy "
+            f"{file} defines no function {EXAMPLES}(). Add one that returns a tuple of numpy "
             f"arrays or torch tensors, one for each parameter of {function}."
         )
     with users_code(f"{file}: {EXAMPLES}()", "it must return one array per parameter"):
@@ -242,7 +242,7 @@ def _argument(file: Path, name: str, value: Any, role: Any) -> Argument:
     dtype = value.dtype.name
     if dtype not in {t for group in get_args(ElementType) for t in (get_args(group) or (group,))}:
         raise WorkloadError(
-            f"{file}: {name} has the type {dtype}, which no kernel takes: convert it with astype, "
+            f"{file}: {name} has the type {dtype}, which no kernel takes. Convert it with astype, "
             "for instance to np.float32."
         )
     return Argument(name, value.shape, dtype, role)

@@ -21,9 +21,9 @@ _HIGHLIGHT_LIMIT = 400_000
 LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
     ("start", False, "starting kernel"),
     ("kept", True, "step of the winning schedule"),
-    ("kept", False, "faster than its parent"),
-    ("rejected", False, "correct, not faster"),
-    ("stopped", False, "stopped early: slower than its parent"),
+    ("kept", False, "faster than the kernel it was made from"),
+    ("rejected", False, "correct, but not faster"),
+    ("stopped", False, "stopped early, slower than the kernel it was made from"),
     ("unconfirmed", False, "looked faster, not confirmed"),
     ("failed", False, "failed to build or check"),
 )

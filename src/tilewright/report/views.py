@@ -10,16 +10,16 @@ from tilewright.core.records import LeftAlone
 from tilewright.report.costs import Cost
 
 TrialState = Literal["start", "kept", "rejected", "stopped", "unconfirmed", "failed"]
-"""start: the starting kernel; kept: faster than its parent; rejected: correct, not faster;
-stopped: measurement ended early because it could no longer be kept; unconfirmed: looked faster and
-did not hold when it was evaluated again; failed: build or check."""
+"""start: the starting kernel; kept: faster than the kernel it was made from; rejected: correct, but
+not faster; stopped: measurement ended early because it could no longer be kept; unconfirmed: looked
+faster and did not hold when it was evaluated again; failed: build or check."""
 
 _OUTCOMES = {
     "start": "the starting kernel",
-    "kept": "correct and faster than its parent",
-    "rejected": "correct, but not faster than its parent",
-    "stopped": "stopped: slower than its parent",
-    "unconfirmed": "looked faster, and did not hold when evaluated again",
+    "kept": "correct and faster than the kernel it was made from",
+    "rejected": "correct, but not faster than the kernel it was made from",
+    "stopped": "stopped early, because it was slower than the kernel it was made from",
+    "unconfirmed": "looked faster at first, but not when measured again",
 }
 
 

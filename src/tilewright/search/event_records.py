@@ -193,6 +193,6 @@ class EventLines:
     def _refused(self, error: OSError) -> OutputError:
         reason = (error.strerror or type(error).__name__).lower()
         return OutputError(
-            f"cannot write events to {self._path}: {reason}; give a file in an existing folder "
+            f"cannot write events to {self._path}: {reason}. Give a file in an existing folder "
             "that you may write to."
         )

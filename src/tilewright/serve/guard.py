@@ -153,7 +153,7 @@ class Guard:
         origin = headers.get("origin")
         same = (f"http://{host}", f"https://{host}")
         if origin is None and scope["method"] not in _SAFE:
-            return "This request does not say which page it comes from: use the page's own buttons."
+            return "This request does not say which page it comes from. Use the page's own buttons."
         if origin is not None and origin not in same:
             return "This request comes from another site, and only the page's own are answered."
         if not self._has_token(scope, headers):

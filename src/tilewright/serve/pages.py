@@ -170,7 +170,7 @@ def comparison_page(site: Site, request: Request) -> Response:
     """Any runs side by side: `run`, as often as one likes."""
     names = list(dict.fromkeys(request.query_params.getlist("run")))
     if len(names) > 12:
-        raise InputError(f"{len(names)} runs are too many to compare: choose up to 12.")
+        raise InputError(f"{len(names)} runs are too many to compare. Choose up to 12.")
     found = [site.project.run(name) for name in names]
     views = [site.project.result(one.run, site.project.trials(one.run.id)) for one in found]
     return _page(
@@ -222,7 +222,7 @@ def _index(asked: str, otherwise: int | None, count: int) -> int | None:
         return otherwise
     if not asked.isdecimal() or len(asked) > LONGEST_NUMBER or int(asked) >= count:
         raise InputError(
-            f"there is no trial {asked!r} to compare with: name one from 0 to {count - 1}."
+            f"there is no trial {asked!r} to compare with. Give one from 0 to {count - 1}."
         )
     return int(asked)
 

@@ -34,7 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise InputError(
-            f"cannot listen on {host} port {port} ({error.strerror}): give another --port, or "
+            f"cannot listen on {host} port {port} ({error.strerror}). Give another --port, or "
             "--port 0 for any that is free."
         ) from None
     return made

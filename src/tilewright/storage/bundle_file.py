@@ -35,8 +35,8 @@ def pack(document: Mapping[str, object]) -> bytes:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_BYTES:
         raise InputError(
-            f"the evidence takes {len(text) >> 20} MiB, and a bundle holds {MAX_BYTES >> 20}: "
-            "bundle a run with fewer steps or a smaller kernel."
+            f"the evidence takes {len(text) >> 20} MiB, and a bundle holds {MAX_BYTES >> 20}. "
+            "Bundle a run with fewer steps or a smaller kernel."
         )
     packed = zlib.compress(text, 9)
     head = _HEAD.pack(_MAGIC, FORMAT, len(packed))
@@ -56,8 +56,8 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
     intact = data[_HEAD.size : start] == _digest(data[: _HEAD.size], packed)
     if intact and version > FORMAT:
         raise InputError(
-            f"{name} has format {version}, and this version of tilewright knows up to {FORMAT}: "
-            "verify it with a newer version."
+            f"{name} has format {version}, and this version of tilewright knows up to {FORMAT}. "
+            "Verify it with a newer version."
         )
     if len(packed) < length:
         raise InputError(

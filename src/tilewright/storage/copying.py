@@ -36,8 +36,8 @@ def database_of(name: str) -> Path | URL:
             ) from None
         if url.password is not None or "password" in url.query:
             raise ConfigurationError(
-                "the address holds a password, which other users of this machine can read: put it "
-                "into PGPASSWORD or ~/.pgpass, and leave it out of the command."
+                "the address holds a password, which other users of this machine can read. Put "
+                "it into PGPASSWORD or ~/.pgpass, and leave it out of the command."
             )
         return require_postgresql(url, "the command")
     path = Path(name)
@@ -83,7 +83,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"{folder} cannot be created ({error.strerror}): name a folder that can be written."
+            f"{folder} cannot be created ({error.strerror}). Give a folder that can be written."
         ) from error
 
 
@@ -92,7 +92,7 @@ def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
     for table in tables:
         if new.execute(select(func.count()).select_from(table)).scalar_one():
             raise StorageError(
-                f"{name} already holds {table.name}: copy into an empty database, so that nothing "
+                f"{name} already holds {table.name}. Copy into an empty database, so that nothing "
                 "of it is mixed up or lost."
             )
     counts = {}

@@ -86,8 +86,8 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     except _OF_OTHER_RECORDS as error:
         found = f"{type(error).__name__}: {str(error)[:200]}"
         raise InputError(
-            "the bundle's records are not those of this version of tilewright "
-            f"({found}): verify it with the version that wrote it."
+            f"the bundle's records are not those of this version of tilewright ({found}). Verify "
+            "it with the version that wrote it."
         ) from error
 
 
@@ -102,8 +102,8 @@ def _task(value: object, files: Mapping[str, str]) -> str:
     task = _text(value)
     if "workload.toml" not in files and not _WORKLOAD_NAME.fullmatch(task):
         raise InputError(
-            f"the bundle's task {task[:100]!r} is not a registered workload, and the bundle brings "
-            "no files of it: verify nothing that names a folder of this machine."
+            f"the bundle's task {task[:100]!r} is not a registered workload, and the bundle "
+            "brings no files of it. Verify nothing that names a folder of this machine."
         )
     return task
 
@@ -114,8 +114,8 @@ def _target(value: object, files: Mapping[str, str]) -> str | None:
     target = _text(value)
     if target not in files and not _TARGET_NAME.fullmatch(target):
         raise InputError(
-            f"the bundle's target {target[:100]!r} is a file that the bundle does not bring: "
-            "verify nothing that names a file of this machine."
+            f"the bundle's target {target[:100]!r} is a file that the bundle does not bring. "
+            "Verify nothing that names a file of this machine."
         )
     return target
 

@@ -48,7 +48,7 @@ def require_current(version: str | None, name: str) -> None:
     if version != HEAD:
         raise StorageError(
             f"{name} has the schema {version or 'of no version'}, and this version of tilewright "
-            f"reads {HEAD}: bring it up to date with `tilewright runs list`, or use the version "
+            f"reads {HEAD}. Bring it up to date with `tilewright runs list`, or use the version "
             "of tilewright that wrote it."
         )
 
@@ -64,7 +64,7 @@ def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEA
     if current is not None and current > HEAD:
         raise StorageError(
             f"{name} was written by a newer tilewright (its schema is {current}, this version "
-            f"knows up to {HEAD}): upgrade tilewright or {elsewhere}."
+            f"knows up to {HEAD}). Upgrade tilewright or {elsewhere}."
         )
     if current is None and target == HEAD:  # the tables the migrations lead to, without alembic
         metadata.create_all(connection)
@@ -80,8 +80,8 @@ def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEA
     except ModuleNotFoundError as error:
         raise StorageError(
             f"{name} was written by an earlier tilewright (its schema is {current}, this version "
-            f"reads {HEAD}), and what upgrades it is missing: install it with "
-            f"`pip install 'tilewright[migrate]'`, or {elsewhere}."
+            f"reads {HEAD}), and what upgrades it is missing. Install it with `pip install "
+            f"'tilewright[migrate]'`, or {elsewhere}."
         ) from error
 
     with as_file(files("tilewright.storage") / "migrations") as folder:

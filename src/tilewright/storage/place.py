@@ -28,7 +28,7 @@ def server_of(project: Path) -> URL | None:
     """
     if _ADDRESS.match(str(project)):
         raise ConfigurationError(
-            "a project is a folder, not the address of a database: give a folder, and name the "
+            "a project is a folder, not the address of a database. Give a folder, and name the "
             f'address in its {CONFIGURATION} ({_SETTING} = "ADDRESS") or in {VARIABLE}.'
         )
     named_by, address = VARIABLE, os.environ.get(VARIABLE, "")

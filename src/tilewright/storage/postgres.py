@@ -55,8 +55,8 @@ class PostgresServer:
         encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
         if encoding != "UTF8":
             raise StorageError(
-                f"{self.name} stores text as {encoding}: create a database with "
-                "`createdb --encoding UTF8 --template template0`."
+                f"{self.name} stores text as {encoding}. Create a database with `createdb "
+                "--encoding UTF8 --template template0`."
             )
 
     def error(self, reason: Exception) -> StorageError:
@@ -114,14 +114,14 @@ def error_of(url: URL, reason: Exception) -> StorageError:
             "instance `GRANT CREATE ON SCHEMA public TO ...`."
         )
     if state == "25006" or "recovery" in said:  # a standby says the latter
-        return StorageError(f"{name} is read-only ({said}): name the server that takes writes.")
+        return StorageError(f"{name} is read-only ({said}). Give the server that takes writes.")
     if state == "55P03":
         return StorageError(
-            f"{name} has been locked by another program for {BUSY_TIMEOUT_S:g} s: "
-            f"close that program and {again}."
+            f"{name} has been locked by another program for {BUSY_TIMEOUT_S:g} s. Close that "
+            f"program and {again}."
         )
     if state in ("53100", "53200"):
-        return StorageError(f"the server of {name} is full ({said}): free some space and {again}.")
+        return StorageError(f"the server of {name} is full ({said}). Free some space and {again}.")
     connecting = state.startswith(("08", "57P", "28", "3D", "53")) or not state
     operational = any(kind.__name__ == "OperationalError" for kind in type(reason).__mro__)
     if not (connecting and operational):
@@ -136,12 +136,12 @@ def _connecting(url: URL, name: str, said: str, state: str) -> StorageError:
         part in low for part in ("authentication failed", "no password supplied", "pg_hba.conf")
     ):
         return StorageError(
-            f"{name} refuses {_user(url)} ({said}): put the right password into PGPASSWORD or "
+            f"{name} refuses {_user(url)} ({said}). Put the right password into PGPASSWORD or "
             "~/.pgpass, or name another user."
         )
     if "role" in low and "does not exist" in low:
         return StorageError(
-            f"{name} knows no such user ({said}): name another one in the database's address, or "
+            f"{name} knows no such user ({said}). Give another one in the database's address, or "
             "create it with `createuser`."
         )
     if state == "3D000" or ("database" in low and "does not exist" in low):
@@ -150,11 +150,11 @@ def _connecting(url: URL, name: str, said: str, state: str) -> StorageError:
             + ", or correct the database's address."
         )
     if "invalid" in low and ("option" in low or "uri" in low or "dsn" in low):
-        return StorageError(f"the address of {name} is not usable ({said}): correct it.")
+        return StorageError(f"the address of {name} is not usable ({said}). Correct it.")
     if "parameter" in low and "unrecognized" in low:
         return StorageError(f"{name} is too old ({said}): PostgreSQL 14 or later is needed.")
     return StorageUnavailableError(
-        f"{name} cannot be reached ({said}): start the server or correct the database's address, "
+        f"{name} cannot be reached ({said}). Start the server or correct the database's address, "
         f"and {again}; it continues where it was."
     )
 

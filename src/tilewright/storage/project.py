@@ -76,8 +76,8 @@ def _open(project: Path, create: bool, reads_only: bool = False) -> Database:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"{folder} cannot be created ({error.strerror}): make {project} writable "
-                "or choose another --project folder."
+                f"{folder} cannot be created ({error.strerror}). Make {project} writable or "
+                "choose another --project folder."
             ) from error
     if server is None:
         return Database(folder / DATABASE, reads_only=reads_only)
@@ -140,8 +140,8 @@ def secret_of(project: Path, owner: str) -> int:
         return int(file.read_text())
     except (OSError, ValueError) as error:
         raise StorageError(
-            f"the secret of the private inputs cannot be kept in {file} ({error}): make the folder "
-            "writable or choose another --project folder."
+            f"the secret of the private inputs cannot be kept in {file} ({error}). Make the "
+            "folder writable or choose another --project folder."
         ) from error
 
 

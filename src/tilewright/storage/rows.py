@@ -114,7 +114,7 @@ def unreadable(reason: object) -> StorageError:
     """Of a row that says something else than this version writes."""
     return StorageError(
         f"a stored record cannot be read ({str(reason)[:200]}): it is damaged or was written by "
-        "another version of tilewright; restore the database from a copy or upgrade."
+        "another version of tilewright. Restore the database from a copy or upgrade."
     )
 
 

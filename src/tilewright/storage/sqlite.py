@@ -55,24 +55,24 @@ def _sentence(path: str, reason: str) -> str:
     low = reason.lower()
     if "not a database" in low or "malformed" in low or "no such" in low:
         return (
-            f"{path} is not a readable tilewright database ({reason}): "
-            "move it away to start afresh, or restore it from a copy."
+            f"{path} is not a readable tilewright database ({reason}). Move it away to start "
+            "afresh, or restore it from a copy."
         )
     if "locked" in low or "busy" in low:
         return (
-            f"{path} has been locked by another program for {BUSY_TIMEOUT_S:g} s: "
-            "close that program and run the same command again."
+            f"{path} has been locked by another program for {BUSY_TIMEOUT_S:g} s. Close that "
+            "program and run the same command again."
         )
     if "readonly" in low or "read-only" in low or "unable to open" in low:
         return (
-            f"{path} cannot be written: make the folder and the file writable, "
-            "or choose another --project folder."
+            f"{path} cannot be written. Make the folder and the file writable, or choose another "
+            "--project folder."
         )
     if "full" in low:
-        return f"the disk of {path} is full: free some space and run the same command again."
+        return f"the disk of {path} is full. Free some space and run the same command again."
     if "i/o error" in low:  # how a quota, a limit on file sizes and a failing disk look
         return (
-            f"{path} could not be read or written ({reason}): free some space if the disk or a "
+            f"{path} could not be read or written ({reason}). Free some space if the disk or a "
             "quota is full, else check the disk, and run the same command again."
         )
-    return f"{path} cannot be used ({reason}): check the file, or move it away to start afresh."
+    return f"{path} cannot be used ({reason}). Check the file, or move it away to start afresh."

@@ -69,7 +69,7 @@ def _loop(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     word, _, number = chosen.rpartition(" ")
     if not number.isdecimal() or word not in ("", "loop", "line"):
         raise InputError(
-            f"loop {plain_text(chosen[:40])!r} is not a loop's number: give one of those that asm "
+            f"loop {plain_text(chosen[:40])!r} is not a loop's number. Give one of those that asm "
             "lists, 'line 12' for the loop at a line, 'lines 12-20' for the code of these lines, "
             "or 'all'."
         )
@@ -79,7 +79,7 @@ def _loop(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
     if found:
         return found[0]
     if not loops:
-        raise InputError("the kernel has no loop that could be listed: give 'all' as the loop.")
+        raise InputError("the kernel has no loop that could be listed. Give 'all' as the loop.")
     if word == "line":
         lines = sorted({loop.line for loop in loops if loop.line is not None})
         at = ", ".join(map(str, lines)) or "no known line"

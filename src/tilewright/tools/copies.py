@@ -30,7 +30,7 @@ class Copies:
         if name is not None:
             raise InputError(
                 f"this kernel is the shipped baseline {name!r}, as which it counts: it was not "
-                "evaluated and cost nothing; give a kernel of your own."
+                "evaluated and cost nothing. Give a kernel of your own."
             )
 
     def _shape(self, source: str) -> str:

@@ -33,7 +33,7 @@ def bound(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"port {port} cannot be listened on ({reason}): name another.") from error
+        raise InputError(f"port {port} cannot be listened on ({reason}). Give another.") from error
     return listener
 
 
@@ -41,7 +41,7 @@ def require_token(token: str) -> str:
     """The token; `ConfigurationError` for one that others could guess."""
     if len(token) < LEAST_TOKEN:
         raise ConfigurationError(
-            f"{TOKEN_VARIABLE} has {len(token)} characters, which could be guessed: give at least "
+            f"{TOKEN_VARIABLE} has {len(token)} characters, which could be guessed. Give at least "
             f"{LEAST_TOKEN}, or leave it unset, and one is made up."
         )
     return token

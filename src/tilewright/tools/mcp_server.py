@@ -86,7 +86,7 @@ def create_server(
         if str(parameters.uri) not in resources:
             raise _sdk("mcp.shared.exceptions").MCPError(
                 types.INVALID_PARAMS,
-                f"there is no resource {plain_text(str(parameters.uri)[:80])}: read one of "
+                f"there is no resource {plain_text(str(parameters.uri)[:80])}. Read one of "
                 f"{', '.join(resources)}.",
             )
         _, text = resources[str(parameters.uri)]
@@ -164,6 +164,6 @@ def _sdk(module: str) -> Any:
         return import_module(module)
     except ImportError:
         raise ConfigurationError(
-            "serving tools to agents needs the Python package mcp, version 2 or newer: install it "
-            'with `pip install "tilewright[agent]"`.'
+            "serving tools to agents needs the Python package mcp, version 2 or newer. Install "
+            'it with `pip install "tilewright[agent]"`.'
         ) from None

@@ -23,7 +23,7 @@ def known_trial(bench: Bench, given: Mapping[str, Any]) -> Trial:
     trial = _named(bench, named)
     if trial is None:
         which = f"kernel {plain_text(named)!r}" if _NAME.fullmatch(named) else "this kernel"
-        raise InputError(f"{which} was not evaluated: evaluate it, or give the id of one that was.")
+        raise InputError(f"{which} was not evaluated. Evaluate it, or give the id of one that was.")
     return trial
 
 
@@ -53,8 +53,8 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
     edits = read_edits(given["edits"])
     if not edits:
         raise InputError(
-            "edits holds no edit: write the lines to find between <<<<<<< SEARCH and =======, and "
-            "those to put in their place between ======= and >>>>>>> REPLACE."
+            "edits holds no edit. Write the lines to find between <<<<<<< SEARCH and =======, "
+            "and those to put in their place between ======= and >>>>>>> REPLACE."
         )
     changed = apply_edits(source, edits)
     if isinstance(changed, ReplyFailed):

@@ -146,7 +146,7 @@ class ProposalBench:
                 f"the kernel was not evaluated: this proposal's share of {self._proposal.share} "
                 "evaluations is spent; submit one that was."
                 if self.left == 0
-                else f"the kernel was not evaluated: give at most {MOST_EVALUATED} in one answer."
+                else f"the kernel was not evaluated. Give at most {MOST_EVALUATED} in one answer."
             )
         self._told.add(found.candidate.id)
         return found, self._proposal.history.get(found.candidate.id) is not None

@@ -101,6 +101,5 @@ def require_readable(target: TargetBrief) -> None:
     if target.language.name not in REWRITTEN:
         raise InputError(
             f"kernels of {target.name} are written in {target.language.name}, and the rewriter "
-            f"reads {' and '.join(REWRITTEN)} only: name a workload of another "
-            "target."
+            f"reads {' and '.join(REWRITTEN)} only. Give a workload of another target."
         )

@@ -150,8 +150,8 @@ def _load_xgboost() -> ModuleType:
         import xgboost
     except ImportError as error:
         raise ToolchainMissingError(
-            "the tuner's cost model needs xgboost: install the extra with "
-            "`pip install 'tilewright[tune]'`."
+            "the tuner's cost model needs xgboost. Install the extra with `pip install "
+            "'tilewright[tune]'`."
         ) from error
     module: ModuleType = xgboost
     return module

@@ -51,7 +51,7 @@ def nvcc_path() -> str:
     found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if found is None:
         raise ToolchainMissingError(
-            "compiling CUDA sources needs nvcc, which is not on the PATH: install the CUDA toolkit."
+            "compiling CUDA sources needs nvcc, which is not on the PATH. Install the CUDA toolkit."
         )
     return found
 

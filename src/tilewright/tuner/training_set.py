@@ -73,7 +73,7 @@ def read_training_set(file: Path) -> TrainingSet:
     if head[:1] != ["workload"] or head[-1] != "throughput" or numbers.shape[1:] != (expected,):
         raise ConfigurationError(
             f"training set {file} needs rows under the columns workload, one for each feature, "
-            "and throughput: write it again with benchmarks/pretraining.py."
+            "and throughput. Write it again with benchmarks/pretraining.py."
         )
     return TrainingSet(
         names=tuple(head[1:-1]),

@@ -193,7 +193,7 @@ def test_the_budget_stops_before_it_is_exceeded(tmp_path: Path, server: ModelSer
     spent = sum(call.usd or 0 for call in calls_of(tmp_path))
     assert 4.0 < spent <= 5.2
     assert summary.status == "finished"
-    assert "5.2 USD does not afford the next call" in summary.stop_reason
+    assert "5.2 USD does not allow another call" in summary.stop_reason
 
 
 @pytest.mark.usefixtures("toy")

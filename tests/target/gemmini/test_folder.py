@@ -108,7 +108,9 @@ def test_more_arguments_than_registers(folder: Path) -> None:
     text = (folder / TOML).read_text()
     extra = '\n[[argument]]\nname = "x{}"\nshape = [1]\ndtype = "int8"\nrole = "input"\n'
     (folder / TOML).write_text(text + "".join(extra.format(i) for i in range(5)))
-    with pytest.raises(WorkloadError, match=r"9 arguments, and a kernel .* has 8 at most"):
+    with pytest.raises(
+        WorkloadError, match=r"there are 9 arguments, but kernels .* have at most 8"
+    ):
         opened(folder)
 
 

@@ -184,7 +184,7 @@ def test_proposers_are_told(target: HostTarget) -> None:
     assert "At most 2 threads" in brief.rules
     assert "threads" in {option.id for option in brief.menu}
     alone = create_target().brief()
-    assert "One thread; no system calls" in alone.rules
+    assert "runs in one thread and must not make system calls" in alone.rules
     assert "threads" not in {option.id for option in alone.menu}
 
 

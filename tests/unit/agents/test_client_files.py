@@ -35,7 +35,7 @@ def test_a_server_is_written_and_the_rest_is_kept(tmp_path: Path, client: str) -
 def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path, text: str) -> None:
     file = tmp_path / ".mcp.json"
     file.write_text(text)
-    with pytest.raises(InputError, match="correct or remove it"):
+    with pytest.raises(InputError, match="Correct or remove it"):
         write("claude-code", SERVER, tmp_path)
     assert file.read_text() == text
 

@@ -107,7 +107,7 @@ class Model:
         (Model().call, "the reference is a method"),
         (functools.partial(plain, x=1), "the reference is a partial"),
         (np.tanh, "the reference is an? ufunc"),
-        (lambda x: x, "cannot be found: write it with def"),
+        (lambda x: x, "cannot be found. Write it with def"),
         (eval("lambda x: x"), "cannot be found"),
     ],
 )

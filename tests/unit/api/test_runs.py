@@ -63,7 +63,7 @@ def test_budget_and_proposers_come_before_the_settings() -> None:
     assert "the budget of 3 evaluations is spent" in found.summary.stop_reason
     with pytest.raises(UnknownNameError, match="unknown proposer 'other'"):
         tw.optimize("toy:digits", settings=QUICK, proposers=["other"])
-    with pytest.raises(InputError, match="cannot use the budget 'soon'"):
+    with pytest.raises(InputError, match="the budget 'soon' cannot be read"):
         tw.optimize("toy:digits", budget="soon")
 
 
@@ -94,7 +94,7 @@ def test_html_is_escaped_and_shows_what_was_reached() -> None:
 def test_a_task_is_a_name_a_folder_or_functions(task: Any) -> None:
     with pytest.raises(InputError, match=r"task must be a workload's name, a folder or a tw.Task"):
         tw.optimize(task)
-    with pytest.raises(InputError, match=r"and is .*: name one like"):
+    with pytest.raises(InputError, match=r"and is .*. Give one like"):
         tw.evaluate("void kernel(void) {}", task)
 
 

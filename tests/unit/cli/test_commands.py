@@ -89,7 +89,7 @@ def test_an_unwritable_output_is_refused_before_anything_is_spent(world: World, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("optimize", "toy:digits", "--budget", "soon"), "cannot use the budget 'soon'"),
+        (("optimize", "toy:digits", "--budget", "soon"), "the budget 'soon' cannot be read"),
         (("optimize", "toy:digits", "--beam", "0"), "setting beam is 0"),
         (("optimize", "toy:digits", "--dropout", "1"), "setting dropout is 1.0"),
         (("optimize", "toy:digits", "--beam", "many"), "--beam"),
@@ -98,8 +98,8 @@ def test_an_unwritable_output_is_refused_before_anything_is_spent(world: World, 
         (("optimize",), "Missing argument"),
         (("optimise",), "Did you mean 'optimize'?"),
         (("evaluate", "missing.c", "--workload", "toy:digits"), "missing.c cannot be read"),
-        (("best", "latest"), "no tilewright runs"),
-        (("runs", "resume", "latest"), "no tilewright runs"),
+        (("best", "latest"), "no runs of tilewright"),
+        (("runs", "resume", "latest"), "no runs of tilewright"),
         (("optimize", "toy:digits", "--project", "/proc/self/x"), "cannot be created"),
     ],
 )
@@ -243,14 +243,14 @@ def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli)
     assert [row["trial"] for row in exported] == list(range(len(exported)))
     assert exported[0]["latency"] == 235
     assert len(Path("a.csv").read_text().splitlines()) == len(exported) + 1
-    assert "must end in .csv" in cli("runs", "export", first, "-o", "a.txt").err
+    assert "Use one of .csv" in cli("runs", "export", first, "-o", "a.txt").err
     assert cli("runs", "tag", first, "slow", "slow", "old").code == 0
     assert "tags: slow, old; note: on a busy" in cli("runs", "note", first, "on a busy machine").err
     assert "#slow #old" in cli("runs", "list").out
     shown = cli("runs", "show", first).out
     assert "tags: slow, old" in shown
     assert "note: on a busy machine" in shown
-    assert "give --yes" in cli("runs", "delete", first).err
+    assert "Add --yes" in cli("runs", "delete", first).err
     assert cli("runs", "delete", first, "--yes").code == 0
     assert cli("runs", "list", "--json", "l.json").code == 0
     assert [r["run"] for r in json.loads(Path("l.json").read_text())["runs"]] == [second]
@@ -301,15 +301,27 @@ def test_hostile_names_are_one_sentence_and_exit_code_2(cli: Cli, tmp_path: Path
     (tmp_path / "loop").symlink_to("loop")
     evaluate = ("evaluate", "k", "--workload", "host-c:softmax-4x8")
     for words, said in (
-        ((*evaluate, "--json", str(tmp_path / "loop")), "names no file (Too many levels"),
-        ((*evaluate, "--json", "x" * 100_000), "names no file (File name too long)"),
-        (("doctor", "--project", str(tmp_path / "loop")), "names no file (Too many levels"),
-        (("doctor", "--project", "x" * 100_000), "names no file (File name too long)"),
-        (("best", "latest", "-o", str(tmp_path / "loop")), "names no file (Too many levels"),
-        (("report", "\udcff\udcfe"), "is not UTF-8 text: write it in UTF-8"),
-        (("runs", "show", "\udcff"), "is not UTF-8 text"),
-        (("models", "\udcff"), "is not UTF-8 text"),
-        (("tune", "\udcff"), "is not UTF-8 text"),
+        (
+            (*evaluate, "--json", str(tmp_path / "loop")),
+            "cannot be the name of a file (Too many levels",
+        ),
+        ((*evaluate, "--json", "x" * 100_000), "cannot be the name of a file (File name too long)"),
+        (
+            ("doctor", "--project", str(tmp_path / "loop")),
+            "cannot be the name of a file (Too many levels",
+        ),
+        (
+            ("doctor", "--project", "x" * 100_000),
+            "cannot be the name of a file (File name too long)",
+        ),
+        (
+            ("best", "latest", "-o", str(tmp_path / "loop")),
+            "cannot be the name of a file (Too many levels",
+        ),
+        (("report", "\udcff\udcfe"), "is not text in UTF-8. Write it in UTF-8"),
+        (("runs", "show", "\udcff"), "is not text in UTF-8"),
+        (("models", "\udcff"), "is not text in UTF-8"),
+        (("tune", "\udcff"), "is not text in UTF-8"),
     ):
         result = cli(*words)
         assert result.code == 2, (words, result)

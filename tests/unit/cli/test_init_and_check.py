@@ -45,7 +45,12 @@ def test_printed_commands_begin_as_the_one_that_printed_them(
     [
         ("workload.toml", "operations", "operation", "operation"),
         ("workload.toml", 'target = "trainium"', 'target = "tranium"', "did you mean 'trainium'"),
-        ("reference.py", "exact =", "exact = 2 *", "the kernel and the reference disagree"),
+        (
+            "reference.py",
+            "exact =",
+            "exact = 2 *",
+            "the kernel and the reference give different results",
+        ),
         ("reference.py", "def reference", "def referee", "defines no function reference"),
         ("kernel.py", "nisa.nc_matmul", "nisa.nc_matmull", "nc_matmull"),
     ],
@@ -77,10 +82,10 @@ def test_a_reference_that_is_not_deterministic_is_refused(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "init needs a NAME"),
+        ((), "init needs a name"),
         (("mine",), "init needs --target"),
         (("mine", "--target", "gemini"), "did you mean 'gemmini'"),
-        (("a b", "--target", "gemmini"), "cannot be a kernel's name"),
+        (("a b", "--target", "gemmini"), "cannot be the name of a kernel folder"),
         ((".", "--target", "gemmini"), "exists already"),
         (("mine", "--target", "gemmini", "--from-function", "x.py"), "names no function"),
         (("mine", "--target", "gemmini", "--from-function", "x.py:f"), "x.py cannot be read"),

@@ -85,7 +85,7 @@ def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
         OutputError, match="no process reads from this pipe; start the reader first"
     ):
         check_outputs(json=pipe)
-    with pytest.raises(OutputError, match="nothing reads from this pipe"):
+    with pytest.raises(OutputError, match="no process reads from this pipe"):
         write_text(pipe, "{}")
 
 

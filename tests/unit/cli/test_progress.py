@@ -121,10 +121,10 @@ def test_a_step_that_failed_is_told_and_counted_until_the_next_iteration() -> No
         progress.on_event(ProposalFailed(1, "p", "Traceback\nValueError: a defect\n"))
         panel = Console(file=io.StringIO(), width=120)
         panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
-        assert "0 duplicates, proposing steps that failed: 1" in panel.file.getvalue()  # type: ignore[attr-defined]
+        assert "0 duplicates, 1 proposals failed" in panel.file.getvalue()  # type: ignore[attr-defined]
         progress.on_event(IterationStarted(2, 15, (TRIALS[0],)))
         assert progress.state.steps_failed == 0
-    assert "nothing proposed: ValueError: a defect" in stream.getvalue()
+    assert "a proposer made no candidate: ValueError: a defect" in stream.getvalue()
 
 
 def test_a_forecast_is_told_with_the_limits_that_end_it() -> None:
@@ -132,8 +132,8 @@ def test_a_forecast_is_told_with_the_limits_that_end_it() -> None:
     with Progress(Budget(usd=5.0), Console(file=stream, width=200)) as progress:
         progress.on_event(ModelsForecast(1200, 30_000_000, 12.5))
     assert stream.getvalue() == (
-        "forecast: at most 1,200 calls to models, 30,000,000 tokens, 12.50 USD; "
-        "the budget ends them at 5 USD\n"
+        "forecast: language models may use up to 1,200 calls, 30,000,000 tokens and 12.50 USD; "
+        "the budget stops them at 5 USD\n"
     )
 
 
@@ -145,8 +145,8 @@ def test_what_a_run_begins_with_is_told_with_the_way_out() -> None:
             progress.on_event(SchedulesReused((ReusedSchedule(schedule, "3fa94c10", chosen),)))
         panel = Console(file=io.StringIO(), width=200)
         panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
-        assert "what was found for toy:other" in panel.file.getvalue()  # type: ignore[attr-defined]
-    begins = "begins with what was found for toy:other (run 3fa94c10)"
+        assert "were found for toy:other" in panel.file.getvalue()  # type: ignore[attr-defined]
+    begins = "the run first tries the steps that were found for toy:other (run 3fa94c10)"
     assert stream.getvalue() == f"{begins}; --no-reuse leaves this out\n{begins}\n"
 
 

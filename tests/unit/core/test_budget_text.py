@@ -53,7 +53,7 @@ def test_reads_time_and_evaluations(text: str, expected: Budget) -> None:
     ],
 )
 def test_refuses_anything_else_in_one_sentence(text: str) -> None:
-    with pytest.raises(InputError, match="expected for example") as refusal:
+    with pytest.raises(InputError, match="write for example") as refusal:
         parse_budget(text)
     assert repr(text) in str(refusal.value)
 

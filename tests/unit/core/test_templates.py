@@ -79,13 +79,13 @@ def test_a_kernel_without_parameters_is_no_template() -> None:
     [
         ("TUNE(TM)", "gives parameter TM the values ''"),
         ("TUNE(TM, 16, large)", "expected whole numbers"),
-        ("TUNE(TM, 16)\nTUNE(TM, 32)", "names parameter TM a second time"),
+        ("TUNE(TM, 16)\nTUNE(TM, 32)", "declares the parameter TM a second time"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(TM < TK)", "names TK, which is not a parameter"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(TM ** 9 > 1)", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(print(TM))", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(" + "(" * 400 + ")" * 400 + ")", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(TM > 16)", "no combination"),
-        ("int x = TUNE(TM, 16);", "does not stand alone"),
+        ("int x = TUNE(TM, 16);", "contains other code than the parameter"),
         ("TUNE_REQUIRE(1 < 2)\nTUNE_REQUIRE(2 < 1)", "no combination"),
         (
             "\n".join(f"TUNE(P{n}, {', '.join(map(str, range(10)))})" for n in range(9)),

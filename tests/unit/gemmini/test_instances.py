@@ -74,10 +74,10 @@ def test_a_workload_on_an_instance(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("dim = ", "is not valid TOML"),
-        ("[simulator.array]\ndim = 8\n", "does not say what it describes"),
+        ("[simulator.array]\ndim = 8\n", "does not name the target that it configures"),
         ('target = "gemmini"\n', r"no \[simulator.\*\] tables"),
         ('target = "gemini"\n', "unknown target 'gemini': did you mean 'gemmini'"),
-        ('target = "other.toml"\n', "does not say what it describes"),
+        ('target = "other.toml"\n', "does not name the target that it configures"),
         (BASE + "dim = 8\n", "unknown field 'dim': a file may have target, name, base, simulator"),
         (BASE + 'name = "a b"\n', "name = 'a b' must be letters"),
         (BASE.replace("int8", "int9"), "base = 'gemmini-int9-16x16' is not a configuration"),
@@ -86,7 +86,7 @@ def test_a_workload_on_an_instance(tmp_path: Path) -> None:
         (BASE + "[simulator.array]\ndims = 8\n", "did you mean simulator.array.dim"),
         (BASE + "[simulator.array]\ndim = '8'\n", "must be a whole number"),
         (BASE + "[simulator.array]\nelement_type = 'fp64'\n", "must be one of int8, fp32"),
-        ('target = "gemmini"\n[simulator.array]\ndim = 8\n', "is missing: add it"),
+        ('target = "gemmini"\n[simulator.array]\ndim = 8\n', "is missing. Add it"),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -19,7 +19,7 @@ def test_what_is_not_afforded_is_refused_and_the_reason_stated() -> None:
     assert not ledger.reserve("a", Spent(usd=0.1, tokens=1001))
     assert not ledger.reserve("b", Spent())
     assert ledger.stop_reason is not None
-    assert "1 USD, 1000 tokens does not afford" in ledger.stop_reason
+    assert "1 USD, 1000 tokens does not allow" in ledger.stop_reason
 
 
 def test_unknown_costs_count_as_reserved() -> None:
@@ -34,9 +34,9 @@ def test_calls_are_counted_and_one_more_is_refused() -> None:
     ledger.release("failed")
     assert ledger.reserve("a", Spent(calls=1))
     ledger.settle("a", None, None)
-    assert ledger.stop_reason == "budget of 2 calls to models spent"
+    assert ledger.stop_reason == "the budget of 2 calls to models is spent"
     assert not ledger.reserve("b", Spent(calls=1))
-    assert "budget of 2 calls does not afford the next call" in (ledger.stop_reason or "")
+    assert "the budget of 2 calls does not allow another call" in (ledger.stop_reason or "")
 
 
 def test_waits_for_calls_that_may_turn_out_cheaper() -> None:

@@ -85,7 +85,7 @@ def test_works_with_hardly_any_trial(count: int) -> None:
 def test_works_when_nothing_was_measured() -> None:
     failed = Failed("build", "compile_error", "kernel.c:3: error: expected ';'", 3)
     html = render(History([Trial(0, 0, Candidate("int x"), failed)]))
-    assert "No kernel of this run was measured" in html
+    assert "No kernel of this run could be measured" in html
     assert "expected &#39;;&#39;" in html or "expected \\u0027;\\u0027" in html
 
 
@@ -128,7 +128,7 @@ def test_a_huge_kernel_is_shown_without_colours() -> None:
 
 
 def test_a_report_explains_wins_that_did_not_hold() -> None:
-    refuted = Failed("measure", "unconfirmed", f"900 cycles was not confirmed: {EVIL}")
+    refuted = Failed("measure", "unconfirmed", f"900 cycles was not confirmed{EVIL}")
     trials = History([history(2)[0], Trial(1, 1, Candidate("fast"), refuted)])
     html = render(trials)
     assert "1 looked faster and did not hold when evaluated again." in html

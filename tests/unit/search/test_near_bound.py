@@ -27,8 +27,8 @@ def test_a_search_is_over_near_the_bound(
     assert (reason is not None) == stops
     if reason:
         assert reason == (
-            "the best kernel is 1.00 % above the bound of 1,000 cycles, within the 1 % of "
-            "--stop-within (0 continues)"
+            "the best kernel is 1.00 % above the bound of 1,000 cycles, and "
+            "--stop-within ends the search at 1 %"
         )
 
 

@@ -68,7 +68,7 @@ def test_a_candidate_is_compared_with_its_parent_or_any_other(client: Client) ->
     for wrong in ("40", "-1", "x", "9" * 30):
         answer = client.ask(f"{RUN}/trials/5?against={wrong}")
         assert answer.status == 400
-        assert "name one from 0 to 39" in answer.text
+        assert "Give one from 0 to 39" in answer.text
 
 
 def test_tables_and_sources_come_as_files(client: Client) -> None:

@@ -104,7 +104,7 @@ def test_nothing_is_written_into_a_file(project: Path) -> None:
 def test_a_database_without_runs_is_reported_and_left_alone(
     server: Server, name: str, project: Path
 ) -> None:
-    with pytest.raises(StorageError, match=f"database {name} at .* holds no tilewright runs"):
+    with pytest.raises(StorageError, match=f"database {name} at .* holds no runs of tilewright"):
         open_project(project, create=False)
     assert server.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name) == [(0,)]
 
@@ -115,7 +115,7 @@ def test_the_server_is_described_without_creating_anything(
 ) -> None:
     described = describe_server(project) or ""
     assert described.startswith(f"PostgreSQL database {name} at {server.folder}, server version 1")
-    with pytest.raises(StorageError, match="holds no tilewright runs"):
+    with pytest.raises(StorageError, match="holds no runs of tilewright"):
         open_project(project, create=False)
     assert describe_server(tmp_path_factory.mktemp("without")) is None
 
@@ -258,7 +258,7 @@ def test_a_newer_or_foreign_database_is_refused(
     with pytest.raises(StorageError, match=r"another program: choose another database\."):
         open_project(configure(server.address(other)))
     latin = server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
-    with pytest.raises(StorageError, match="stores text as LATIN1: create a database with"):
+    with pytest.raises(StorageError, match=r"stores text as LATIN1. Create a database with"):
         open_project(configure(server.address(latin)))
 
 

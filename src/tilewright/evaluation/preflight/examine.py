@@ -82,13 +82,13 @@ def _require_sound_reference(workload: Workload, views: list[View]) -> None:
             where = f"the reference of {workload.name} gives"
             if again[name] != view.case.expected[name]:
                 raise WorkloadError(
-                    f"{where} two different results for {name} from the same inputs: make it "
+                    f"{where} two different results for {name} from the same inputs. Make it "
                     "deterministic (no unseeded random numbers, no state kept between calls)."
                 )
             if is_float(array.dtype.name) and not np.isfinite(array).all():
                 raise WorkloadError(
-                    f"{where} NaN or infinity in {name} for {view.case.distribution} inputs: "
-                    "make it finite for every input of the declared types."
+                    f"{where} NaN or infinity in {name} for {view.case.distribution} inputs. Make "
+                    "it finite for every input of the declared types."
                 )
 
 

@@ -29,8 +29,8 @@ def summarized(
     """The loops of a kernel whose functions begin at `entries`."""
     if len(code) > MOST_INSTRUCTIONS:
         raise TooLargeError(
-            f"the kernel's machine code has {len(code):,} instructions, too many to "
-            f"examine: give a kernel with at most {MOST_INSTRUCTIONS:,}."
+            f"the kernel's machine code has {len(code):,} instructions, too many to examine. Give "
+            f"a kernel with at most {MOST_INSTRUCTIONS:,}."
         )
     at = lines([one.address for one in code])
     loops = find_loops(code, entries)

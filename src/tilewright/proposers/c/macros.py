@@ -68,8 +68,8 @@ class Macros:
             self._tokens += 1
             if self._tokens > MOST_TOKENS:
                 raise InputError(
-                    f"the macros of the file expand to more than {MOST_TOKENS:,} tokens: "
-                    "write loops or functions instead."
+                    f"the macros of the file expand to more than {MOST_TOKENS:,} tokens. Write "
+                    "loops or functions instead."
                 )
             macro = self.defined.get(name) if name not in hidden else None
             if macro is None:

@@ -129,7 +129,7 @@ def parse_model(name: str) -> Model:
     rest, _, query = rest.partition("?")
     target, at, base_url = rest.partition("@http")
     if not target:
-        raise ConfigurationError(f"model {name!r} names no model: write {provider}/MODEL.")
+        raise ConfigurationError(f"model {name!r} names no model. Write {provider}/MODEL.")
     address = _checked_url(name, f"http{base_url}") if at else None
     return Model(name, provider, target, address, _options(name, query))
 
@@ -138,13 +138,13 @@ def _local(name: str, kind: str, rest: str) -> Model:
     rest, _, query = rest.partition("?")
     if not rest.strip():
         what = "PROGRAM ARGUMENTS" if kind == "command" else "FOLDER"
-        raise ConfigurationError(f"model {name!r} is incomplete: write {kind}:{what}.")
+        raise ConfigurationError(f"model {name!r} is incomplete. Write {kind}:{what}.")
     if kind == "command":
         try:
             shlex.split(rest)
         except ValueError as error:
             raise ConfigurationError(
-                f"model {name!r} is not a usable command ({error}): check its quotes."
+                f"model {name!r} is not a usable command ({error}). Check its quotes."
             ) from error
     return Model(name, kind, rest, None, _options(name, query))
 
@@ -153,12 +153,12 @@ def _checked_url(name: str, url: str) -> str:
     parts = urlsplit(url)
     if not parts.hostname:
         raise ConfigurationError(
-            f"model {name!r} has no usable address: write PROVIDER/MODEL@http://HOST:PORT/v1."
+            f"model {name!r} has no usable address. Write PROVIDER/MODEL@http://HOST:PORT/v1."
         )
     if parts.username or parts.password:
         raise ConfigurationError(
-            f"the address of model {parts.hostname!r} holds a password, which would be stored with "
-            "the run: put the key into an environment variable and add ?key_env=VARIABLE."
+            f"the address of model {parts.hostname!r} holds a password, which would be stored "
+            "with the run. Put the key into an environment variable and add ?key_env=VARIABLE."
         )
     return url
 
@@ -178,11 +178,11 @@ def _options(name: str, query: str) -> Options:
     options = Options(**values)  # type: ignore[arg-type]
     if options.key_env and not is_secret_name(options.key_env):
         raise ConfigurationError(
-            f"key_env={options.key_env} of model {name!r} does not look like a secret: use a "
+            f"key_env={options.key_env} of model {name!r} does not look like a secret. Use a "
             "variable with KEY, TOKEN or SECRET in its name, so that no child process gets it."
         )
     if options.concurrency < 1 or options.timeout_s <= 0 or options.max_tokens == 0:
-        raise ConfigurationError(f"model {name!r} has an option that is 0: give numbers above 0.")
+        raise ConfigurationError(f"model {name!r} has an option that is 0. Give numbers above 0.")
     return options
 
 

@@ -111,7 +111,7 @@ def _own_price(model: Model) -> Price:
             raise ValueError
     except ValueError:
         raise ConfigurationError(
-            f"price={model.options.price} of model {model.name} is not usable: write "
+            f"price={model.options.price} of model {model.name} is not usable. Write "
             "price=INPUT:OUTPUT in US dollars per million tokens, for example price=0.5:1.5."
         ) from None
     return Price(inputs, outputs, inputs, inputs)

@@ -29,7 +29,7 @@ def require_address(model: Model) -> None:
     except OSError as error:
         raise ModelError(
             f"model {model.name} cannot be reached at {parts.hostname}:{port} "
-            f"({error.strerror or error}): start the service or correct the address."
+            f"({error.strerror or error}). Start the service or correct the address."
         ) from None
 
 

@@ -65,8 +65,8 @@ class Recording:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             found = f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}"
             raise InputError(
-                f"{file} is not a usable recording ({found[:200]}): name a file "
-                "that `tilewright optimize --record` wrote."
+                f"{file} is not a usable recording ({found[:200]}). Give a file that `tilewright "
+                "optimize --record` wrote."
             ) from error
 
     def require(self, names: Iterable[str]) -> None:
@@ -75,8 +75,8 @@ class Recording:
         for name in names:
             if recorded and name not in recorded:
                 raise InputError(
-                    f"{self._file} holds no replies of {name}, but of {', '.join(recorded)}: "
-                    "give --proposer that name."
+                    f"{self._file} holds no replies of {name}, but of {', '.join(recorded)}. Give "
+                    "--proposer that name."
                 )
 
     def submit(self, request: Request) -> Future[Reply]:

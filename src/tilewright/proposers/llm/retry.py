@@ -45,6 +45,6 @@ def with_retries(
             if attempt < backoff.attempts:
                 sleep(backoff.wait_s(attempt, error.retry_after_s))
     raise ModelError(
-        f"model {model} did not answer in {backoff.attempts} attempts (last: {last.reason}): "
-        "check the service or your network; the same command continues where the run stopped."
+        f"model {model} did not answer in {backoff.attempts} attempts (last: {last.reason}). "
+        "Check the service or your network; the same command continues where the run stopped."
     )

@@ -39,8 +39,8 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
         program = shlex.split(model.target)[0]
         if shutil.which(program) is None:
             raise ConfigurationError(
-                f"model {model.name} names the program {program!r}, which is not on PATH: "
-                "install it or give its full path."
+                f"model {model.name} names the program {program!r}, which is not on PATH. Install "
+                "it or give its full path."
             )
         return
     packages = [SDKS[model.provider]] if model.provider in SDKS else []
@@ -48,7 +48,7 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
     for package in packages:
         if not _installed(package):
             raise ConfigurationError(
-                f"model {model.name} needs the Python package {package}: install it with "
+                f"model {model.name} needs the Python package {package}. Install it with "
                 f"`{install_command(model)}`."
             )
     find_key(model, environment)
@@ -66,7 +66,7 @@ def require_prices(prices: Mapping[str, Price | None], budget: Budget) -> None:
     for name, price in prices.items():
         if price is None and budget.usd is not None:
             raise ConfigurationError(
-                f"the price of model {name} is unknown, so a budget in USD cannot hold: add "
+                f"the price of model {name} is unknown, so a budget in USD cannot hold. Add "
                 "?price=INPUT:OUTPUT (US dollars per million tokens) to its name, limit tokens "
                 "instead, or allow it with --allow-unpriced."
             )

@@ -41,7 +41,7 @@ def carried_out(source: str, target: TargetBrief, steps: str) -> tuple[str, list
             after = step.apply(kernel)
         except ValueError:
             raise InputError(
-                f"step {text!r} is not known: give a technique ({', '.join(TECHNIQUES)}), the "
+                f"step {text!r} is not known. Give a technique ({', '.join(TECHNIQUES)}), the "
                 'number of a loop and a factor, like "vectorise 2 16"; --list shows them.'
             ) from None
         except NotApplicableError as error:

@@ -35,7 +35,7 @@ def carried_out(
             kernel = step.apply(kernel)
         except ValueError:
             raise InputError(
-                f"step {text!r} is not known: give a technique ({', '.join(TECHNIQUES)}) and what "
+                f"step {text!r} is not known. Give a technique ({', '.join(TECHNIQUES)}) and what "
                 'it is for, like "hoist right m"; --list shows them.'
             ) from None
         except NotApplicableError as error:

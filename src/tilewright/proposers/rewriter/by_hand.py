@@ -60,7 +60,7 @@ def carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Kernel, li
         step, kernel = _carried_out(kernel, machine, wanted)
         done.append(step)
     if not done:
-        raise InputError('no step is given: name some, for example "overwrite C; unroll k 2".')
+        raise InputError('no step is given. Give some, for example "overwrite C; unroll k 2".')
     return kernel, done
 
 

@@ -260,8 +260,8 @@ CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
         resident_sites,
         _resident,
-        "keep {0} in local memory: load each part of it that loop {1} uses once, not in every "
-        "iteration ({2})",
+        "keep {0} in local memory, so that each part that loop {1} uses is loaded once and not "
+        "in every iteration ({2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(

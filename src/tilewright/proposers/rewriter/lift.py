@@ -48,11 +48,11 @@ def lift(source: str, machine: Machine) -> Kernel:
     _check_syntax(root if entry is None else entry)
     if entry is None:
         raise InputError(
-            f"the file defines no function {ENTRY!r}: define `void {ENTRY}(...)` with the "
+            f"the file defines no function {ENTRY!r}. Define `void {ENTRY}(...)` with the "
             "workload's arguments."
         )
     if sum(name == ENTRY for name, _ in defined) > 1:
-        raise InputError(f"the file defines {ENTRY!r} more than once: keep one definition.")
+        raise InputError(f"the file defines {ENTRY!r} more than once. Keep one definition.")
     block = entry.child_by_field_name("body")
     assert block is not None
     pinned: frozenset[str] = frozenset()
@@ -115,8 +115,8 @@ def _check_syntax(root: Node) -> None:
     if root.has_error:
         node = next(_errors(root), root)
         raise InputError(
-            f"the kernel does not parse as C at line {node.start_point[0] + 1}: "
-            "correct the syntax there."
+            f"the kernel does not parse as C at line {node.start_point[0] + 1}. Correct the "
+            "syntax there."
         )
 
 

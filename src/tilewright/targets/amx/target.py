@@ -186,7 +186,7 @@ def refused(source: str) -> Failed | None:
     own = _OWN_MACROS.search(joined)
     if own is not None:
         line = joined.count("\n", 0, own.start()) + 1
-        log = f"kernel.c:{line}: {own.group()} is not for kernels: use the intrinsics of tiles.h."
+        log = f"kernel.c:{line}: {own.group()} is not for kernels. Use the intrinsics of tiles.h."
         return Failed("build", "compile_error", log, line)
     return check_source(source, C, HEADERS, "use the intrinsics of tiles.h and immintrin.h")
 

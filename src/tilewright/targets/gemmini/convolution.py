@@ -117,7 +117,7 @@ def parse_convolution(spec: str, instance: Instance) -> Convolution:
     if min(height, width) + 2 * border < size:
         raise WorkloadError(
             f"workload {spec!r} has a kernel of {size} over an input of {height + 2 * border} x "
-            f"{width + 2 * border} with its border: choose a kernel that fits into it."
+            f"{width + 2 * border} with its border. Choose a kernel that fits into it."
         )
     check_reduction(spec, conv.reduction, "kernel size squared times C", instance)
     check_memory(spec, _array_bytes(conv, instance))

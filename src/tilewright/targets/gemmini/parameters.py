@@ -106,7 +106,7 @@ def chipyard_folder(path: Path) -> Path | None:
     folder = path.parent / str(tools["chipyard"])
     if not isinstance(tools["chipyard"], str) or not folder.is_dir():
         raise ConfigurationError(
-            f"{path}: tools.chipyard = {tools['chipyard']!r} is not a folder: name a built "
+            f"{path}: tools.chipyard = {tools['chipyard']!r} is not a folder. Give a built "
             "chipyard checkout, or leave it out."
         )
     return folder.resolve()
@@ -128,7 +128,7 @@ def _read_parameters(path: Path) -> dict[str, int]:
     tables = _read_file(path)
     simulator = tables.get("simulator", {})
     if not isinstance(simulator, dict) or not (simulator or "base" in tables):
-        raise ConfigurationError(f"{path} has no [simulator.*] tables: add one for every unit.")
+        raise ConfigurationError(f"{path} has no [simulator.*] tables. Add one for every unit.")
     return {**_base_parameters(path, tables.get("base")), **_flatten(path, simulator)}
 
 
@@ -137,7 +137,7 @@ def _base_parameters(path: Path, base: object) -> dict[str, int]:
         return {}
     if not isinstance(base, str) or base not in CONFIGURATIONS:
         raise ConfigurationError(
-            f"{path}: base = {base!r} is not a configuration of tilewright: name one of "
+            f"{path}: base = {base!r} is not a configuration of tilewright. Give one of "
             f"{', '.join(CONFIGURATIONS)}, or leave base out and give every parameter."
         )
     return _read_parameters(CONFIGURATIONS[base])
@@ -179,7 +179,7 @@ def _check_names(path: Path, parameters: Mapping[str, int]) -> None:
             raise ConfigurationError(f"{path}: unknown parameter {dotted(name)}: {hint}")
     for name in known:
         if name not in parameters:
-            raise ConfigurationError(f"{path}: parameter {dotted(name)} is missing: add it.")
+            raise ConfigurationError(f"{path}: parameter {dotted(name)} is missing. Add it.")
 
 
 @cache

@@ -47,7 +47,7 @@ class EvaluationSettings:
         chosen = cls(**known)
         if chosen.checks < 3:
             raise ConfigurationError(
-                f"setting checks = {chosen.checks} is too few: use 3 or more, so that values, "
+                f"setting checks = {chosen.checks} is too few. Use 3 or more, so that values, "
                 "saturation and sparse data are all compared."
             )
         if chosen.ordering not in ORDERINGS:

@@ -42,8 +42,8 @@ def load_sim() -> ModuleType:
         from tilewright.targets.gemmini import sim
     except ImportError as error:
         raise ToolchainMissingError(
-            f"the Gemmini co-simulator is not built ({error}): install tilewright again with "
-            "`pip install .` or `uv sync` on a machine with a C++ compiler."
+            f"the Gemmini co-simulator is not built ({error}). Install tilewright again with `pip "
+            "install .` or `uv sync` on a machine with a C++ compiler."
         ) from error
     return sim
 

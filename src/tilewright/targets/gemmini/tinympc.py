@@ -96,7 +96,7 @@ def parse_tinympc(spec: str, instance: Instance) -> TinyMpc:
     if instance.is_integer:
         raise WorkloadError(
             f"workload {spec!r} needs floating point, and {instance.name} computes with "
-            f"{instance.element.dtype}: use gemmini-fp32-4x4:{spec}."
+            f"{instance.element.dtype}. Use gemmini-fp32-4x4:{spec}."
         )
     sizes = "x".join([r"(-?\d+)"] * 3)
     match = re.fullmatch(f"tinympc-(forward|backward)(?:-{sizes})?", spec, re.ASCII)
@@ -113,7 +113,7 @@ def parse_tinympc(spec: str, instance: Instance) -> TinyMpc:
         horizon = parse_size(spec, match.group(4), "the horizon", smallest=2)
     if horizon > MAX_HORIZON:
         raise WorkloadError(
-            f"workload {spec!r} has a horizon of {horizon}: choose {MAX_HORIZON} or less, so that "
+            f"workload {spec!r} has a horizon of {horizon}. Choose {MAX_HORIZON} or less, so that "
             "no value of the trajectory leaves float32's range."
         )
     mpc = TinyMpc(direction, states, inputs, horizon)

@@ -67,7 +67,7 @@ def _check_parameters(function: Any, name: str) -> None:
     for parameter in function.params:
         if not hasattr(parameter, "shape"):
             raise WorkloadError(
-                f"{name} takes the number {parameter.name} besides buffers: write it into the "
+                f"{name} takes the number {parameter.name} besides buffers. Write it into the "
                 "function as a constant."
             )
         try:
@@ -169,14 +169,14 @@ def _loops(anchor: _Block, name: str) -> list[Loop]:
         loop = by_variable.get(value) if isinstance(value, tirx.Var) else None
         if loop is None or not isinstance(loop.extent, tirx.IntImm):
             raise WorkloadError(
-                f"{name} has a loop that is not of a known constant size or is already tiled: "
-                "give the unscheduled function, with numbers for its shapes."
+                f"{name} has a loop that is not of a known constant size or is already tiled. "
+                "Give the unscheduled function, with numbers for its shapes."
             )
         kind = LoopKind.REDUCTION if int(axis.iter_type) == 2 else LoopKind.SPATIAL
         loops.append(Loop(str(loop.loop_var.name), int(loop.extent), kind))
     if [str(v) for v in values] != [str(loop.loop_var) for loop in anchor.around]:
         raise WorkloadError(
-            f"{name} iterates its loops in another order than its block's axes: write the loops "
+            f"{name} iterates its loops in another order than its block's axes. Write the loops "
             "in the order of the axes."
         )
     return loops

@@ -62,7 +62,7 @@ def load_device_runtime(device: str) -> None:
         )
     except (OSError, RuntimeError) as error:
         raise ToolchainMissingError(
-            f"TVM's CUDA runtime does not load ({error}): put the folders of the driver's and the "
+            f"TVM's CUDA runtime does not load ({error}). Put the folders of the driver's and the "
             "toolkit's libraries on LD_LIBRARY_PATH."
         ) from error
 

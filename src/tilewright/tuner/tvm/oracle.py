@@ -102,7 +102,7 @@ def _check_memory(function: Any) -> None:
     if needed > present:
         raise WorkloadError(
             f"checking results needs about {needed / 1e9:,.0f} GB and this machine has "
-            f"{present / 1e9:,.0f} GB: give smaller sizes."
+            f"{present / 1e9:,.0f} GB. Give smaller sizes."
         )
 
 
@@ -256,6 +256,6 @@ def _value(node: Any, values: dict[Any, Any], buffers: dict[Any, Array]) -> Any:
 
 def _unsupported(what: str) -> WorkloadError:
     return WorkloadError(
-        f"the function uses {what}, which has no numpy counterpart to check results against: "
-        "write it with arithmetic, comparisons and the usual element-wise functions."
+        f"the function uses {what}, which has no numpy counterpart to check results against. "
+        "Write it with arithmetic, comparisons and the usual element-wise functions."
     )

@@ -48,7 +48,7 @@ def conv2d(
     if min(height, width) + 2 * padding < kernel:
         raise WorkloadError(
             f"conv2d: a {kernel}x{kernel} kernel does not fit into {height}x{width} padded by "
-            f"{padding}: give a larger input, a smaller kernel or more padding."
+            f"{padding}. Give a larger input, a smaller kernel or more padding."
         )
     require_tvm()
     from tvm import te, topi
@@ -102,7 +102,7 @@ def program_from_file(file: Path, maker: str) -> Program:
 
 def _load(file: Path, maker: str) -> object:
     if not file.is_file():
-        raise InputError(f"{file} is not a file: name a Python file, as in workload.py:{maker}.")
+        raise InputError(f"{file} is not a file. Give a Python file, as in workload.py:{maker}.")
     spec = importlib.util.spec_from_file_location(f"tilewright_user_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise InputError(f"{file} is not a Python file: its name must end in .py.")

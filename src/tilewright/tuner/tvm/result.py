@@ -65,14 +65,14 @@ def check_folder(folder: Path) -> None:
     """`OutputError` unless results can be written to `folder`, which may not exist yet."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise OutputError(f"cannot write -o {folder}: {existing} is not a folder; name another.")
+        raise OutputError(f"cannot write -o {folder}: {existing} is not a folder. Give another.")
     probe = existing / ".tilewright-probe"
     try:
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise OutputError(
-            f"cannot write -o {folder}: {(error.strerror or 'refused').lower()}; name another."
+            f"cannot write -o {folder}: {(error.strerror or 'refused').lower()}. Give another."
         ) from error
 
 

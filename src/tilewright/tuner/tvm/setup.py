@@ -66,7 +66,7 @@ class Method:
         if self.pretrained and (self.search, self.features) != ("gradient", "analytical"):
             raise ConfigurationError(
                 f"--pretrained: --search {self.search} --features {self.features} has no cost "
-                "model that was trained before: leave out --pretrained, or search by gradient on "
+                "model that was trained before. Leave out --pretrained, or search by gradient on "
                 "analytical features."
             )
 
@@ -168,7 +168,7 @@ def features_of(
         return kind(anatomy.workload, structure, target.device)
     if method.features == "published":
         raise ConfigurationError(
-            "--features published: the published features are those of a GPU; use analytical here."
+            "--features published: the published features are those of a GPU. Use analytical here."
         )
     return CpuFeatures(anatomy.workload, structure, target.device)
 
@@ -213,8 +213,8 @@ def _model(
     known = shipped_training_set(features.names) if method.pretrained else None
     if known is None and method.pretrained:
         raise ConfigurationError(
-            "--pretrained: no cost model was trained before for this target, only for CPUs: leave "
-            "out --pretrained."
+            "--pretrained: no cost model was trained before for this target, only for CPUs. "
+            "Leave out --pretrained."
         )
     # What is compared on a workload must not have been told of it.
     return BoostedTrees(features, seed, known=None if known is None else known.without(workload))

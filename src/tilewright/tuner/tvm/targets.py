@@ -77,7 +77,7 @@ def parse_target(text: str, threads: int | None = None) -> TuningTarget:
     if target.is_gpu and threads is not None:
         raise InputError(
             f"--threads {threads}: these are threads of a CPU, and --target {target.device.name} "
-            "is a GPU: leave --threads out."
+            "is a GPU. Leave --threads out."
         )
     return target
 
@@ -89,8 +89,8 @@ def _parsed(text: str, threads: int) -> TuningTarget:
         found = detect_gpu()
         if found is None:
             raise InputError(
-                "--target cuda: there is no CUDA device or driver here; name a device to generate "
-                f"code for, such as nvidia/h100 (known: {', '.join(device_names())})."
+                "--target cuda: there is no CUDA device or driver here. Give a device to "
+                f"generate code for, such as nvidia/h100 (known: {', '.join(device_names())})."
             )
         return _gpu(found, found)
     if text.startswith("nvidia/"):
@@ -119,7 +119,7 @@ def _described(text: str, threads: int) -> TuningTarget:
         device = device or found
         if not isinstance(device, GpuDevice):
             raise InputError(
-                "--target: a CUDA target needs a device that is here, or one to assume: add "
+                "--target: a CUDA target needs a device that is here, or one to assume. Add "
                 f'"device" with one of {", ".join(device_names())}.'
             )
         return _gpu(device, found, fields)
@@ -132,7 +132,7 @@ def _cpu(fields: dict[str, Any], threads: int) -> TuningTarget:
     available = detect_cpu()
     if threads > available.cores:
         raise InputError(
-            f"--threads {threads}: this process may use {available.cores} cores; give at most that."
+            f"--threads {threads}: this process may use {available.cores} cores. Give at most that."
         )
     check_processor(fields)
     target = _target({**fields, "num-cores": threads})

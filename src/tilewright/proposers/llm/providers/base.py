@@ -40,7 +40,7 @@ def load_sdk(module: str, model: Model) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         raise ConfigurationError(
-            f"model {model.name} needs the Python package of its provider: install it with "
+            f"model {model.name} needs the Python package of its provider. Install it with "
             f"`{install_command(model)}`."
         ) from None
 
@@ -57,7 +57,7 @@ def find_key(model: Model, environment: Mapping[str, str]) -> str:
             return environment[variable]
     if model.key_variables:
         raise ConfigurationError(
-            f"model {model.name} has no key: put it into the environment variable "
+            f"model {model.name} has no key. Put it into the environment variable "
             f"{model.key_variables[0]}."
         )
     return ""
@@ -131,18 +131,18 @@ def status_error(
     """
     if with_tools and status in _NO_TOOLS and re.search(r"tool|function.?call", text, re.I):
         return ModelError(
-            f"model {model.name} does not take tools by its provider's protocol ({text}): add "
+            f"model {model.name} does not take tools by its provider's protocol ({text}). Add "
             "?tools=no to its name, and it calls them in plain text, or give --without tools."
         )
     if status in (401, 403):
         variable = model.key_variables[0] if model.key_variables else "key_env"
         return ModelError(
-            f"model {model.name} refused the key ({status}): check {variable}; {GO_ON}."
+            f"model {model.name} refused the key ({status}). Check {variable}; {GO_ON}."
         )
     if status == 404:
         return ModelError(
-            f"model {model.name} does not exist at its provider (404: {text}): "
-            "check its name and address."
+            f"model {model.name} does not exist at its provider (404: {text}). Check its name and "
+            "address."
         )
     if status == 402 or any(word in text for word in _NO_MONEY):
         return ModelError(

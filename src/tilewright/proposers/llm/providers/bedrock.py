@@ -128,12 +128,12 @@ def require_region(model: Model) -> None:
         region = sessions.Session().get_config_variable("region")
     except errors.BotoCoreError as error:
         raise ConfigurationError(
-            f"model {model.name} cannot be reached with this AWS configuration ({error}): "
-            "correct it."
+            f"model {model.name} cannot be reached with this AWS configuration ({error}). Correct "
+            "it."
         ) from None
     if not region:
         raise ConfigurationError(
-            f"model {model.name} needs an AWS region: set AWS_DEFAULT_REGION or configure boto3."
+            f"model {model.name} needs an AWS region. Set AWS_DEFAULT_REGION or configure boto3."
         )
 
 

@@ -35,8 +35,8 @@ class CommandProvider:
         self._command = shlex.split(model.target)
         if shutil.which(self._command[0]) is None:
             raise ConfigurationError(
-                f"model {model.name} names the program {self._command[0]!r}, which is not on PATH: "
-                "install it or give its full path."
+                f"model {model.name} names the program {self._command[0]!r}, which is not on "
+                "PATH. Install it or give its full path."
             )
 
     def complete(self, request: Request) -> Reply:
@@ -48,8 +48,8 @@ class CommandProvider:
         if status != 0:
             raise ModelError(
                 f"model {self._model.name} ended with exit code {status} "
-                f"({redacted(last, secret_values())}): "
-                f"run the program by hand with a prompt on standard input; {GO_ON}."
+                f"({redacted(last, secret_values())}). Run the program by hand with a prompt on "
+                f"standard input; {GO_ON}."
             )
         return Reply(text, served_by=self._command[0])
 
@@ -70,8 +70,8 @@ class CommandProvider:
                 )
             except OSError as error:
                 raise ModelError(
-                    f"model {self._model.name} cannot be started ({error.strerror}): "
-                    f"check the program; {GO_ON}."
+                    f"model {self._model.name} cannot be started ({error.strerror}). Check the "
+                    f"program; {GO_ON}."
                 ) from None
         deadline = time.monotonic() + self._model.options.timeout_s
         try:
@@ -81,14 +81,13 @@ class CommandProvider:
                 if max(_size(output), _size(complaints)) > _MAX_BYTES:
                     raise ModelError(
                         f"model {self._model.name} wrote more than {_MAX_BYTES >> 20} MiB in one "
-                        f"answer: check the program; {GO_ON}."
+                        f"answer. Check the program; {GO_ON}."
                     )
         finally:
             _end(process)
         raise ModelError(
-            f"model {self._model.name} gave no answer within "
-            f"{self._model.options.timeout_s:g} s: check the program, or add "
-            f"?timeout_s=SECONDS to its name; {GO_ON}."
+            f"model {self._model.name} gave no answer within {self._model.options.timeout_s:g} s. "
+            f"Check the program, or add ?timeout_s=SECONDS to its name; {GO_ON}."
         )
 
 

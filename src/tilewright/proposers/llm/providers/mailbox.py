@@ -34,8 +34,8 @@ class MailboxProvider:
             self._replies.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigurationError(
-                f"the folder of model {model.name} cannot be created ({error.strerror}): "
-                "name one that can be written."
+                f"the folder of model {model.name} cannot be created ({error.strerror}). Give one "
+                "that can be written."
             ) from None
 
     def complete(self, request: Request) -> Reply:
@@ -84,6 +84,6 @@ def _read(answer: Path, model: Model) -> Reply | None:
         return Reply(str(document["text"]), stop, usage, served_by="mailbox")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ModelError(
-            f"the reply file {answer} of model {model.name} is not usable: write a JSON object "
+            f"the reply file {answer} of model {model.name} is not usable. Write a JSON object "
             f'with a "text"; {GO_ON}.'
         ) from None

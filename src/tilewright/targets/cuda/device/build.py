@@ -105,7 +105,7 @@ def refused_object(data: bytes, also: frozenset[str] = frozenset()) -> Failed | 
             continue
         if symbol["st_shndx"] != "SHN_UNDEF":
             if _MAY_DEFINE.fullmatch(name) is None:
-                log = f"the kernel defines {name} for other programs too: declare it `static`."
+                log = f"the kernel defines {name} for other programs too. Declare it `static`."
                 return Failed("build", "forbidden_call", log)
         elif name not in also and not (
             _OF_CUDA.fullmatch(name)

@@ -192,7 +192,7 @@ class DeviceProcess:
             if words[1] == "start":  # before anything of the kernel
                 raise ToolchainMissingError(
                     f"the GPU of this machine cannot be used ({' '.join(words[3:])}, CUDA error "
-                    f"{words[2]}): install a driver that fits the CUDA toolkit, and see that no "
+                    f"{words[2]}). Install a driver that fits the CUDA toolkit, and see that no "
                     "other process keeps the GPU for itself."
                 )
             raise self._error(int(words[2]), " ".join(words[3:]))

@@ -16,14 +16,14 @@ def file_of(level: int, number: int) -> Path:
     named = os.environ.get(CHECKOUT)
     if not named:
         raise WorkloadError(
-            f"kernelbench:level{level}-{number} lies in a checkout of KernelBench: set {CHECKOUT} "
+            f"kernelbench:level{level}-{number} lies in a checkout of KernelBench. Set {CHECKOUT} "
             "to its folder, or name the problem's file itself."
         )
     folders = [Path(named) / part / f"level{level}" for part in (".", "KernelBench")]
     found = [path for folder in folders for path in sorted(folder.glob(f"{number}_*.py"))]
     if not found:
         raise WorkloadError(
-            f"the folder {named}, which {CHECKOUT} names, has no level{level}/{number}_*.py: name "
+            f"the folder {named}, which {CHECKOUT} names, has no level{level}/{number}_*.py. Give "
             "the folder of a checkout of KernelBench."
         )
     return found[0].resolve()

@@ -124,7 +124,7 @@ class _Names:
         self._bytes += size
         if self._bytes > 2 * MOST_BYTES:
             raise WorkloadError(
-                f"{self._path}: its arrays take more than {MOST_BYTES >> 30} GiB: choose smaller "
+                f"{self._path}: its arrays take more than {MOST_BYTES >> 30} GiB. Choose smaller "
                 "shapes."
             )
         return Argument(name, shape, dtype, role)

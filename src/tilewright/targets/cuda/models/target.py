@@ -75,7 +75,7 @@ class KernelBenchTarget(CudaTarget):
         answer = first_answer(shape, plain)
         if answer is None:
             raise WorkloadError(
-                f"workload {spec!r} has no first answer in KernelBench's form: name a problem's "
+                f"workload {spec!r} has no first answer in KernelBench's form. Give a problem's "
                 f"file, or use cuda:{spec}."
             )
         reduced = shape.reduced()
@@ -109,7 +109,7 @@ class KernelBenchTarget(CudaTarget):
         if any(a.role == "inout" for a in workload.arguments):
             raise WorkloadError(
                 f"{folder / 'workload.toml'}: an argument has the role 'inout', and what a model "
-                "returns is new: give it an input and an output."
+                "returns is new. Give it an input and an output."
             )
         form = form_of(workload)
         return self._task(workload, workload, problem, problem, form, form, start, settings)

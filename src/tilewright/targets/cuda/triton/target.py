@@ -58,8 +58,8 @@ class TritonTarget(CudaTarget):
         shape = parse_shape(spec)
         if not _has_start(shape.kind):
             raise WorkloadError(
-                f"workload {spec!r} has no starting kernel in Triton: use cuda:{spec}, or a folder "
-                "of your own (`tilewright init my-kernel --target triton`)."
+                f"workload {spec!r} has no starting kernel in Triton. Use cuda:{spec}, or a "
+                "folder of your own (`tilewright init my-kernel --target triton`)."
             )
         reduced, start, gpu = reduced_shape(shape), starting_kernel(shape), find_gpu()
         lowest = lowest_precision(settings)
