@@ -44,7 +44,7 @@ def parse_executor(text: str) -> Place | None:
     if text.startswith("dask://"):
         return Place(parse_address(text.removeprefix("dask://")))
     raise ConfigurationError(
-        f"executor {text!r} is not known: expected 'local', 'dask' (worker processes on this "
+        f"executor {text!r} is not known. Use 'local', 'dask' (worker processes on this "
         "machine) or 'dask://HOST:PORT' (the scheduler of a cluster)."
     )
 
@@ -62,6 +62,6 @@ def parse_address(text: str) -> Address:
     found = _ADDRESS.fullmatch(text.removeprefix("tcp://").removeprefix("tls://").rstrip("/"))
     if found is None or not 0 < int(found["port"]) < 65536:
         raise ConfigurationError(
-            f"scheduler {text!r} is not an address: expected HOST:PORT, such as 127.0.0.1:8786."
+            f"scheduler {text!r} is not an address. Write HOST:PORT, such as 127.0.0.1:8786."
         )
     return Address(found["host"], int(found["port"]))

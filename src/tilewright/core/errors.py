@@ -56,10 +56,12 @@ class UnknownNameError(InputError):
         """`what` is the kind of name ("workload"), `known` the names there are."""
         names = sorted(known)
         nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-        listed = ", ".join(names[:_LISTED]) or "none"
+        listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        suggestion = f"did you mean {nearest[0]!r}?" if nearest else f"known: {listed}{more}."
-        super().__init__(f"unknown {what} {name!r}: {suggestion}{' ' + hint if hint else ''}")
+        suggestion = f". Choose one of {listed}{more}." if names else ", and there are none yet."
+        if nearest:
+            suggestion = f": did you mean {nearest[0]!r}?"
+        super().__init__(f"unknown {what} {name!r}{suggestion}{' ' + hint if hint else ''}")
         self.suggestion = nearest[0] if nearest else None
 
 

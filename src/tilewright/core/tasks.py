@@ -182,12 +182,12 @@ def _unknown(name: str) -> WorkloadError:
             f"kernel with `tilewright evaluate {name} --workload WORKLOAD`."
         )
     near = _near(name)
-    meant = f"did you mean {' or '.join(near)}? Otherwise " if near else ""
+    meant = f"Did you mean {' or '.join(near)}? Otherwise give" if near else "Give"
     shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
     return WorkloadError(
-        f"folder {shown or repr(shown)} does not exist, and no workload is called that: {meant}"
-        f"name a folder with a {WORKLOAD_FILE} (`tilewright init` makes one), or a workload with "
-        "its target, like gemmini:gemm-512x512x512 (`tilewright workloads` lists them)."
+        f"folder {shown or repr(shown)} does not exist, and no workload has this name. {meant} "
+        f"a folder with a {WORKLOAD_FILE}, as `tilewright init` makes it, or a workload with its "
+        "target, such as gemmini:gemm-512x512x512. `tilewright workloads` lists the workloads."
     )
 
 

@@ -103,7 +103,7 @@ def read_experiment(name: str) -> Experiment:
         table = read_toml(file)
     except OSError as error:
         raise ConfigurationError(
-            f"experiment file {file} cannot be read: {error.strerror}."
+            f"experiment file {file} cannot be read ({error.strerror}). Give an existing TOML file."
         ) from error
     try:
         return _experiment(file, table)

@@ -98,7 +98,8 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
         lines = read_text(file, _MOST_BYTES).split("\n")
     except OSError as error:
         raise InputError(
-            f"shapes file {file} cannot be read ({error.strerror}): expected one workload a line."
+            f"shapes file {file} cannot be read ({error.strerror}). Give a text file with one "
+            "workload on each line."
         ) from error
     named = [line.partition("#")[0].strip() for line in lines]
     target_name, colon, _ = task.partition(":")

@@ -111,7 +111,9 @@ def from_function(
     try:
         text = read_text(file, MAX_TEXT_BYTES)
     except OSError as error:
-        raise WorkloadError(f"{file} cannot be read: {error.strerror}.") from error
+        raise WorkloadError(
+            f"{file} cannot be read ({error.strerror}). Give an existing Python file."
+        ) from error
     example = _called(file, function)
     arguments, of_torch = example.arguments, example.of_torch
     outputs = [a for a in arguments if a.is_written]

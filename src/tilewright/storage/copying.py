@@ -32,7 +32,7 @@ def database_of(name: str) -> Path | URL:
             url = make_url(name)
         except (ArgumentError, ValueError):
             raise ConfigurationError(
-                "the address is not usable: expected postgresql://USER@HOST/DATABASE."
+                "the address is not usable. Write postgresql://USER@HOST/DATABASE."
             ) from None
         if url.password is not None or "password" in url.query:
             raise ConfigurationError(

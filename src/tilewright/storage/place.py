@@ -40,7 +40,7 @@ def server_of(project: Path) -> URL | None:
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise ConfigurationError(
-            f"the database in {named_by} is not an address: expected "
+            f"the database in {named_by} is not an address. Write "
             "postgresql://USER@HOST/DATABASE, special characters of a password as %XX."
         ) from None
     from tilewright.storage.postgres import require_postgresql
@@ -61,7 +61,7 @@ def _configured(file: Path) -> str:
     address = settings.get(_SETTING, "")
     if not isinstance(address, str):
         raise ConfigurationError(
-            f"{_SETTING} in {file} is not text: expected "
+            f"{_SETTING} in {file} is not text. Write "
             f'{_SETTING} = "postgresql://USER@HOST/DATABASE".'
         )
     return address

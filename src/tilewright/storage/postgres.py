@@ -175,7 +175,7 @@ def require_postgresql(url: URL, named_by: str) -> URL:
     """The address with the driver that is used; `ConfigurationError` for other databases."""
     if url.drivername.split("+")[0] not in ("postgresql", "postgres"):
         raise ConfigurationError(
-            f"the database in {named_by} is of kind {url.drivername!r}: expected "
+            f"the database in {named_by} is of kind {url.drivername!r}. Write "
             "postgresql://USER@HOST/DATABASE, or nothing for a file in the project folder."
         )
     return url.set(drivername="postgresql+psycopg")

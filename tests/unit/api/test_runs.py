@@ -160,7 +160,7 @@ def test_an_error_in_the_callers_loop_leaves_the_run_interrupted() -> None:
 def test_a_parent_must_be_a_kernel_of_the_run() -> None:
     with (
         tw.begin("toy:digits", settings=QUICK) as mine,
-        pytest.raises(InputError, match="parent 'x' is not a kernel of this run"),
+        pytest.raises(InputError, match="'x' is not the id of a kernel of this run"),
     ):
         mine.tell("toy 1 1 1 1 1", parent="x")
 

@@ -120,7 +120,7 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("seeds = 2", "seeds = 1000000", "seeds is 1000000"),
         ('budget = "8 evaluations"', "", "it has no budget"),
         ("8 evaluations", "soon", "the budget 'soon' cannot be read"),
-        ("8 evaluations", "60 s", "leave input_seed out"),
+        ("8 evaluations", "60 s", "Leave input_seed out"),
         ("beam = 1", "baem = 1", "did you mean 'beam'?"),
         ("beam = 1", "seed = 1", "unknown option in [arms.chain] 'seed'"),
         ("beam = 1", 'beam = "one"', "option beam in [arms.chain] is 'one'"),

@@ -112,3 +112,17 @@ def test_the_schema_names_every_field(cli: Cli) -> None:
         "argument",
     }
     assert all(field["description"] for field in schema["properties"].values())
+
+
+def test_on_a_machine_that_cannot_time_what_works_is_printed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.targets.amx.support.missing_feature", lambda element: "tiles")
+    made = cli("init", "mine", "--target", "amx-int8")
+    assert made.code == 0
+    assert "tilewright evaluate mine/kernel.c --workload mine\n" in made.out
+    assert "A search cannot run on this machine: this CPU" in made.out
+    assert "optimize" not in made.out
+    refused = cli("optimize", "mine")
+    assert refused.code == 2
+    assert "cannot be optimised on this machine: this CPU" in refused.err

@@ -111,7 +111,7 @@ def test_features_of_a_search_that_predicts_nothing_are_refused(cli: Cli) -> Non
     words = "tune matmul 8 8 8 --search random --features analytical"
     result = cli(*words.split())
     assert result.code == 2
-    assert "leave --features out" in result.err
+    assert "Leave out --features" in result.err
     assert len(result.err.strip().splitlines()) == 1
 
 
@@ -143,7 +143,7 @@ def test_cpu_threads_of_a_gpu_are_refused(cli: Cli, tmp_path: Path, words: str) 
     options = f"--target nvidia/h100 --threads 1 -o {tmp_path / 'o'}"
     result = cli(*words.split(), *options.split())
     assert result.code == 2
-    assert "leave --threads out" in result.err
+    assert "Leave --threads out" in result.err
     assert len(result.err.strip().splitlines()) == 1
 
 

@@ -96,7 +96,7 @@ def test_files_that_are_refused(tmp_path: Path, text: str, message: str) -> None
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(ConfigurationError, match=r"nowhere\.toml cannot be read: No such file"):
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml cannot be read \(No such file"):
         load_target("nowhere.toml")
 
 

@@ -24,7 +24,7 @@ def test_registered_names_are_shapes(name: str) -> None:
         ("gemm-16x16", "malformed"),
         ("softmax-99999x99999", "MiB of arrays:"),
         ("attention-9000x1", "MiB of arrays and scores"),
-        ("conv-1x8x8x16x16", "malformed: expected conv-NxHxWxCxK-k3s1"),
+        ("conv-1x8x8x16x16", "malformed. Write conv-NxHxWxCxK-k3s1"),
         ("conv-1x8x8x16x16-k5s1", "malformed"),
         ("conv-1x2048x2048x64x1-k3s1", "MiB of arrays and patches"),
         ("softmax-1x8388608", "sums of 8388608 terms"),

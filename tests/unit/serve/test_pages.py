@@ -54,7 +54,7 @@ def test_a_run_and_its_parts_are_shown(client: Client) -> None:
     assert "Winning schedule" in client.ask(f"{RUN}/parts/result").text
     assert client.ask(f"{RUN}/parts/tree").text.count('class="node') == 40
     assert "unroll" in client.ask(f"{RUN}/parts/menu").text
-    assert "Nothing was logged" in client.ask(f"{RUN}/parts/log").text
+    assert "The log has no entries" in client.ask(f"{RUN}/parts/log").text
 
 
 def test_a_candidate_is_compared_with_its_parent_or_any_other(client: Client) -> None:

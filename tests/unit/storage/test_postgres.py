@@ -364,8 +364,8 @@ def test_the_variable_comes_before_the_file(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('database = "mysql://u:sesame@h/d"', "kind 'mysql': expected postgresql://"),
-        ('database = "sesame:what"', "not an address: expected postgresql://"),
+        ('database = "mysql://u:sesame@h/d"', "kind 'mysql'. Write postgresql://"),
+        ('database = "sesame:what"', "not an address. Write postgresql://"),
         ('database = "postgresql://u:sesame@h:port/d"', "not an address"),
         ("database = 3", "is not text"),
         ("database = ", "not valid TOML"),

@@ -102,5 +102,5 @@ def test_names_of_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(ConfigurationError, match="password") as refused:
             database_of(secret)
         assert "pw" not in str(refused.value)
-    with pytest.raises(ConfigurationError, match="expected postgresql"):
+    with pytest.raises(ConfigurationError, match="Write postgresql"):
         database_of("mysql://host/d")

@@ -251,7 +251,7 @@ def test_an_agent_works_over_http() -> None:
 def test_a_port_or_a_token_that_cannot_be_used_is_one_sentence() -> None:
     with closing(bound(0)) as taken:
         taken.listen()
-        with pytest.raises(InputError, match="name another"):
+        with pytest.raises(InputError, match="Give another"):
             bound(taken.getsockname()[1])
     with pytest.raises(ConfigurationError, match="could be guessed"):
         require_token("short")

@@ -173,7 +173,7 @@ def _options(name: str, query: str) -> Options:
             values[key] = _value(known[key], text)
         except ValueError:
             raise ConfigurationError(
-                f"option {key}={text} of model {name!r} is not usable: expected {known[key]}."
+                f"option {key}={text} of model {name!r} is not usable. Give {known[key]}."
             ) from None
     options = Options(**values)  # type: ignore[arg-type]
     if options.key_env and not is_secret_name(options.key_env):

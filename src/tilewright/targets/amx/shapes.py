@@ -145,7 +145,7 @@ def parse_shape(spec: str, element: Element) -> Shape:
         }  # fmt: skip
     else:
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {' or '.join(PATTERNS)} with positive "
+            f"workload {spec!r} is malformed. Write {' or '.join(PATTERNS)} with positive "
             "whole numbers, for example gemm-512x512x512-packed."
         )
     for name, (size, unit) in multiples.items():

@@ -234,7 +234,7 @@ def parse_shape(spec: str) -> Shape:
     values = dict(zip(letters, map(int, found.groups()), strict=True)) if found else {}
     if not found or not all(size > 0 for name, size in values.items() if name != "P"):
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {kind}-{pattern} with positive whole "
+            f"workload {spec!r} is malformed. Write {kind}-{pattern} with positive whole "
             f"numbers, for example {next(n for n in REGISTERED if n.startswith(f'{kind}-'))}."
         )
     shape = Shape(kind, values)

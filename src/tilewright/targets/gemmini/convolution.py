@@ -104,7 +104,7 @@ def parse_convolution(spec: str, instance: Instance) -> Convolution:
     match = re.fullmatch(form, spec, re.ASCII)
     if match is None:
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {PATTERN} with positive whole numbers, for "
+            f"workload {spec!r} is malformed. Write {PATTERN} with positive whole numbers, for "
             "example conv-4x56x56x64x64-k3s1."
         )
     *sizes, padding = match.groups()

@@ -50,7 +50,7 @@ def parse_gemm(spec: str, instance: Instance) -> Gemm:
     match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec, re.ASCII)
     if match is None:
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {PATTERN} with three positive whole "
+            f"workload {spec!r} is malformed. Write {PATTERN} with three positive whole "
             "numbers, for example gemm-512x512x512."
         )
     gemm = Gemm(*(parse_size(spec, text, "M, N and K") for text in match.groups()))

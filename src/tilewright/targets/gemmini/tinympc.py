@@ -102,7 +102,7 @@ def parse_tinympc(spec: str, instance: Instance) -> TinyMpc:
     match = re.fullmatch(f"tinympc-(forward|backward)(?:-{sizes})?", spec, re.ASCII)
     if match is None:
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {PATTERN} with PASS forward or backward, "
+            f"workload {spec!r} is malformed. Write {PATTERN} with PASS forward or backward, "
             "and states, inputs and horizon, for example tinympc-forward or "
             "tinympc-backward-12x4x20."
         )

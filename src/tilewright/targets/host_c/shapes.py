@@ -121,7 +121,7 @@ def parse_shape(spec: str) -> Shape:
     match = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", r"([0-9]{1,9})", names), spec)
     if match is None or not all(int(size) > 0 for size in match.groups()):
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {kind}-{names} with positive whole "
+            f"workload {spec!r} is malformed. Write {kind}-{names} with positive whole "
             f"numbers, for example {next(n for n in REGISTERED if n.startswith(kind))}."
         )
     shape = Shape(kind, tuple(int(size) for size in match.groups()))

@@ -319,7 +319,7 @@ def parse_shape(spec: str) -> Shape:
     match = re.fullmatch(f"{kind_name}-" + re.sub("[A-Z]", r"([0-9]{1,9})", kind.sizes), spec)
     if match is None:
         raise WorkloadError(
-            f"workload {spec!r} is malformed: expected {kind_name}-{kind.sizes} with numbers, "
+            f"workload {spec!r} is malformed. Write {kind_name}-{kind.sizes} with numbers, "
             f"for example {next(n for n in REGISTERED if n.startswith(kind_name + '-'))}."
         )
     shape = Shape(kind_name, tuple(int(size) for size in match.groups()))
