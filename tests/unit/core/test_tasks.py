@@ -80,7 +80,7 @@ def test_a_folder_that_is_no_task(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("digits", "did you mean toy:digits"),
+        ("digits", "Did you mean toy:digits"),
         ("tou:digits", "unknown target 'tou': did you mean 'toy'"),
         ("", "folder '' does not exist"),
         ("no/such/folder", "folder no/such/folder does not exist"),
