@@ -133,5 +133,5 @@ def unpacked(data: bytes) -> bytes:
 
 def _damaged(reason: object) -> StorageError:
     return StorageError(
-        f"a stored artifact is damaged ({reason}): restore the database from a copy."
+        f"a stored artifact is damaged ({reason}). Restore the database from a copy."
     )

@@ -29,7 +29,7 @@ def test_names_of_executors() -> None:
              "dask://ho st:1", "dask://host:x", "tcp://host:1"],
 )  # fmt: skip
 def test_what_names_nothing(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="Write|Use"):
+    with pytest.raises(ConfigurationError, match=r"Write|Use"):
         parse_executor(text)
 
 

@@ -103,7 +103,7 @@ def test_what_cannot_be_filled_in_is_one_sentence(text: str, said: str) -> None:
 
 
 def test_an_instance_needs_a_value_that_is_there_for_every_parameter() -> None:
-    with pytest.raises(InputError, match="parameter TN is None. Give one of 8, 16"):
+    with pytest.raises(InputError, match=r"parameter TN is None. Give one of 8, 16"):
         template().instance({"TM": 16})
 
 
