@@ -135,7 +135,7 @@ def test_names_of_arguments_are_checked_by_the_language(call, tmp_path: Path) ->
 def test_messages_about_kernel_files_name_the_language(call) -> None:  # type: ignore[no-untyped-def]
     Path("broken.vec").write_text("no kernel")
     for words, said in (
-        (("evaluate", "missing.vec"), "name a Vecton file in UTF-8"),
+        (("evaluate", "missing.vec"), "Give a Vecton file in UTF-8"),
         (("evaluate", "broken.vec"), "give Vecton that defines `compute` by the rules of vecton"),
         (
             ("rewrite", "broken.vec", "--list"),

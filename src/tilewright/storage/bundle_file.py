@@ -48,7 +48,7 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
     start = _HEAD.size + _DIGEST_BYTES
     if len(data) < start or not data.startswith(_MAGIC):
         raise InputError(
-            f"{name} is not a bundle, or it is incomplete. Give a file that "
+            f"{name} is not a bundle, or it is truncated. Give a file that "
             f"`tilewright bundle` wrote; {_AGAIN}."
         )
     _, version, length = _HEAD.unpack_from(data)

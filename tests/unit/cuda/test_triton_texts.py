@@ -204,7 +204,7 @@ def test_workers_find_the_same_triton() -> None:
 def test_workloads_without_a_starting_kernel_say_so() -> None:
     target = create_target()
     assert "conv3d-NxCxDxHxWxK-kR" not in target.workloads()
-    with pytest.raises(WorkloadError, match="use cuda:conv3d"):
+    with pytest.raises(WorkloadError, match="Use cuda:conv3d"):
         target.open("conv3d-1x3x8x8x8x8-k3", {})
     with pytest.raises(UnknownNameError):
         target.open("nothing-1x2", {})

@@ -77,5 +77,5 @@ def test_a_disk_that_is_full_from_the_start_is_told_before_a_task_is_opened(
     found = os.statvfs(tmp_path)
     full = os.statvfs_result((*found[:3], 0, 0, *found[5:10]))
     monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
-    with pytest.raises(DiskFullError, match="make room"):
+    with pytest.raises(DiskFullError, match="Free some space"):
         run.optimize("no-target:no-task", Settings(), project=tmp_path)

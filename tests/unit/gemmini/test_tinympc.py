@@ -48,7 +48,7 @@ def test_impossible_names_are_refused(spec: str, message: str) -> None:
 
 
 def test_an_integer_configuration_names_the_right_one() -> None:
-    with pytest.raises(WorkloadError, match="use gemmini-fp32-4x4:tinympc-forward"):
+    with pytest.raises(WorkloadError, match="Use gemmini-fp32-4x4:tinympc-forward"):
         create_target().open("tinympc-forward", {})
 
 

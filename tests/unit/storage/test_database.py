@@ -140,7 +140,7 @@ def test_opening_at_the_same_time_creates_one_database(tmp_path: Path) -> None:
 def test_a_newer_database_is_refused(file: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StorageError, match=r"newer tilewright .*9999.*upgrade"):
+    with pytest.raises(StorageError, match=r"newer tilewright .*9999.*Upgrade"):
         Database(file)
 
 

@@ -413,7 +413,7 @@ def test_child_processes_do_not_see_addresses_and_passwords() -> None:
             "is read-only .*writes",
         ),
         ("0A000", "cannot set transaction read-write mode during recovery", "is read-only"),
-        ("53100", "could not extend file", "is full .*free some space"),
+        ("53100", "could not extend file", "is full .*Free some space"),
         ("42P01", "relation does not exist", "cannot be used"),
     ],
 )
