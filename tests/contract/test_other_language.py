@@ -136,7 +136,7 @@ def test_messages_about_kernel_files_name_the_language(call) -> None:  # type: i
     Path("broken.vec").write_text("no kernel")
     for words, said in (
         (("evaluate", "missing.vec"), "Give a Vecton file in UTF-8"),
-        (("evaluate", "broken.vec"), "give Vecton that defines `compute` by the rules of vecton"),
+        (("evaluate", "broken.vec"), "Write Vecton that defines the function `compute`"),
         (
             ("rewrite", "broken.vec", "--list"),
             "kernels of vecton are written in Vecton, and the rewriter reads C and NKI only",
