@@ -41,7 +41,7 @@ def server_of(project: Path) -> URL | None:
     except (ArgumentError, ValueError):
         raise ConfigurationError(
             f"the database in {named_by} is not an address. Write "
-            "postgresql://USER@HOST/DATABASE, special characters of a password as %XX."
+            "postgresql://USER@HOST/DATABASE, with special characters of a password as %XX."
         ) from None
     from tilewright.storage.postgres import require_postgresql
 
