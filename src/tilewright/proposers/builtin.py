@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME = "builtin"
 REWRITTEN = ("C", "NKI")
 """Languages that its rewriters read."""
-BEGUN_ANEW = ("CUDA C++", "KernelBench")
+BEGUN_ANEW = ("CUDA C++", "KernelBench", "Triton")
 """Languages whose kernels are begun anew from the target's templates."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.shapes import KINDS, REGISTERED, parse_shape
-from tilewright.targets.cuda.target import CudaTarget, starting_kernel
+from tilewright.targets.cuda.target import CudaTarget
 
 
 @pytest.mark.parametrize("name", REGISTERED)
@@ -18,7 +18,7 @@ def test_a_registered_workload_opens_and_is_checked_at_smaller_sizes(name: str) 
     assert shape.name == name
     assert reduced.operations < 1 << 26
     assert all(r <= s for r, s in zip(reduced.sizes.values(), shape.sizes.values(), strict=True))
-    start = starting_kernel(shape)
+    start = CudaTarget().starting_kernel(shape)
     assert "{" + "R}" not in start
     assert "PARAMETERS" not in start
     for size, value in shape.sizes.items():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 
 import pytest
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Candidate, Failed, Verdict
+from tilewright.core.templates import parse_template
+from tilewright.parts.languages import PYTHON
+from tilewright.targets.cuda.task import CudaTask
 from tilewright.targets.cuda.triton import create_target
 from tilewright.targets.cuda.triton.process import find_triton
-from tilewright.targets.cuda.triton.task import TritonTask
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on PATH")
 SETTINGS = {"input_seed": 3, "checks": 3, "simulation_timeout_s": 60.0, "compile_timeout_s": 60.0}
@@ -18,7 +21,7 @@ STORE = "tl.store(C + rows.to(tl.int64) * N + columns, total, mask=(rows < M) & 
 
 
 @pytest.fixture
-def task() -> TritonTask:
+def task() -> CudaTask:
     try:
         find_triton()
     except ToolchainMissingError as error:
@@ -26,19 +29,33 @@ def task() -> TritonTask:
     return create_target().open("gemm-50x64x32", SETTINGS)
 
 
-def verdict_of(task: TritonTask, source: str) -> Verdict | Failed:
+def verdict_of(task: CudaTask, source: str) -> Verdict | Failed:
     builder, checker, _ = task.evaluator
     built = builder.build(Candidate(source))
     return built if isinstance(built, Failed) else checker.check(built)
 
 
-def test_the_starting_kernel_is_right(task: TritonTask) -> None:
+def test_the_starting_kernel_is_right(task: CudaTask) -> None:
     verdict = verdict_of(task, task.start)
     assert isinstance(verdict, Verdict), verdict.log
     assert verdict.precision == "float32"
 
 
-def test_sums_split_by_atomic_operations_are_right(task: TritonTask) -> None:
+@pytest.mark.parametrize(
+    "spec", ["gemm-50x40x70", "softmax-5x9000", "conv2dbias-1x3x9x9x18-k3x3s2p1"]
+)
+def test_an_instance_of_a_template_is_right(task: CudaTask, spec: str) -> None:
+    opened = create_target().open(spec, SETTINGS)
+    (text,) = opened.templates().values()
+    template = parse_template(text, PYTHON.templates)
+    assert template is not None
+    values = template.assignment(random.Random(f"{spec} 1").choice(template.points()))
+    verdict = verdict_of(opened, template.instance(values))
+    assert isinstance(verdict, Verdict), f"{values}: {verdict.log}"
+    assert verdict.precision == "float32"
+
+
+def test_sums_split_by_atomic_operations_are_right(task: CudaTask) -> None:
     text = task.start.replace("tl.store(C", "tl.atomic_add(C")
     text = text.replace("range(0, K, TILE)", "range(tl.program_id(2) * TILE, K, 2 * TILE)")
     text = text.replace("triton.cdiv(N, 64))", "triton.cdiv(N, 64), 2)")
@@ -49,14 +66,14 @@ def test_sums_split_by_atomic_operations_are_right(task: TritonTask) -> None:
     assert isinstance(verdict, Verdict), verdict.log
 
 
-def test_one_condition_for_a_whole_tile_is_a_mask(task: TritonTask) -> None:
+def test_one_condition_for_a_whole_tile_is_a_mask(task: CudaTask) -> None:
     text = task.start.replace("mask=(rows < M)", "mask=(tl.program_id(0) >= 0) & (rows < M)")
     assert text != task.start
     verdict = verdict_of(task, text.replace("first)", "first.to(tl.int32))"))
     assert isinstance(verdict, Verdict), verdict.log
 
 
-def test_the_compiler_and_the_interpreter_look_the_same_to_a_launcher(task: TritonTask) -> None:
+def test_the_compiler_and_the_interpreter_look_the_same_to_a_launcher(task: CudaTask) -> None:
     asked = "if 'JIT' not in f'{product}' or product[grid](A, B, C, M, N, K, TILE=64) is not None:"
     text = task.start.replace(
         "    product[grid]", f"    {asked}\n        return\n    product[grid]"
@@ -65,7 +82,7 @@ def test_the_compiler_and_the_interpreter_look_the_same_to_a_launcher(task: Trit
     assert isinstance(verdict, Verdict), verdict.log
 
 
-def test_what_a_masked_load_leaves_out_is_not_zero(task: TritonTask) -> None:
+def test_what_a_masked_load_leaves_out_is_not_zero(task: CudaTask) -> None:
     text = task.start.replace(", other=0.0", "")
     assert text != task.start
     failed = verdict_of(task, text)
@@ -74,7 +91,7 @@ def test_what_a_masked_load_leaves_out_is_not_zero(task: TritonTask) -> None:
     assert "got nan" in failed.log
 
 
-def test_a_constant_is_no_python_function(task: TritonTask) -> None:
+def test_a_constant_is_no_python_function(task: CudaTask) -> None:
     text = task.start.replace("TILE: tl.constexpr", "TILE: tl.constexpr, F: tl.constexpr")
     text = text.replace("    tl.store(C", "    total = F(total)\n    tl.store(C")
     failed = verdict_of(task, text.replace("TILE=64)", "TILE=64, F=lambda x: x)"))
@@ -110,7 +127,7 @@ def test_a_constant_is_no_python_function(task: TritonTask) -> None:
         ("    product[grid]", "    C.sum()\n    product[grid]", "not_checked", ".sum of an array"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_found(task: TritonTask, old: str, new: str, kind: str, says: str) -> None:
+def test_what_is_wrong_is_found(task: CudaTask, old: str, new: str, kind: str, says: str) -> None:
     text = task.start.replace("TILE=64", "TILE=16").replace(", 64)", ", 16)")
     assert old.replace("TILE=64", "TILE=16") in text
     failed = verdict_of(task, text.replace(old.replace("TILE=64", "TILE=16"), new))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import random
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 
 from tilewright.core.errors import ToolchainMissingError, UnknownNameError, WorkloadError
 from tilewright.core.records import Failed
+from tilewright.core.templates import parse_template
 from tilewright.evaluation import worker_process
+from tilewright.parts.languages import PYTHON
 from tilewright.targets.cuda.nvcc import Nvcc
 from tilewright.targets.cuda.other_python import FoundPython
 from tilewright.targets.cuda.triton import create_target, process
@@ -25,6 +29,17 @@ from tilewright.targets.cuda.triton.rules import refused
 from tilewright.targets.cuda.triton.target import FOLDER
 
 GEMM = create_target().open("gemm-64x64x64", {})
+EDGES = {
+    "gemm": "gemm-50x40x70",
+    "matmul3d": "matmul3d-2x33x20x40",
+    "softmax": "softmax-9x130",
+    "rowsum": "rowsum-9x132",
+    "chain": "chain-7x100",
+    "stencil": "stencil-37x70",
+    "conv2d": "conv2d-2x3x12x10x20-k3x2s2p1",
+    "conv2dbias": "conv2dbias-1x3x16x16x18-k5x5s3p2",
+}
+"""Shapes that no tile divides."""
 CODE = """
 .version 9.0
 .target sm_90a
@@ -59,6 +74,21 @@ def test_starting_kernels_keep_the_rules(kind: str) -> None:
         assert refused(start) is None
         assert "PARAMETERS" not in start
         assert "{" not in start
+
+
+@pytest.mark.parametrize("spec", sorted(EDGES.values()))
+def test_instances_of_templates_keep_the_rules(spec: str) -> None:
+    for precision in ("", "tf32"):
+        settings = {"target_settings": {"precision": precision}} if precision else {}
+        templates = create_target().open(spec, settings).templates()
+        assert len(templates) == (2 if precision and spec[0] in "gmc" and spec[1] != "h" else 1)
+        for text in templates.values():
+            template = parse_template(text, PYTHON.templates)
+            assert template is not None
+            for point in random.Random(spec).sample(template.points(), 5):
+                source = template.instance(template.assignment(point))
+                assert refused(source) is None
+                assert not re.search(r"\{[A-Z]+\}|PARAMETERS|tune", source.replace("tune_", ""))
 
 
 def test_hostile_kernels_keep_the_rules() -> None:

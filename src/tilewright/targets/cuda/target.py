@@ -22,7 +22,7 @@ from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.launcher import parameters
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
-from tilewright.targets.cuda.occupancy import architectures
+from tilewright.targets.cuda.occupancy import Architecture, architectures
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import (
     DEFAULT,
@@ -33,7 +33,7 @@ from tilewright.targets.cuda.settings import (
 )
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, REGISTERED, Shape, parse_shape
 from tilewright.targets.cuda.task import CudaTask
-from tilewright.targets.cuda.templates import templates_of
+from tilewright.targets.cuda.templates import filled, templates_of
 
 FOLDER = Path(__file__).parent
 
@@ -93,11 +93,11 @@ class CudaTarget:
         """The workload named by `spec`, with its naive starting kernel."""
         require_linux(self.name)
         shape = parse_shape(spec)
-        reduced, start = shape.reduced(), starting_kernel(shape)
+        reduced, start = self.reduced(shape), self.starting_kernel(shape)
         gpu = find_gpu()
         architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
         lowest = lowest_precision(settings)
-        return CudaTask(
+        return self.task(
             shape.workload(self.name),
             reduced.workload(self.name),
             reduced.sizes,
@@ -109,10 +109,31 @@ class CudaTarget:
             create_problem(shape),
             shape.sizes,
             gpu,
-            templates_of(shape, architecture, lowest),
+            self.templates_of(shape, architecture, lowest),
             lambda: wrong_products(shape, 0),
             lowest,
         )
+
+    def reduced(self, shape: Shape) -> Shape:
+        """The workload at sizes that are small enough for a check on the CPU."""
+        return shape.reduced()
+
+    def starting_kernel(self, shape: Shape) -> str:
+        """The plain kernel of a workload, with its sizes as the launcher's defaults."""
+        text = (FOLDER / "library" / f"{shape.kind}.cu").read_text(encoding="utf-8")
+        own = parameters(shape.arguments, shape.sizes)
+        return f"// {self._sizes(shape)}\n{filled(text, shape.values).replace('PARAMETERS', own)}"
+
+    def templates_of(
+        self, shape: Shape, architecture: Architecture, lowest: str
+    ) -> Mapping[str, str]:
+        """Kernels of our own with free parameters, by name."""
+        return templates_of(shape, architecture, lowest)
+
+    def _sizes(self, shape: Shape) -> str:
+        """The sentence about sizes that begins a starting kernel."""
+        checked = ", ".join(f"{name} = {n}" for name, n in self.reduced(shape).sizes.items())
+        return f"Timed at the sizes that are the defaults; checked at {checked} as well."
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:
         """A user's kernel folder, run at its own shapes; its launcher takes arrays only."""
@@ -152,16 +173,6 @@ class CudaTarget:
         gpu = find_gpu()
         missing = f"none: kernels are compiled and checked, not timed; {HOW_TO_GET}"
         return [*found, ("GPU", True, gpu.id) if gpu else ("GPU", None, missing)]
-
-
-def starting_kernel(shape: Shape) -> str:
-    """The plain kernel of a workload, with its sizes as the launcher's defaults."""
-    text = (FOLDER / "library" / f"{shape.kind}.cu").read_text(encoding="utf-8")
-    for name, size in shape.values.items():
-        text = text.replace(f"{{{name}}}", str(size))
-    checked = ", ".join(f"{name} = {size}" for name, size in shape.reduced().sizes.items())
-    note = f"// Timed at the sizes that are the defaults; checked at {checked} as well.\n"
-    return note + text.replace("PARAMETERS", parameters(shape.arguments, shape.sizes))
 
 
 def pytorch(shape: Shape) -> Mapping[str, str]:

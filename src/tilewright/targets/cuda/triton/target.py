@@ -9,22 +9,20 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError, WorkloadError
 from tilewright.core.records import FolderTemplate, TargetBrief
-from tilewright.native.settings import EvaluationSettings
-from tilewright.native.target import require_linux
 from tilewright.parts.brief_files import load_examples, load_template, render
 from tilewright.parts.languages import PYTHON
-from tilewright.targets.cuda.device.gpus import find_gpu
-from tilewright.targets.cuda.kernelbench import wrong_products
-from tilewright.targets.cuda.problems import create_problem
-from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
+from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.shapes import KINDS, REGISTERED, Shape, parse_shape
-from tilewright.targets.cuda.target import CudaTarget, pytorch
+from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.cuda.task import CudaTask
+from tilewright.targets.cuda.templates import filled
 from tilewright.targets.cuda.triton.process import find_triton
 from tilewright.targets.cuda.triton.task import TritonTask
+from tilewright.targets.cuda.triton.templates import parameters, templates_of
 
 FOLDER = Path(__file__).parent
-TRITON = replace(PYTHON, name="Triton", templates=None)
-"""Python with kernels of Triton; free parameters are not known in it."""
+TRITON = replace(PYTHON, name="Triton")
+"""Python with kernels of Triton."""
 
 
 class TritonTarget(CudaTarget):
@@ -52,32 +50,34 @@ class TritonTarget(CudaTarget):
         named = {n: text for n, text in REGISTERED.items() if _has_start(n.partition("-")[0])}
         return {**patterns, **named}
 
-    def open(self, spec: str, settings: Mapping[str, object]) -> TritonTask:
+    def open(self, spec: str, settings: Mapping[str, object]) -> CudaTask:
         """The workload named by `spec`, with its plain starting kernel."""
-        require_linux(self.name)
         shape = parse_shape(spec)
         if not _has_start(shape.kind):
             raise WorkloadError(
                 f"workload {spec!r} has no starting kernel in Triton. Use cuda:{spec}, or a "
                 "folder of your own (`tilewright init my-kernel --target triton`)."
             )
-        reduced, start, gpu = reduced_shape(shape), starting_kernel(shape), find_gpu()
-        lowest = lowest_precision(settings)
-        return TritonTask(
-            shape.workload(self.name),
-            reduced.workload(self.name),
-            reduced.sizes,
-            start,
-            create_problem(reduced, lowest),
-            EvaluationSettings.from_mapping(settings),
-            chosen_architecture(settings, gpu.architecture if gpu else None),
-            {"naive": start, **pytorch(shape)},
-            create_problem(shape),
-            shape.sizes,
-            gpu,
-            published=lambda: wrong_products(shape, 0),
-            lowest=lowest,
-        )
+        return super().open(spec, settings)
+
+    def reduced(self, shape: Shape) -> Shape:
+        """What is interpreted: each operation of a program takes 0.1 ms, whatever its tile."""
+        reduced = shape.reduced()
+        if not shape.kind.startswith("conv"):
+            return reduced
+        fewer = {"N": 1, "C": min(shape.values["C"], 3)}
+        return replace(reduced, values={**reduced.values, **fewer})
+
+    def starting_kernel(self, shape: Shape) -> str:
+        """The plain kernel of a workload, with its sizes as the launcher's defaults."""
+        text = filled(_library(shape.kind).read_text(encoding="utf-8"), shape.values)
+        return f"# {self._sizes(shape)}\n{text.replace('PARAMETERS', parameters(shape))}"
+
+    def templates_of(
+        self, shape: Shape, architecture: Architecture, lowest: str
+    ) -> Mapping[str, str]:
+        """Triton kernels of our own with free parameters, by name."""
+        return templates_of(shape, architecture, lowest)
 
     def versions(self) -> Mapping[str, str]:
         """Those of the target `cuda`, and Triton's."""
@@ -98,24 +98,3 @@ def _library(kind: str) -> Path:
 
 def _has_start(kind: str) -> bool:
     return _library(kind).exists()
-
-
-def reduced_shape(shape: Shape) -> Shape:
-    """What is interpreted: each operation of a program takes about 0.1 ms, whatever its tile."""
-    reduced = shape.reduced()
-    if not shape.kind.startswith("conv"):
-        return reduced
-    fewer = {"N": 1, "C": min(shape.values["C"], 3)}
-    return replace(reduced, values={**reduced.values, **fewer})
-
-
-def starting_kernel(shape: Shape) -> str:
-    """The plain kernel of a workload, with its sizes as the launcher's defaults."""
-    text = _library(shape.kind).read_text(encoding="utf-8")
-    checked = ", ".join(f"{name} = {size}" for name, size in reduced_shape(shape).sizes.items())
-    note = f"# Timed at the sizes that are the defaults; checked at {checked} as well.\n"
-    taken = [a.name for a in shape.arguments]
-    taken += [f"{name}={size}" for name, size in shape.sizes.items()]
-    for name, size in shape.values.items():
-        text = text.replace(f"{{{name}}}", str(size))
-    return note + text.replace("PARAMETERS", ", ".join(taken))
