@@ -113,7 +113,7 @@ def test_a_proposer_of_other_languages_is_refused(call) -> None:  # type: ignore
     code, text = call("optimize", "vecton:double-48", "--proposer", "builtin")
     assert code == 2
     assert (
-        "proposer 'builtin' writes C, NKI, CUDA C++ and KernelBench only, and kernels of "
+        "proposer 'builtin' writes C, NKI, CUDA C++, KernelBench and Triton only, and kernels of "
         "vecton are written in Vecton" in text
     )
     assert (
