@@ -104,7 +104,15 @@ def _unconfirmed(summary: Summary) -> Iterator[str]:
 
 def _at_bound(history: History) -> Iterator[str]:
     best = history.best.outcome if history.best else None
-    if isinstance(best, Measured) and best.bound and best.latency <= best.bound * (1 + AT_BOUND):
+    if not isinstance(best, Measured) or not best.bound:
+        return
+    if best.refutes_bound:
+        yield (
+            f"The kernel takes {number(best.latency)} {best.unit}, less than the bound of "
+            f"{number(best.bound)} {best.unit}. The bound follows from the operations of the "
+            "workload, so correct `operations` in workload.toml."
+        )
+    elif best.is_near_bound(AT_BOUND):
         yield (
             f"The kernel takes {number(best.latency)} {best.unit}, within "
             f"{best.latency / best.bound - 1:.1%} of the bound of {number(best.bound)} "

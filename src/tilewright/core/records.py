@@ -427,6 +427,8 @@ class Artifact:
         return hashlib.sha256(self.binary).hexdigest()
 
 
+BOUND_ERROR = 0.01
+"""How far below a bound, as a share, a latency may lie by the model's own error."""
 PRECISIONS = ("exact", "float64", "float32", "tf32-like", "bf16-like", "coarser than bf16")
 """Classes of precision, finest first, measured against a wider type on the same inputs."""
 
@@ -514,6 +516,17 @@ class Measured:
     by_line: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     phases: tuple[Mapping[str, float], ...] = ()
     gaps: tuple[Gap, ...] = ()
+
+    def is_near_bound(self, share: float) -> bool:
+        """Whether the latency is within `share` above the bound; not where it refutes the bound."""
+        if self.bound is None or self.refutes_bound:
+            return False
+        return self.latency <= self.bound * (1 + share)
+
+    @property
+    def refutes_bound(self) -> bool:
+        """Whether the latency is clearly below the bound, which must then be wrong."""
+        return self.bound is not None and self.latency < self.bound * (1 - BOUND_ERROR)
 
 
 @dataclass(frozen=True, slots=True)

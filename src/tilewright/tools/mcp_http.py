@@ -25,11 +25,16 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def bound(port: int) -> socket.socket:
-    """A socket that listens on this machine; 0 takes any free port. `InputError` if it is taken."""
+    """A socket that listens on this machine; 0 takes any free port. `InputError` if it is taken.
+
+    It listens from now on, so that a client that connects before the server runs has to wait, but
+    is not refused.
+    """
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)

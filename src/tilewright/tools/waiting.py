@@ -39,12 +39,9 @@ def is_submitted(bench: ProposalBench, calls: Sequence[ToolCall]) -> bool:
 
 def is_near_bound(proposal: Proposal) -> bool:
     """Whether one of its kernels is so near its bound that the search is over with it."""
-    near = 1 + proposal.brief.stop_within
-    outcomes = (trial.outcome for trial in proposal.own if near > 1)
-    return any(
-        isinstance(o, Measured) and o.bound is not None and o.latency <= o.bound * near
-        for o in outcomes
-    )
+    share = proposal.brief.stop_within
+    outcomes = (trial.outcome for trial in proposal.own if share)
+    return any(isinstance(o, Measured) and o.is_near_bound(share) for o in outcomes)
 
 
 def _sources(bench: ProposalBench, one: ToolCall) -> Iterator[str]:

@@ -159,3 +159,11 @@ def test_plans_are_shortened_unless_asked_for_in_full() -> None:
         for line in summary_lines(summary, history, full=True):
             console.print(line)
     assert "Because of this and that." in captured.get()
+
+
+def test_a_kernel_that_is_faster_than_its_bound_shows_that_the_bound_is_wrong() -> None:
+    history = History([Trial(0, 0, START, replace(measured(4e6), bound=5e6))])
+    told = shown(summarize(run_record(), history), history)
+    assert "less than the bound of 5,000,000 cycles" in told
+    assert "correct `operations` in workload.toml" in told
+    assert "Nothing is left to gain" not in told

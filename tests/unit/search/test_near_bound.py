@@ -18,6 +18,7 @@ def history(latency: float, bound: float | None) -> History:
         (1011.0, 1000.0, 0.01, False),
         (1000.0, 1000.0, 0.0, False),
         (1000.0, None, 0.01, False),
+        (700.0, 1000.0, 0.01, False),  # the bound is wrong
     ],
 )
 def test_a_search_is_over_near_the_bound(
