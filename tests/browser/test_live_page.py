@@ -385,7 +385,7 @@ def test_tags_and_notes_are_kept_and_a_read_only_page_has_no_buttons(
     page.locator("summary", has_text="Tags and note").click()
     page.fill("[name=tags]", "nightly best")
     page.fill("textarea", "compare with Monday's")
-    page.click("text=Keep")
+    page.click("text=Save")
     page.wait_for_selector(".tag")
     assert page.locator(".tag").all_inner_texts() == ["nightly", "best"]
     with closing(open_project(tmp_path)) as storage:

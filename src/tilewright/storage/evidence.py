@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -140,11 +139,6 @@ def _workload(value: object) -> Workload:
 def _measured(value: object) -> Measured:
     if not isinstance(value, Measured):
         raise TypeError("no measurement")
-    for text in (value.unit, value.artifact_digest):
-        _text(text)
-    for number in (value.latency, value.noise):
-        if type(number) not in (int, float) or not math.isfinite(number) or number < 0:
-            raise ValueError(f"{number!r} instead of a number")
-    if value.latency == 0:
-        raise ValueError("a latency of 0")
+    if value.latency <= 0 or value.noise < 0:
+        raise ValueError("a latency of 0 or less, or noise of less than 0")
     return value

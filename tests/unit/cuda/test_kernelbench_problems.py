@@ -165,7 +165,7 @@ def test_a_checkout_is_found_by_its_variable_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Callable[..., Path]
 ) -> None:
     monkeypatch.delenv("TILEWRIGHT_KERNELBENCH", raising=False)
-    with pytest.raises(InputError, match="set TILEWRIGHT_KERNELBENCH"):
+    with pytest.raises(InputError, match="Set TILEWRIGHT_KERNELBENCH"):
         open_task("kernelbench:level1-6", {})
     monkeypatch.setenv("TILEWRIGHT_KERNELBENCH", str(tmp_path))
     with pytest.raises(InputError, match=r"has no level1/6_\*\.py"):

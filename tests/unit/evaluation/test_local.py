@@ -231,7 +231,7 @@ def test_a_request_of_no_known_form_is_answered_in_one_sentence() -> None:
     """`tilewright worker` reads what anybody sends; the worker goes on."""
     worker = WorkerProcess()
     said = {
-        '{"a": 1}': "names 'a': give one of open, evaluate",
+        '{"a": 1}': "names 'a'. Give one of open, evaluate",
         '{"evaluate": {}}': "is no EvaluationRequest, but '{}'",
         '{"build": {"type": "Candidate", "text": ""}}': "is no Candidate: ",
         '{"open": {"task": "toy:x"}}': "needs its task and its settings",

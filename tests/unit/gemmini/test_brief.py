@@ -80,7 +80,7 @@ def test_every_text_follows_the_instance(target: str) -> None:
     assert attributes["preload"]["max_rows"] == str(instance.dim)
     assert attributes["SPAD"]["row_columns"] == str(instance.dim)
     assert f"rows <= {instance.dim}, cols <= {instance.move_columns}" in brief.isa
-    assert f"At most {instance.move_columns} columns" in brief.rules
+    assert f"moves at most {instance.move_columns} columns" in brief.rules
     for text in (brief.isa, brief.rules, *(option.text for option in brief.menu)):
         assert "{{" not in text
         assert "{%" not in text

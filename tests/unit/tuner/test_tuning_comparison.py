@@ -141,7 +141,7 @@ def test_checkpoints_and_arms_are_read_from_text() -> None:
     assert _trials("1000,100") == (100, 1000)
     assert _trials("50") == (5, 50)
     assert _arms("af-ds, default,af-ds") == ["af-ds", "default"]
-    with pytest.raises(InputError, match="'x' must be a positive"):
+    with pytest.raises(InputError, match="contains 'x'"):
         _trials("100,x")
     with pytest.raises(UnknownNameError, match="'af-ds'"):
         _arms("afds")

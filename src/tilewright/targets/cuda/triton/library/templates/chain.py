@@ -3,7 +3,8 @@ import triton.language as tl
 
 WIDE = tune(1024, 2048, 4096, 512, 8192)  # neighbouring elements of a program
 WARPS = tune(4, 8, 2)
-tune_require(WIDE >= 128 * WARPS && WIDE <= 2048 * WARPS)
+tune_require(WIDE >= 128 * WARPS)
+tune_require(WIDE <= 2048 * WARPS)
 
 
 # Y = silu(X * scale + bias) * G

@@ -6,7 +6,8 @@ TN = tune(128, 64, 256, 32)    # places of the output, of all images
 TK = tune(32, 16, 64)          # elements of a window that are loaded at a time
 WARPS = tune(4, 8)
 STAGES = tune(3, 2, 4)         # tiles that are loaded ahead
-tune_require(TM * TN >= 512 * WARPS && TM * TN <= 4096 * WARPS)
+tune_require(TM * TN >= 512 * WARPS)
+tune_require(TM * TN <= 4096 * WARPS)
 tune_require(4 * STAGES * TK * (TM + TN) <= {SHARED})
 
 

@@ -8,7 +8,8 @@ GROUP = tune(8, 1)             # rows of tiles that are computed column by colum
 SPLIT = tune({SPLITS})         # programs that share the terms of a sum
 WARPS = tune(4, 8)
 STAGES = tune(3, 2, 4)         # tiles that are loaded ahead
-tune_require(TM * TN >= 512 * WARPS && TM * TN <= 4096 * WARPS)
+tune_require(TM * TN >= 512 * WARPS)
+tune_require(TM * TN <= 4096 * WARPS)
 tune_require(4 * STAGES * TK * (TM + TN) <= {SHARED})
 
 

@@ -4,7 +4,9 @@ import triton.language as tl
 WIDE = tune(4096, 1024, 2048, 8192, 16384)  # elements of a row at a time
 ROWS = tune(1, 2, 4, 8)                     # rows of a program
 WARPS = tune(4, 8, 16, 2)
-tune_require(ROWS * WIDE <= 16384 && ROWS * WIDE <= 4096 * WARPS && ROWS * WIDE >= 128 * WARPS)
+tune_require(ROWS * WIDE <= 16384)
+tune_require(ROWS * WIDE <= 4096 * WARPS)
+tune_require(ROWS * WIDE >= 128 * WARPS)
 
 
 @triton.jit

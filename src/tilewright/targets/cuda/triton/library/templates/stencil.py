@@ -4,7 +4,8 @@ import triton.language as tl
 HIGH = tune(8, 4, 16, 2, 32)     # rows of a program
 WIDE = tune(128, 64, 256, 512)   # columns
 WARPS = tune(4, 8, 2)
-tune_require(HIGH * WIDE >= 64 * WARPS && HIGH * WIDE <= 2048 * WARPS)
+tune_require(HIGH * WIDE >= 64 * WARPS)
+tune_require(HIGH * WIDE <= 2048 * WARPS)
 
 
 # X has a border of one element on every side.
