@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
@@ -18,6 +18,7 @@ from tilewright.core.typed import require_types
 
 MAX_ARTIFACT = 64 << 20
 """Bytes of one artifact, unpacked: a source has at most one MiB, and an object file so many."""
+_T = TypeVar("_T")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}", re.ASCII)
 
 
@@ -78,10 +79,7 @@ def note_of(kind: type[Note], text: str) -> Note:
 
 def outcome_of(text: str) -> Outcome:
     """A stored outcome; `StorageError` if it is none."""
-    try:
-        return outcome_from_json(json.loads(text))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise unreadable(error) from error
+    return _read(text, outcome_from_json)
 
 
 def _require_types(record: object) -> None:
@@ -93,21 +91,23 @@ def _require_types(record: object) -> None:
 
 def load_record(text: str) -> Any:
     """A stored record; `StorageError` if it is none of this version's."""
-    try:
-        return from_json(json.loads(text))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise unreadable(error) from error
+    return _read(text, from_json)
 
 
 def load_fields(text: str) -> Mapping[str, Any]:
     """A stored JSON object, as it is; `StorageError` if it is none."""
-    try:
-        found = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise unreadable(error) from error
+    found = _read(text, lambda plain: plain)
     if not isinstance(found, dict):
         raise unreadable("a line of the log is no object")
     return found
+
+
+def _read(text: str, made: Callable[[Any], _T]) -> _T:
+    """What is made of stored JSON; `StorageError` where it is damaged."""
+    try:
+        return made(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise unreadable(error) from error
 
 
 def unreadable(reason: object) -> StorageError:

@@ -20,6 +20,7 @@ from tilewright.proposers.nki.hidden_columns import (
     Run,
     Span,
     cut,
+    mask_start,
 )
 from tilewright.proposers.nki.hidden_rules import RULES
 from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Region, Tensor
@@ -180,11 +181,9 @@ class Follower:
         assert isinstance(pattern[0], tuple)
         step, count = pattern[0]
         multiplier = op.get("channel_multiplier") or 0
-        offset = op.get("offset") or 0
         if not isinstance(step, int) or not isinstance(multiplier, int):
             return KEPT
-        start = offset if isinstance(offset, Linear) else Linear(int(str(offset)))
-        low, high = start.replaced(self._places).bounds(self.trips)
+        low, high = mask_start(op).replaced(self._places).bounds(self.trips)
         reach = multiplier * (target.dims[0][1] - 1)
         low, high = low + min(0, reach), high + max(0, reach)
         certain = [_CERTAIN[how](low + step * c, high + step * c) for c in range(int(str(count)))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tilewright.proposers.nki.ir import Region
+from tilewright.proposers.nki.ir import Op, Region
+from tilewright.proposers.nki.linear import Linear
 
 FAR = -500.0
 """A masked score is at most this; the exponential of less than -104 is zero in float32."""
@@ -61,6 +62,12 @@ class Span:
     def action(self, *keys: str) -> Action:
         """The instruction without what is hidden, with these regions cut."""
         return DROPPED if self.empty else Action((self.low, self.high), keys)
+
+
+def mask_start(select: Op) -> Linear:
+    """The value that an `affine_select` compares with zero in the first column and partition."""
+    offset = select.get("offset") or 0
+    return offset if isinstance(offset, Linear) else Linear(int(str(offset)))
 
 
 def cut(region: Region, live: tuple[int, int]) -> Region:

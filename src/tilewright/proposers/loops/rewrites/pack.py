@@ -228,7 +228,7 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
     line = _LINE_BYTES // BYTES.get(kind, 4)
     if dimension != len(sizes) - 1 and given.sizes[dimension] % line == 0:
         within = Var(fresh("at", taken))
-        copying = _copying_in_lines(name, given, at, dimension, within, line)
+        copying = _copying(name, given, at, dimension, within, line)
     return replace(
         changed,
         body=(copying, *changed.body),
@@ -236,29 +236,26 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
     )
 
 
-def _copying(name: str, given: Parameter, at: Sequence[Var], dimension: int) -> Statement:
-    """Loops that copy an array element by element, in its own order."""
-    copying: Statement = Assign(
-        Element(name, _exchanged(at, dimension)), Element(given.name, (*at,))
-    )
-    for variable, size in zip(reversed(at), reversed(given.sizes), strict=True):
-        copying = For(variable.name, 0, size, 1, (copying,))
-    return copying
-
-
-def _copying_in_lines(
-    name: str, given: Parameter, at: Sequence[Var], dimension: int, within: Var, line: int
+def _copying(
+    name: str,
+    given: Parameter,
+    at: Sequence[Var],
+    dimension: int,
+    within: Var | None = None,
+    line: int = 1,
 ) -> Statement:
-    """The same with all elements of a line of the copy written at once.
+    """Loops that copy an array in its own order; over `within`, a line of the copy is written.
 
     A line of the cache that is written bit by bit is fetched anew for each of its elements where
     the lines between would not fit.
     """
     place: list[Expr] = [*at]
-    place[dimension] = Binary("+", at[dimension], within)
+    if within is not None:
+        place[dimension] = Binary("+", at[dimension], within)
     target = Element(name, _exchanged(place, dimension))
     copying: Statement = Assign(target, Element(given.name, (*place,)))
-    copying = For(within.name, 0, line, 1, (copying,))
+    if within is not None:
+        copying = For(within.name, 0, line, 1, (copying,))
     for index in reversed(range(len(at))):
         step = line if index == dimension else 1
         copying = For(at[index].name, 0, given.sizes[index], step, (copying,))

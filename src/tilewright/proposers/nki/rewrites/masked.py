@@ -8,7 +8,7 @@ from functools import partial
 
 from tilewright.proposers.nki.analysis import NotApplicableError, has_hidden_state
 from tilewright.proposers.nki.hidden import Follower
-from tilewright.proposers.nki.hidden_columns import KEPT, Action, Followed, cut
+from tilewright.proposers.nki.hidden_columns import KEPT, Action, Followed, cut, mask_start
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
@@ -37,11 +37,11 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
     """
     select = op_at(kernel, path)
     around = [at(kernel.body, path[:depth]) for depth in range(1, len(path))]
-    offset = select.get("offset")
-    differs = {name for name, _ in offset.terms} if isinstance(offset, Linear) else set[str]()
+    terms = mask_start(select).terms if select.name == "affine_select" else ()
+    differs = {name for name, _ in terms}
     depths = [n for n, loop in enumerate(around, 1)
               if isinstance(loop, Loop) and loop.variable in differs]  # fmt: skip
-    if select.name != "affine_select" or not depths:
+    if not depths:
         raise NotApplicableError("no mask differs between iterations here")
     place, names = path[: depths[0]], Names(kernel)
     loop = at(kernel.body, place)
@@ -137,16 +137,17 @@ def _changed(op: Op, action: Action) -> Iterator[Op]:
     elif action.masked is None:
         yield _cut(op, action.keys, action.live)
     else:
-        yield from _selected(op, action.live, action.masked)
+        yield from _selected(op, action.keys, action.live, action.masked)
 
 
 def _cut(op: Op, keys: Sequence[str], live: tuple[int, int]) -> Op:
     return op.having(**{key: cut(region, live) for key, region in op.regions if key in keys})
 
 
-def _selected(op: Op, live: tuple[int, int], masked: tuple[int, int]) -> Iterator[Op]:
+def _selected(
+    op: Op, keys: Sequence[str], live: tuple[int, int], masked: tuple[int, int]
+) -> Iterator[Op]:
     """A selection of what is masked in some partitions, and copies of what is in none."""
-    keys = ("dst", "on_true_tile")
     first = masked if masked[0] < masked[1] else (live[1], live[1])
     for low, high in ((live[0], first[0]), (first[1], live[1])):
         made = _cut(op, keys, (low, high))
@@ -155,11 +156,9 @@ def _selected(op: Op, live: tuple[int, int], masked: tuple[int, int]) -> Iterato
             yield Op("tensor_copy", (("dst", target), ("src", source)))
     if masked[0] == masked[1]:
         return
-    pattern, offset = op.get("pattern"), op.get("offset") or 0
+    pattern, start = op.get("pattern"), mask_start(op)
     assert isinstance(pattern, tuple)
     assert isinstance(pattern[0], tuple)
-    step, start = int(str(pattern[0][0])), offset
-    if not isinstance(start, Linear):
-        start = Linear(int(str(start)))
+    step = int(str(pattern[0][0]))
     size = masked[1] - masked[0]
     yield _cut(op, keys, masked).having(pattern=((step, size),), offset=start + step * masked[0])
