@@ -22,6 +22,7 @@ from tilewright.core.records import (
     Failed,
     Measured,
     Outcome,
+    Stage,
     content_id,
 )
 from tilewright.core.roles import Attackable, Checkpoint
@@ -183,6 +184,9 @@ def require_preflight(
     remember_preflight(project, key)
 
 
+_DONE: dict[Stage, str] = {"build": "built", "check": "checked", "measure": "measured"}
+
+
 def start_error(task: str, failed: Failed) -> TilewrightError:
     """What the user is told when the starting kernel of a task cannot be used."""
     lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
@@ -197,6 +201,12 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
         if Path(task).is_absolute():
             return WorkloadError(f"{what}: {lines[-1]}. Correct the reference, or the kernel.")
         return InternalError(f"{what}: {lines[-1]}.")
+    if failed.kind == "timeout":  # nothing says that it is wrong
+        return WorkloadError(
+            f"the starting kernel of {task} was not {_DONE[failed.stage]} in time: "
+            f"{lines[0].rstrip('.')}. This does not show that the kernel is wrong: use a smaller "
+            "size or a faster machine, and correct the kernel only if it does not end."
+        )
     named = [line for line in lines if failed.line and f":{failed.line}:" in line]
     telling = (named + lines)[0].rstrip(".")
     remedy = "correct the kernel"

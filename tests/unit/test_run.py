@@ -349,8 +349,14 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
             "--workload toy:digits`.",
         ),
         (
-            Failed("measure", "timeout", ""),
-            "fails its measure with timeout: no log; correct the kernel.",
+            Failed("build", "limit_exceeded", ""),
+            "fails its build with limit_exceeded: no log; correct the kernel.",
+        ),
+        (
+            Failed("check", "timeout", "the kernel was stopped after 60 s of processor time.\n"),
+            "was not checked in time: the kernel was stopped after 60 s of processor time. This "
+            "does not show that the kernel is wrong: use a smaller size or a faster machine, and "
+            "correct the kernel only if it does not end.",
         ),
     ],
 )

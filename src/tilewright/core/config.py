@@ -72,7 +72,8 @@ class Settings:
         stop_within: the search is over once its best kernel is at most this share above the bound
             that the target knows; 0 to continue.
         checks: comparisons with the reference per candidate, each on inputs of its own.
-        compile_timeout_s, simulation_timeout_s: wall seconds per compilation and simulation.
+        compile_timeout_s, simulation_timeout_s: wall seconds per compilation and
+            simulation; seconds of processor time per run where kernels are interpreted.
         max_evaluations, max_wall_s, max_usd, max_tokens, max_calls: the budget; None is no limit.
         allow_unpriced: accept models without a known price although `max_usd` is set.
         repairs: rounds in which candidates that do not compile or pass go back to their author.

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import Candidate, Failed, Measured
-from tilewright.evaluation.local import START_TIMEOUT_S, readable
+from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
 from tilewright.evaluation.replies import raised
-from tilewright.evaluation.timeouts import StageTimeouts
+from tilewright.evaluation.timeouts import Allowance, StageTimeouts, load_in_words
 from tilewright.evaluation.worker_process import WorkerProcess
 
 
@@ -73,12 +73,16 @@ class Builds:
         worker = self._worker
         assert worker is not None
         try:
-            if not readable([worker], timeout_s):
+            allowance = Allowance(timeout_s)
+            while not readable([worker], CHECKPOINT_EVERY_S):
+                if not allowance.is_used():
+                    continue
                 self._stop()
                 return Failed(
                     "build",
                     "timeout",
-                    f"the build was stopped because it took more than {timeout_s:g} s.",
+                    f"the build was stopped because it took more than {timeout_s:g} s "
+                    f"(load of the machine: {load_in_words()}).",
                 )
             reply = worker.receive()
         except EOFError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import selectors
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
 from typing import Any, Self, TypeAlias, get_args
@@ -24,7 +24,7 @@ from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.remote_worker import RemoteWorker
 from tilewright.evaluation.replies import ForgedError, outcome_of, raised
 from tilewright.evaluation.sent_outcome import has_form
-from tilewright.evaluation.timeouts import StageTimeouts
+from tilewright.evaluation.timeouts import Allowance, StageTimeouts, load_in_words
 from tilewright.evaluation.worker_process import WorkerProcess
 
 START_TIMEOUT_S = 120.0
@@ -37,12 +37,12 @@ CHECKPOINT_EVERY_S = 0.1
 
 @dataclass(slots=True)
 class _Job:
-    """A request on a worker, the stage and when that must end."""
+    """A request on a worker, the stage and the time that this may still take."""
 
     pending: Pending
     started: float = 0.0
     stage: Stage = "build"
-    deadline: float = 0.0
+    allowance: Allowance = field(default_factory=lambda: Allowance(START_TIMEOUT_S))
     begun: int = 0
     """Stages that the worker has named."""
 
@@ -157,8 +157,10 @@ class LocalExecutor:
         """A worker that has opened the task; raises the target's error if it cannot."""
         worker = self._start()
         try:
-            if not readable([worker], START_TIMEOUT_S):
-                raise _too_late()
+            allowance = Allowance(START_TIMEOUT_S)
+            while not readable([worker], CHECKPOINT_EVERY_S):
+                if allowance.is_used():
+                    raise _too_late()
             self._on_opened(worker.receive())
         except EOFError:
             raise _ended_at_start(worker) from None
@@ -194,25 +196,23 @@ class LocalExecutor:
             worker = self._start()
             self._opening.add(worker)
             self._give(worker, waiting.popleft())
-            self._busy[worker].deadline = monotonic() + START_TIMEOUT_S
+            self._busy[worker].allowance = Allowance(START_TIMEOUT_S)
 
     def _give(self, worker: Worker, job: _Job) -> None:
         job.started = monotonic()
-        job.deadline = job.started + self._timeouts.of(job.stage)
+        job.allowance = Allowance(self._timeouts.of(job.stage))
         self._busy[worker] = job
         worker.send({"evaluate": to_json(job.pending.request)})
 
     def _collect(self, waiting: deque[_Job], batch: Batch, wait: bool) -> None:
         """Act on replies and time-outs that are there; with `wait`, wait a moment for one."""
-        nearest = min(job.deadline for job in self._busy.values()) - monotonic()
-        wait_s = min(CHECKPOINT_EVERY_S, max(0.0, nearest)) * wait
-        for worker in readable(list(self._busy), wait_s):
+        for worker in readable(list(self._busy), CHECKPOINT_EVERY_S * wait):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
             except (EOFError, ForgedError):
                 self._on_death(worker, batch)
         for worker, job in list(self._busy.items()):
-            if monotonic() >= job.deadline:
+            if job.allowance.is_used():
                 self._on_timeout(worker, batch)
 
     def _on_reply(
@@ -235,7 +235,7 @@ class LocalExecutor:
             if reply["stage"] not in get_args(Stage) or job.begun > _MOST_STAGES:
                 raise ForgedError
             job.stage = reply["stage"]
-            job.deadline = monotonic() + self._timeouts.of(job.stage)
+            job.allowance = Allowance(self._timeouts.of(job.stage))
             return
         outcome = None if "error" in reply else outcome_of(reply)
         del self._busy[worker]
@@ -263,7 +263,7 @@ class LocalExecutor:
             raise _too_late()
         text = (
             f"the {job.stage} stage was stopped because it took more than "
-            f"{self._timeouts.of(job.stage):g} s."
+            f"{job.allowance.seconds:g} s (load of the machine: {load_in_words()})."
         )
         self._finish(job, Failed(job.stage, "timeout", text), batch)
 

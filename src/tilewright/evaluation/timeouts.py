@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Self
 
 from tilewright.core.records import Stage
@@ -19,7 +21,7 @@ second evaluation."""
 
 @dataclass(frozen=True, slots=True)
 class StageTimeouts:
-    """Wall seconds after which a worker is killed, by stage."""
+    """Seconds after which a worker is killed, by stage; an `Allowance` counts them."""
 
     build: float
     check: float
@@ -38,3 +40,39 @@ class StageTimeouts:
     def of(self, stage: Stage) -> float:
         """Seconds for this stage."""
         return {"build": self.build, "check": self.check, "measure": self.measure}[stage]
+
+
+MOST_BUSY = 20.0
+"""Times by which other work on the machine may lengthen a time-out at most."""
+
+
+def load() -> tuple[float, int]:
+    """Processes that ran or waited for a core during the last minute, and the number of cores."""
+    return os.getloadavg()[0], os.cpu_count() or 1
+
+
+def load_in_words() -> str:
+    """The same as part of a sentence."""
+    return "{:.1f} on {} cores".format(*load())
+
+
+class Allowance:
+    """Seconds that work may take on a machine of its own.
+
+    A second counts for less while more processes want to run than the machine has cores, so that
+    the work of others does not end a kernel's evaluation. Work for another machine is counted with
+    the load of this one.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._used = 0.0
+        self._looked = monotonic()
+
+    def is_used(self) -> bool:
+        """Whether the time is over; to be asked often, as it takes the load of that moment."""
+        running, cores = load()
+        now = monotonic()
+        self._used += (now - self._looked) / min(MOST_BUSY, max(1.0, running / cores))
+        self._looked = now
+        return self._used >= self.seconds

@@ -13,8 +13,9 @@ from tilewright.core.errors import ConfigurationError
 class EvaluationSettings:
     """Inputs, checks and time-outs; `from_mapping` takes them out of a run's settings.
 
-    `simulation_timeout_s` bounds a stage in which the kernel runs, in wall seconds. `sessions` are
-    those in which a kernel is timed, each in fresh processes and on fresh values.
+    `simulation_timeout_s` bounds a stage in which the kernel runs, in wall seconds, or the
+    processor time of one run where a kernel is interpreted. `sessions` are those in which a kernel
+    is timed, each in fresh processes and on fresh values.
     """
 
     input_seed: int = 0

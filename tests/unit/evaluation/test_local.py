@@ -16,7 +16,7 @@ import pytest
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
 from tilewright.evaluation.local import LocalExecutor
-from tilewright.evaluation.timeouts import GRACE_S, IN_TURN, StageTimeouts
+from tilewright.evaluation.timeouts import GRACE_S, IN_TURN, MOST_BUSY, Allowance, StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 from tilewright.testing import scripted
 
@@ -174,6 +174,32 @@ def test_timeouts_follow_the_settings() -> None:
     assert timeouts.of("check") == 400 + GRACE_S
 
 
+@pytest.mark.parametrize(
+    ("running", "seconds"), [(0.5, 1.0), (2.0, 1.0), (6.0, 3.0), (1e6, MOST_BUSY)]
+)
+def test_a_busy_machine_gives_more_time(
+    running: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("tilewright.evaluation.timeouts.load", lambda: (running, 2))
+    monkeypatch.setattr("tilewright.evaluation.timeouts.monotonic", lambda: clock[0])
+    allowance = Allowance(1.0)
+    clock[0] += 0.99 * seconds
+    assert not allowance.is_used()
+    clock[0] += 0.02 * seconds
+    assert allowance.is_used()
+
+
+def test_what_a_stage_takes_on_a_busy_machine_does_not_end_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tilewright.evaluation.timeouts.load", lambda: (40.0, 2))
+    timeouts = StageTimeouts(build=60.0, check=0.3, measure=60.0)
+    with LocalExecutor("scripted:any", {}, 1, timeouts=timeouts) as executor:
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("sleep 0.6"))])
+    assert isinstance(outcome, Measured)
+
+
 def test_a_request_equal_to_one_under_evaluation_waits_for_its_outcome() -> None:
     request = EvaluationRequest(Candidate("sleep 0.5"))
     later = iter([[request], None])
@@ -204,6 +230,7 @@ def test_each_stage_has_its_own_time_limit() -> None:
         (outcome,) = executor.evaluate([EvaluationRequest(Candidate("sleep 10"))])
     assert isinstance(outcome, Failed)
     assert (outcome.stage, outcome.kind) == ("check", "timeout")
+    assert "it took more than 0.3 s (load of the machine: " in outcome.log
 
 
 def test_a_batch_that_is_broken_off_leaves_no_worker_at_work() -> None:

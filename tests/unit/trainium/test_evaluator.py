@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import resource
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from tilewright.core.plugins import load_target
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome, Verdict
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.screening import below_floor
+from tilewright.sandbox import call_contained
 from tilewright.targets.trainium import create_target, create_trn2_target, evaluator
+from tilewright.targets.trainium.interpreter import _limit
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.shapes import REGISTERED
 from tilewright.targets.trainium.task import TrainiumTask
@@ -152,6 +156,26 @@ def test_a_run_ends_with_its_time(tmp_path: Path, task: TrainiumTask) -> None:
     found = outcome(short, kernel(body))
     assert isinstance(found, Failed)
     assert (found.stage, found.kind) == ("check", "timeout")
+    assert found.log == "the kernel was stopped after 0.05 s of processor time."
+
+
+def test_only_its_own_work_counts_against_a_run() -> None:
+    """On a busy machine the processes of others take most of the time."""
+
+    def waits() -> bytes:
+        _limit(0.2)
+        time.sleep(0.5)
+        return b"over"
+
+    def works() -> bytes:
+        _limit(0.2)
+        while time.process_time() < 60:
+            pass
+        return b"over"
+
+    assert call_contained(waits) == b"over"
+    with pytest.raises(OSError, match=f"status {-signal.SIGPROF}"):
+        call_contained(works)
 
 
 def test_the_interpreter_is_started_again_when_it_ends(task: TrainiumTask) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from tilewright.core.codec import from_json
@@ -13,6 +12,7 @@ from tilewright.core.records import AttackResult
 from tilewright.core.roles import Checkpoint
 from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
 from tilewright.evaluation.replies import raised
+from tilewright.evaluation.timeouts import Allowance, load_in_words
 from tilewright.evaluation.worker_process import WorkerProcess
 
 TIMEOUT_S = 600.0
@@ -49,15 +49,15 @@ def preflight(
 def _answer(
     worker: WorkerProcess, task: str, timeout_s: float, checkpoint: Checkpoint | None
 ) -> Mapping[str, Any]:
-    deadline = monotonic() + timeout_s
+    allowance = Allowance(timeout_s)
     while not readable([worker], CHECKPOINT_EVERY_S):
         if checkpoint is not None:
             checkpoint()
-        if monotonic() < deadline:
+        if not allowance.is_used():
             continue
         raise WorkloadError(
-            f"the examination of {task} took more than {timeout_s:g} s. Make its reference "
-            "faster, or its shapes smaller."
+            f"the examination of {task} took more than {timeout_s:g} s (load of the machine: "
+            f"{load_in_words()}). Make its reference faster, or its shapes smaller."
         )
     reply: Mapping[str, Any] = worker.receive()
     if "error" in reply:

@@ -77,7 +77,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Interpretation:
-    """A kernel's call on a machine; `timeout_s` bounds one run."""
+    """A kernel's call on a machine; `timeout_s` bounds the processor time of one run."""
 
     call: Call
     machine: Machine
@@ -114,7 +114,9 @@ class Interpretation:
             return failed_by(KernelError(code, message, line, kind), "check")
         if answer.get("ended") == "late":
             return Failed(
-                "check", "timeout", f"the kernel was stopped after {self.timeout_s:g} s of running."
+                "check",
+                "timeout",
+                f"the kernel was stopped after {self.timeout_s:g} s of processor time.",
             )
         if "ended" in answer:
             return Failed("check", "crash", f"the run ended: {answer['ended']}.")
