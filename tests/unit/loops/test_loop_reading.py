@@ -101,6 +101,25 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
          "float z[2]; for (int at = 0; at < 2; at++) { z[at] = 0.0f; } X[0] = z[1];"),
         ("{ float t = X[0]; X[1] = t; } { float t = X[2]; X[3] = t; }",
          "float t = X[0]; X[1] = t; float t_1 = X[2]; X[3] = t_1;"),
+        ("enum { N = 3, M }; X[M] = X[N];", "X[4] = X[3];"),
+        ("float a[4], b[4], *p = a, *q = b; for (int t = 0; t < 5; t++) "
+         "{ q[t] = p[0]; float *r = p; p = q; q = r; } X[0] = p[1];",
+         "float a[4]; float b[4]; for (int t = 0; t < 2; t++) { b[t * 2] = a[0]; "
+         "a[t * 2 + 1] = b[0]; } b[4] = a[0]; X[0] = b[1];"),
+        ("float a[4], b[4], *p = a, *q = b, *r; int t = 2; while (t--) "
+         "{ p[t] = 1.0f; r = p; p = q; q = r; } *p = 2.0f;",
+         "float a[4]; float b[4]; for (int t = 0; t < 1; t++) { a[1] = 1.0f; "
+         "b[0] = 1.0f; } a[0] = 2.0f;"),
+        ("for (int i = 0; i < 8; i++) { if (X[i] < 0.0f) { X[i] = 0.0f; continue; } X[i] = 1.0f; }",
+         "for (int i = 0; i < 8; i++) { X[i] = X[i] < 0.0f ? 0.0f : 1.0f; }"),
+        ("for (int i = 0; i < 8; i++) { if (X[i] < 0.0f) X[i] = 1.0f; else continue; "
+         "X[i + 8] = 2.0f; }",
+         "for (int i = 0; i < 8; i++) { int holds = X[i] < 0.0f; X[i] = holds ? 1.0f : X[i]; "
+         "X[i + 8] = holds ? 2.0f : X[i + 8]; }"),
+        ("for (int i = 0; i < 8; i++) { if (X[i] < 0.0f) continue; if (X[i] > 1.0f) continue; "
+         "X[i] = 1.0f; }",
+         "for (int i = 0; i < 8; i++) "
+         "{ X[i] = (X[i] < 0.0f == 0) && (X[i] > 1.0f == 0) ? 1.0f : X[i]; }"),
         ("X[0] = tanhf(X[1]) + erff(X[2]) + logf(fabsf(X[3]));",
          "X[0] = tanhf(X[1]) + erff(X[2]) + logf(fabsf(X[3]));"),
     ],
@@ -109,6 +128,19 @@ def test_each_construct_is_read(written: str, read: str) -> None:
     source = f"void kernel(float X[16]) {{ {written} }}"
     assert body_of(source) == read
     assert parse(emit(parse(source))) == parse(source)
+
+
+def test_functions_return_values_where_pointers_to_variables_say() -> None:
+    source = (
+        "static void add(float *s, float by) { *s += by; }\n"
+        "static void ends(const float *v, int n, float *sum, int *last) {\n"
+        "  *sum = 0.0f;\n  for (int i = 0; i < n; i++) add(sum, v[i]);\n  *last = n - 1;\n}\n"
+        "void kernel(float *X) { float s; int at; ends(X, 4, &s, &at); X[5] = s; X[at] = 0.0f; }"
+    )
+    assert body_of(source) == (
+        "float s; int at; s = 0.0f; for (int i = 0; i < 4; i++) { float by = X[i]; s = s + by; } "
+        "at = 3; X[5] = s; X[at] = 0.0f;"
+    )
 
 
 def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> None:
@@ -141,6 +173,19 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  int i = 0;\n  while (i < 8) {\n    if (X[i] > 0) continue;\n"
          "    X[i] = 0; i++;\n  }\n}", 3, "leaves out"),
         ("KERNEL {\n  int i = 0;\n  while (i < 8) { int i = 3; X[i] = 0; i++; }\n}", 3, "another"),
+        ("KERNEL {\n  for (int i = 0; i < 8; i++) {\n    if (X[i] > 0) { if (X[1] > 0) continue; "
+         "X[i] = 1; }\n    X[0] = 2;\n  }\n}", 3, "after the block"),
+        ("KERNEL {\n  for (int i = 0; i < 8; i++) {\n    { if (X[1] > 0) continue; X[i] = 1; }\n"
+         "    X[0] = 2;\n  }\n}", 3, "after the block"),
+        ("KERNEL {\n  for (int i = 0; i < 8; i++)\n    if (X[i] > 0) { if (X[1] > 0) X[i + 1] = 1; "
+         "}\n"
+         "    else { X[2] = 0; X[i + 1] = 2; }\n}", 3, "outside its sizes"),
+        ("KERNEL {\n  float a[4], b[4], *p = a, *q = b;\n  for (int i = 0; i < 4; i++) {\n"
+         "    X[i] = p[i]; float *r = p; p = q; q = r + 1;\n  }\n}", 4, "carried"),
+        ("KERNEL {\n  float a[4], b[4], *p = a, *q = b;\n  for (int i = 0; i < 4; i++) {\n"
+         "    X[i] = p[i]; p = q;\n  }\n}", 4, "carried"),
+        ("static void f(int *n) { *n = 1; }\nKERNEL {\n  float m; f(&m); X[0] = m;\n}", 3,
+         "as if it were int"),
         ("KERNEL {\n  memset(X, 1, 8);\n}", 2, "zeros"),
         ("KERNEL {\n  memset(X, 0, sizeof(X));\n}", 2, "size of an address"),
         ("KERNEL {\n  memcpy(X, X + 4, 16);\n}", 2, "two arrays"),

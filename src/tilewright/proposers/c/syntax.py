@@ -165,6 +165,13 @@ def is_skip(node: Node) -> bool:
     return _does_only(node, "continue_statement")
 
 
+def may_continue(node: Node) -> bool:
+    """Whether a statement holds a `continue` of the loop around it."""
+    if b"continue" not in (node.text or b"") or node.type in _LOOPS:
+        return False
+    return node.type == "continue_statement" or any(map(may_continue, node.named_children))
+
+
 def is_stop(node: Node) -> bool:
     """Whether a statement is `if (..) break;`."""
     return _does_only(node, "break_statement")

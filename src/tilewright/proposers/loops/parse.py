@@ -30,7 +30,7 @@ from tilewright.proposers.loops.parse_syntax import (
     named_type,
 )
 from tilewright.proposers.loops.parse_tables import is_table
-from tilewright.proposers.loops.scope import Place, Scope, Value, number
+from tilewright.proposers.loops.scope import Place, Scope, Value
 from tilewright.proposers.loops.sharing import require_shareable
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
 
@@ -99,7 +99,8 @@ class _Reader(Memory):
             elif node.type == "declaration":
                 self._global(node)
             elif node.type == "enum_specifier":
-                self._enumeration(node)
+                self.scope = self.constants
+                self.enumeration(node)
             elif node.type == "preproc_include":
                 if not any(name in text_of(node) for name in _OWN_HEADERS):
                     head.insert(0, text_of(node).strip())
@@ -157,7 +158,8 @@ class _Reader(Memory):
                 pragma, f"the only pragma that is known is {sharing_text(2)!r}, before a loop"
             )
         *before, last = self.loop(node)
-        assert isinstance(last, For)
+        if not isinstance(last, For) or any(isinstance(s, For) for s in before):
+            raise UnsupportedError(pragma, "threads cannot share a loop whose pointers are swapped")
         loop = replace(last, threads=int(clauses.group(1)))
         self._shared.append((pragma, loop))
         self._done += [*before, loop]
@@ -257,15 +259,6 @@ class _Reader(Memory):
         if found.type == kind:
             return found
         raise UnsupportedError(node, f"{text_of(value)!r} is converted to {kind}")
-
-    def _enumeration(self, node: Node) -> None:
-        self.scope, following = self.constants, 0
-        for item in field_of(node, "body").named_children:
-            if item.type == "enumerator":
-                value = item.child_by_field_name("value")
-                following = following if value is None else self.constant(value)
-                self.constants.declare(text_of(field_of(item, "name")), number(following))
-                following += 1
 
 
 def _lanes(node: Node) -> int:

@@ -32,7 +32,7 @@ from tilewright.proposers.loops.parse_syntax import (
     named_type,
 )
 from tilewright.proposers.loops.parse_tables import Tables, is_table
-from tilewright.proposers.loops.scope import Place, Scope, Unknown, Value, Variable
+from tilewright.proposers.loops.scope import Place, Scope, Unknown, Value, Variable, number
 
 
 class Declarations(Tables):
@@ -159,6 +159,16 @@ class Declarations(Tables):
         new = self.printed_name(name)
         self.scope.declare(name, Variable(new, kind))
         self._done.append(Declare(kind, new, (), expr))
+
+    def enumeration(self, node: Node) -> None:
+        """The constants of an `enum`, in the scope in which it stands."""
+        following = 0
+        for item in field_of(node, "body").named_children:
+            if item.type == "enumerator":
+                value = item.child_by_field_name("value")
+                following = following if value is None else self.constant(value)
+                self.scope.declare(text_of(field_of(item, "name")), number(following))
+                following += 1
 
     @contextmanager
     def _inner(self) -> Iterator[None]:

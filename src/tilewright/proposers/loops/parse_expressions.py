@@ -49,6 +49,7 @@ from tilewright.proposers.loops.parse_syntax import (
 from tilewright.proposers.loops.scope import (
     Interval,
     Place,
+    Pointed,
     Scope,
     Unknown,
     Value,
@@ -278,9 +279,24 @@ class Expressions:
                 )
                 if len(found.subscripts) == found.rank:
                     return Value(Load(found.array, found.subscripts), "vector")
+        variable = self.pointed(node)
+        if variable is not None:
+            return Value(Var(variable.name), variable.type)
         if operator_of(node) != "*":
             raise UnsupportedError(node, f"the address {text_of(node)!r} is used as a number")
         return self._element(node, self.place(node))
+
+    def pointed(self, node: Node) -> Variable | None:
+        """The variable that *pointer stands for, where the pointer is to a variable."""
+        while node.type == "parenthesized_expression":
+            node = node.named_children[0]
+        if node.type != "pointer_expression" or operator_of(node) != "*":
+            return None
+        inner = field_of(node, "argument")
+        while inner.type == "parenthesized_expression":
+            inner = inner.named_children[0]
+        found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
+        return found.variable if isinstance(found, Pointed) else None
 
     def _updated(self, node: Node) -> Value:
         """variable++ or ++variable within an expression."""

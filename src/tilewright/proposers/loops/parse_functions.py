@@ -23,9 +23,15 @@ from tilewright.proposers.loops.c_types import NAMES, is_whole
 from tilewright.proposers.loops.ir import Element, Number, Select, Type, Var, walk
 from tilewright.proposers.loops.parse_arithmetic import converted, printed
 from tilewright.proposers.loops.parse_loops import Loops
-from tilewright.proposers.loops.parse_statements import condition_of, otherwise
-from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of, named_type
-from tilewright.proposers.loops.scope import Scope, Value
+from tilewright.proposers.loops.parse_statements import condition_of, inside, otherwise
+from tilewright.proposers.loops.parse_syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    field_of,
+    named_type,
+    operator_of,
+)
+from tilewright.proposers.loops.scope import Pointed, Scope, Unknown, Value, Variable
 
 _DEEPEST = 8
 
@@ -73,11 +79,34 @@ class Functions(Loops):
             if not levels:
                 self._bind_number(node, inner, name, kind, self.value(argument), name in changed)
                 continue
+            variable = self._variable_at(argument, kind) if levels == [None] else None
+            if variable is not None:
+                inner.declare(name, Pointed(variable))
+                continue
             place = self.place(argument)
             if place.type != kind or place.rank - len(place.subscripts) != len(levels):
                 message = f"{name} is not an array like {text_of(argument)!r}"
                 raise UnsupportedError(argument, message)
             inner.declare(name, place)
+
+    def _variable_at(self, argument: Node, kind: Type) -> Variable | None:
+        """The variable whose address an argument is; None where it is that of an element."""
+        if argument.type == "identifier":
+            found = self.scope.find(text_of(argument))
+            return found.variable if isinstance(found, Pointed) else None
+        if argument.type != "pointer_expression" or operator_of(argument) != "&":
+            return None
+        named = field_of(argument, "argument")
+        found = self.scope.find(text_of(named)) if named.type == "identifier" else None
+        if isinstance(found, (Value, Unknown)):
+            name = text_of(named)
+            raise NotFollowedError(argument, name, f"the address of {name} is taken")
+        if not isinstance(found, Variable):
+            return None
+        if found.type != kind:
+            what = f"{text_of(named)!r} of type {found.type} is pointed to as if it were {kind}"
+            raise UnsupportedError(argument, what)
+        return found
 
     def _bind_number(
         self, node: Node, inner: Scope, name: str, kind: Type, value: Value, changes: bool
@@ -110,8 +139,8 @@ class Functions(Loops):
         """if (condition) return value; return other;"""
         condition, other = self.value(condition_of(node)), otherwise(node)
         with self._maybe():
-            first = self._returned(_inside(field_of(node, "consequence")))
-            second = self._returned([*(_inside(other) if other is not None else ()), *rest])
+            first = self._returned(inside(field_of(node, "consequence")))
+            second = self._returned([*(inside(other) if other is not None else ()), *rest])
         if first is None or second is None:
             raise UnsupportedError(node, "a function that returns only sometimes is not known")
         if first.type != second.type:
@@ -121,8 +150,3 @@ class Functions(Loops):
 
 def _returns(node: Node) -> bool:
     return any(n.type == "return_statement" for n in descendants(node))
-
-
-def _inside(node: Node) -> list[Node]:
-    inner = node.named_children if node.type == "compound_statement" else [node]
-    return [n for n in inner if n.type != "comment"]

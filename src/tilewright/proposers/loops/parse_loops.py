@@ -21,6 +21,13 @@ from tilewright.proposers.loops.c_types import RANGES
 from tilewright.proposers.loops.independence import linear
 from tilewright.proposers.loops.ir import Binary, For, Statement, Var
 from tilewright.proposers.loops.parse_arithmetic import fits
+from tilewright.proposers.loops.parse_carried import (
+    moved_by,
+    period_of,
+    symbol_of,
+    turned,
+    unknown_of,
+)
 from tilewright.proposers.loops.parse_heads import (
     NO_STEP,
     Head,
@@ -39,9 +46,6 @@ from tilewright.proposers.loops.parse_syntax import (
 )
 from tilewright.proposers.loops.scope import Binding, Place, Unknown, Value, number, plus, times
 
-_START = "?"
-"""Begins names that stand for the values of variables before an iteration."""
-
 
 class Loops(Statements):
     """Reads `for`, `while` and `do` loops."""
@@ -55,14 +59,14 @@ class Loops(Statements):
         with self._collected() as head, self._inner():
             self._printed.append(set())
             declared = self._begin(node)
-            found, later = self._iterations(node)
+            loop, later = self._iterations(node)
             self._printed.pop()
         for name, binding in later.items():
             if name not in declared and self.scope.find(name) != binding:
                 if self._guards:
                     raise UnsupportedError(node, f"{name} changes under a condition")
                 self.scope.rebind(name, binding)
-        return [*head, found]
+        return [*head, *loop]
 
     def _begin(self, node: Node) -> set[str]:
         """Carries out the first part of the head; the names it declares."""
@@ -79,8 +83,12 @@ class Loops(Statements):
         self.kept = kept
         return names
 
-    def _iterations(self, node: Node) -> tuple[For, dict[str, Binding]]:
-        """The loop, and what variables that are followed are after it."""
+    def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
+        """The loop, and what variables that are followed are after it.
+
+        Where pointers change places in each iteration (`swap(&a, &b)` by hand), an iteration of the
+        loop is as many of the source as bring each pointer back; the rest follow the loop.
+        """
         head = head_of(node)
         inside = (*head.body, *head.update)
         changing = frozenset().union(*(assigned(n, self._changes) for n in inside))
@@ -99,38 +107,54 @@ class Loops(Statements):
         within = not steps  # the body itself changes the variable
         if within:
             require_step_reached(head, name)
-        amounts = self._rehearsed(head.body, rest, [*others, name]) if others or within else {}
+        amounts: dict[str, int | None] = {}
+        turns: dict[str, str] = {}
+        if others or within:
+            amounts, turns = self._rehearsed(head.body, rest, [*others, name])
         step = amounts.get(name) if within else self._step(steps[0], name)
         if not step:
             raise UnsupportedError(node, NO_STEP if within else f"{name} has no constant step")
         early = test.step is not None and not head.tested_last  # it changes before each iteration
         trips = self._trips_until(head, test, first, limit, step)
+        others = [other for other in others if other not in turns]
+        period = period_of(turns)
         first = plus(first, number(step)) if early else first
         plain = step > 0 and first.interval is not None and first.interval[0] == first.interval[1]
-        plain = plain and isinstance(start, Value) and (not others or step == 1)
+        plain = plain and isinstance(start, Value) and (not others or step == 1) and period == 1
         printed_name = self.printed_name(name)
         if plain:
             assert first.interval is not None
             begin, stride = first.interval[0], step
         else:
             begin, stride = 0, 1
-        last = begin + max(0, trips - 1) * stride
+        last = begin + max(0, trips // period - 1) * stride
         self._ranges[printed_name] = begin, last
         variable = Value(Var(printed_name), "int", (begin, last))
-        iteration = plus(variable, number(-begin))
-        here = variable if plain else plus(first, times(iteration, step))
-        self._bind_control(node, name, start, here)
-        later = self._bound(amounts, others, iteration, trips)
-        bound = self.scope.find(name)
-        with self._collected() as found:
-            self._iteration(head.body)
-            for part in rest:
-                self._effect(part)
-        if not within and self.scope.find(name) != bound:
-            raise UnsupportedError(node, f"{name} changes within its loop")
+        whole = trips // period
+        starts = {other: self.scope.find(other) for other in others}
+        found: list[Statement] = []
+        remaining: list[Statement] = []
+        later: dict[str, Binding] = {}
+        for turn in range(period + trips % period):
+            # The turns of one iteration, and then those that remain after the last iteration.
+            iteration = plus(times(plus(variable, number(-begin)), period), number(turn))
+            if turn >= period:
+                iteration = number(whole * period + turn - period)
+            here = variable if plain else plus(first, times(iteration, step))
+            self._bind_control(node, name, start, here)
+            later = self._bound(amounts, starts, iteration, trips)
+            bound = self.scope.find(name)
+            with self._collected() as read:
+                self._iteration(head.body)
+                for part in rest:
+                    self._effect(part)
+            if not within and self.scope.find(name) != bound:
+                raise UnsupportedError(node, f"{name} changes within its loop")
+            (found if turn < period else remaining).extend(read)
         later[name] = self._left(start, plus(first, number(trips * step)), name)
-        loop = For(printed_name, begin, begin + trips * stride, stride, tuple(found))
-        return loop, later
+        later |= {n: place for n in turns if (place := self.scope.find(n)) is not None}
+        loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
+        return [*[loop] * (period == 1 or whole > 0), *remaining], later
 
     def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
         """What the variable of a loop begins with, and what it is compared with."""
@@ -222,14 +246,15 @@ class Loops(Statements):
 
     def _rehearsed(
         self, body: Sequence[Node], rest: Sequence[Node], moving: Sequence[str]
-    ) -> dict[str, int | None]:
+    ) -> tuple[dict[str, int | None], dict[str, str]]:
         """By how much each variable moves in an iteration, which is read once for that.
 
-        None where that is not constant.
+        None where that is not constant. Beside that, for pointers that change places, the one whose
+        place each takes.
         """
         starts = {name: self.scope.find(name) for name in moving}
         for name, start in starts.items():
-            self.scope.declare(name, _symbol(name, start))
+            self.scope.declare(name, symbol_of(name, start))
         rehearsing, self._rehearsing = self._rehearsing, True
         self._printed.append(set())
         with self._collected():
@@ -239,26 +264,27 @@ class Loops(Statements):
         self._printed.pop()
         self._rehearsing = rehearsing
         amounts: dict[str, int | None] = {}
+        turns = turned({n: self.scope.find(n) for n in starts}, starts)
         for name, start in starts.items():
-            amount = _moved_by(name, self.scope.find(name))
+            amount = moved_by(name, self.scope.find(name))
             amounts[name] = None if isinstance(start, Unknown) else amount
             assert start is not None
             self.scope.declare(name, start)
-        return amounts
+        return amounts, turns
 
     def _bound(
         self,
         amounts: Mapping[str, int | None],
-        moving: Sequence[str],
+        starts: Mapping[str, Binding | None],
         iteration: Value,
         trips: int,
     ) -> dict[str, Binding]:
         """Binds each variable that moves for all iterations; what each is after the loop."""
         later: dict[str, Binding] = {}
-        for name in moving:
-            start, amount = self.scope.find(name), amounts[name]
+        for name, start in starts.items():
+            amount = amounts[name]
             if amount is None or isinstance(start, Unknown):
-                unknown = _unknown(f"{name} is carried from one iteration to the next", start)
+                unknown = unknown_of(f"{name} is carried from one iteration to the next", start)
                 self.scope.declare(name, unknown)
                 later[name] = unknown
                 continue
@@ -268,32 +294,3 @@ class Loops(Statements):
             self.scope.declare(name, self._as_bound(start, plus(offset, inside)))
             later[name] = self._as_bound(start, plus(offset, after))
         return later
-
-
-def _symbol(name: str, start: object) -> Value | Place | Unknown:
-    """What stands for the value of a variable before an iteration."""
-    value = Value(Var(f"{_START}{name}"), "int", (0, 1))
-    if isinstance(start, Place):
-        return replace(start, offset=value)
-    if isinstance(start, Value):
-        return replace(value, type=start.type)
-    assert isinstance(start, Unknown)
-    return start
-
-
-def _moved_by(name: str, after: object) -> int | None:
-    """By how much a variable moved in an iteration; None where that is not constant."""
-    value = after.offset if isinstance(after, Place) else after
-    if not isinstance(value, Value):
-        return None
-    terms, amount = linear(Binary("-", value.expr, Var(f"{_START}{name}")))
-    return None if terms else amount
-
-
-def _unknown(why: str, start: object) -> Unknown:
-    if isinstance(start, Unknown):
-        return replace(start, why=why)
-    if isinstance(start, Place):
-        return Unknown(why, start.type, Place("", start.type, start.rank - len(start.subscripts)))
-    assert isinstance(start, Value)
-    return Unknown(why, start.type)

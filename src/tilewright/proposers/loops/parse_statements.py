@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import comma_separated, is_skip, text_of
+from tilewright.proposers.c.syntax import comma_separated, is_skip, may_continue, text_of
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -48,6 +48,7 @@ from tilewright.proposers.loops.parse_syntax import (
 )
 from tilewright.proposers.loops.scope import Place, Unknown, Value, Variable, number
 
+LEAVES = "a `continue` leaves out statements after the block in which it stands"
 _COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
@@ -57,6 +58,7 @@ class Statements(Declarations):
     def __init__(self) -> None:
         super().__init__()
         self._both = False
+        self._written: frozenset[Element] = frozenset()
 
     def block(self, nodes: Sequence[Node]) -> tuple[Statement, ...]:
         """Statements in a scope of their own."""
@@ -65,14 +67,35 @@ class Statements(Declarations):
         return tuple(found)
 
     def statements(self, nodes: Sequence[Node]) -> None:
-        """Statements of one block; those after `if (c) continue;` are under its opposite."""
-        nodes = [node for node in nodes if node.type != "comment"]
+        """Statements of one block; those after a `continue` are under the opposite condition."""
+        nodes = [node for node in nodes if node.type not in ("comment", ";")]
         for place, node in enumerate(nodes):
             if is_skip(node):
                 opposite = Binary("==", self.expression(condition_of(node)), Number("0"))
                 self._guarded(node, opposite, nodes[place + 1 :])
                 return
+            if node.type != "continue_statement" and may_continue(node):
+                self._skipping(node, nodes[place + 1 :])
+                return
             self.statement(node)
+
+    def _skipping(self, node: Node, rest: Sequence[Node]) -> None:
+        """A statement with a `continue` inside, and those after it, which that leaves out."""
+        if node.type != "if_statement":
+            if rest or node.type != "compound_statement":
+                raise UnsupportedError(node, LEAVES)
+            self.statement(node)
+            return
+        other = otherwise(node)
+        branches = [inside(field_of(node, "consequence")), inside(other) if other else []]
+        ends = [bool(b) and b[-1].type == "continue_statement" for b in branches]
+        if rest and not any(ends):
+            raise UnsupportedError(node, LEAVES)
+        first, second = (
+            branch[:-1] if end else [*branch, *rest]
+            for branch, end in zip(branches, ends, strict=True)
+        )
+        self._if(node, first, second)
 
     def statement(self, node: Node) -> None:
         """One statement. Raises `UnsupportedError`."""
@@ -84,11 +107,14 @@ class Statements(Declarations):
         elif node.type in ("for_statement", "while_statement", "do_statement"):
             self._done += self.loop(node)
         elif node.type == "if_statement":
-            self._if(node)
+            other = otherwise(node)
+            self._if(node, inside(field_of(node, "consequence")), inside(other) if other else [])
         elif node.type == "expression_statement":
             for inner in node.named_children:
                 for part in comma_separated(inner):
                     self._effect(part)
+        elif node.type == "enum_specifier":
+            self.enumeration(node)
         elif node.type not in ("comment", ";"):
             kind = node.type.removesuffix("_statement")
             raise UnsupportedError(
@@ -185,10 +211,13 @@ class Statements(Declarations):
     def _type_of(self, target: Node) -> Type:
         while target.type == "parenthesized_expression":
             target = target.named_children[0]
+        variable = self.pointed(target)
         if target.type == "identifier":
             found = self.scope.find(text_of(target))
             assert isinstance(found, Variable)
             return found.type
+        if variable is not None:
+            return variable.type
         if target.type == "pointer_expression" and "vf" in text_of(target):
             return "vector"
         return self.place(target).type
@@ -203,7 +232,8 @@ class Statements(Declarations):
             return Var(found.name)
         if node.type in ("subscript_expression", "pointer_expression"):
             target = self.value(node).expr
-            if isinstance(target, (Element, Load)):
+            if isinstance(target, (Element, Load)) or self.pointed(node) is not None:
+                assert isinstance(target, (Var, Element, Load))
                 return target
         raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
 
@@ -226,55 +256,59 @@ class Statements(Declarations):
             return True
         if any(e == element for guard in self._guards for e in _always(guard)):
             return True
+        if element in self._written and all(self.interval_of(s) for s in element.subscripts):
+            return True
         sizes = self._sizes.get(element.array, ())
         return len(sizes) == len(element.subscripts) and all(
             (interval := self.interval_of(s)) is not None and interval[0] >= 0 and interval[1] < n
             for s, n in zip(element.subscripts, sizes, strict=True)
         )
 
-    def _if(self, node: Node) -> None:
+    def _if(self, node: Node, chosen: Sequence[Node], otherwise: Sequence[Node]) -> None:
+        """`chosen` where the condition of a statement holds, and else `otherwise`."""
         condition = self.value(condition_of(node))
         self.complete()
-        branches = [field_of(node, "consequence")]
-        other = otherwise(node)
         if condition.interval is not None and condition.interval[0] == condition.interval[1]:
-            if condition.interval[0]:
-                self.statement(branches[0])
-            elif other is not None:
-                self.statement(other)
+            with self._inner():
+                self.statements(chosen if condition.interval[0] else otherwise)
             return
         test = printed(condition)
-        if other is None:
-            self._guarded(node, test, branches)
-            return
         opposite = Binary("==", test, Number("0"))
-        self._both = True
-        with self._collected() as first, self._under(test):
-            self.statement(branches[0])
-        with self._collected() as second, self._under(opposite):
-            self.statement(other)
-        self._both = False
+        if not otherwise:
+            self._guarded(node, test, chosen)
+            return
+        if not chosen:
+            self._guarded(node, opposite, otherwise)
+            return
+        both, self._both = self._both, True
+        with self._inner(), self._collected() as first, self._under(test):
+            self.statements(chosen)
+        with self._inner(), self._collected() as second, self._under(opposite):
+            self.statements(otherwise)
+        self._both = both
         joined = None if self._guards else _joined(first, second, test, opposite)
         if joined is not None:
             self._done += joined
             return
+        outer, guards = self._written, self._guards
+        written = _written(first, all_of([*guards, test]))
+        self._written = outer | (written & _written(second, all_of([*guards, opposite])))
         kept = self._kept(test)
-        with self._under(kept):
-            self.statement(branches[0])
-        with self._under(Binary("==", kept, Number("0"))):
-            self.statement(other)
+        with self._inner(), self._under(kept):
+            self.statements(chosen)
+        with self._inner(), self._under(Binary("==", kept, Number("0"))):
+            self.statements(otherwise)
+        self._written = outer
 
     def _guarded(self, node: Node, test: Expr, nodes: Sequence[Node]) -> None:
         """Statements under a condition, which is kept where they may change it."""
         with self._inner(), self._collected() as found, self._under(test):
-            for inner in nodes:
-                self.statement(inner)
+            self.statements(nodes)
         changes = sum(isinstance(s, Assign) for s in statements(tuple(found)))
         if changes > 1 or any(isinstance(s, For) for s in found):
             kept = self._kept(test)
             with self._inner(), self._collected() as found, self._under(kept):
-                for inner in nodes:
-                    self.statement(inner)
+                self.statements(nodes)
         self._done += found
 
     def _kept(self, test: Expr) -> Expr:
@@ -296,6 +330,24 @@ def otherwise(node: Node) -> Node | None:
     """What an `if` does where its condition fails."""
     found = node.child_by_field_name("alternative")
     return found.named_children[-1] if found is not None else None
+
+
+def inside(node: Node) -> list[Node]:
+    """The statements of a block, or the one that stands in its place."""
+    inner = node.named_children if node.type == "compound_statement" else [node]
+    return [n for n in inner if n.type not in ("comment", ";")]
+
+
+def _written(found: Sequence[Statement], condition: Expr) -> frozenset[Element]:
+    """Elements that statements under a condition write wherever it holds."""
+    return frozenset(
+        s.target
+        for s in found
+        if isinstance(s, Assign)
+        and isinstance(s.target, Element)
+        and isinstance(s.value, Select)
+        and s.value.condition == condition
+    )
 
 
 def _always(condition: Expr) -> Iterator[Expr]:

@@ -58,7 +58,14 @@ class Unknown:
     place: Place | None = None
 
 
-Binding: TypeAlias = Value | Place | Variable | Unknown
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """A pointer to one variable that is kept, as functions take where their results go."""
+
+    variable: Variable
+
+
+Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed
 """A variable is kept, or followed: then its value or place stands for it."""
 
 
@@ -89,7 +96,7 @@ class Scope:
     def followed(self) -> set[str]:
         """All visible variables that are followed."""
         outer = self._outer.followed() if self._outer is not None else set()
-        own = {n for n, b in self._names.items() if not isinstance(b, Variable)}
+        own = {n for n, b in self._names.items() if not isinstance(b, (Variable, Pointed))}
         return (outer - set(self._names)) | own
 
 
