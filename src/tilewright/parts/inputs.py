@@ -20,7 +20,7 @@ from tilewright.parts.element_types import is_float, limits
 Array = NDArray[Any]
 """An argument's values."""
 
-VERSION = "7"
+VERSION = "8"
 """To be raised whenever other values are drawn for the same seed; part of every cache key."""
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
@@ -95,9 +95,18 @@ def draw(
 
 
 def poison(argument: Argument, rng: np.random.Generator) -> Array:
-    """Random bytes for an output, so that what a kernel does not write is noticed."""
-    data = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
-    return data.reshape(argument.shape)
+    """Random bytes for an output, so that what a kernel does not write is noticed.
+
+    Floats are NaN with random digits: of random floats, half are so close to zero that they are
+    right wherever a kernel should write zero, for instance after a ReLU.
+    """
+    data = rng.bytes(bytes_of([argument]))
+    if is_float(argument.dtype):
+        bits = 8 * np.dtype(argument.dtype).itemsize
+        digits = int(limits(argument.dtype).nmant)
+        exponent_and_first_digit = (1 << (bits - 1)) - (1 << (digits - 1))
+        data = (np.frombuffer(data, f"u{bits // 8}") | exponent_and_first_digit).tobytes()
+    return np.frombuffer(data, argument.dtype).reshape(argument.shape)
 
 
 def _draw_integer(

@@ -58,6 +58,14 @@ def test_outputs_are_compared_in_their_type(dtype: str) -> None:
     assert "differ, first at Y[0][3]: got 100" in (case.mismatch({"Y": wrong.tobytes()}) or "")
 
 
+@pytest.mark.parametrize("dtype", get_args(Float))
+def test_outputs_that_a_kernel_does_not_write_hold_no_numbers(dtype: str) -> None:
+    """Random numbers near zero would be accepted where zero is right, as after a ReLU."""
+    poisoned = inputs.poison(Argument("Y", (64, 64), dtype, "output"), np.random.default_rng(1))
+    assert np.isnan(poisoned.astype(np.float64)).all()
+    assert len(np.unique(np.frombuffer(poisoned.tobytes(), np.uint8))) > 16
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_check_of_a_task_can_be_attacked(dtype: str) -> None:
     problem = Doubled(dtype)
@@ -90,4 +98,4 @@ def test_another_version_of_the_values_has_another_number() -> None:
         argument = Argument("X", (4, 64), dtype, "input")
         for name in inputs.distributions([argument]):
             digest.update(inputs.draw(argument, name, 32, rng, leading=True).tobytes())
-    assert (digest.hexdigest()[:16], inputs.VERSION) == ("910bc6158030dd9e", "7")
+    assert (digest.hexdigest()[:16], inputs.VERSION) == ("910bc6158030dd9e", "8")
