@@ -49,7 +49,7 @@ def normal_form(source: str) -> str:
     return repr(digits_of(source))
 
 
-LANGUAGE = KernelLanguage("toy", "kernel.toy", "toy", "#", "text", normal_form)
+LANGUAGE = KernelLanguage("toy", "kernel.toy", "toy", "#", "text", normal_form, entry="toy")
 
 
 def toy_outcome(source: str, limit_latency: float | None = None) -> Outcome:

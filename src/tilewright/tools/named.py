@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Trial, content_id
+from tilewright.core.records import KernelLanguage, Trial, content_id
 from tilewright.core.text import plain_text
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.replies import ReplyFailed
@@ -15,6 +15,8 @@ from tilewright.tools.bench import Bench
 
 _ID = re.compile(r"[0-9a-f]{6,16}")
 _NAME = re.compile(r"\w{1,60}")
+_SHOWN = 60
+"""Characters of a name that a message repeats."""
 
 
 def known_trial(bench: Bench, given: Mapping[str, Any]) -> Trial:
@@ -43,11 +45,16 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
     It is kept among the bench's drafts, so that later calls can name it by its id.
     """
     text = str(given.get("kernel", "parent"))
-    source = text
-    if text in bench.drafts:
-        source = bench.drafts[text]
-    elif text in ("start", "parent", "best") or _ID.fullmatch(text):
-        source = known_trial(bench, given).candidate.source
+    name, source = text.strip(), text
+    if name in bench.drafts:
+        source = bench.drafts[name]
+    elif name in ("start", "parent", "best") or _ID.fullmatch(name):
+        source = known_trial(bench, {**given, "kernel": name}).candidate.source
+    elif _is_no_source(name, bench.target.language):
+        raise InputError(
+            f"{plain_text(name[:_SHOWN])!r} is neither the id of a kernel of this run nor the source "
+            "of a kernel. Give an id that a tool printed, start, parent, best or a whole source."
+        )
     if not given.get("edits"):
         return _kept(bench, source)
     edits = read_edits(given["edits"])
@@ -60,6 +67,15 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
     if isinstance(changed, ReplyFailed):
         raise InputError(f"the edits cannot be made: {changed.detail}.")
     return _kept(bench, changed)
+
+
+def _is_no_source(text: str, language: KernelLanguage) -> bool:
+    """Whether a text is a mistaken name: one line that does not contain the name of the entry.
+
+    Every kernel defines the entry. A text that does not would be built, fail, and cost an
+    evaluation.
+    """
+    return "\n" not in text and language.entry not in text
 
 
 def _kept(bench: Bench, source: str) -> str:

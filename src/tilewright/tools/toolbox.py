@@ -108,12 +108,13 @@ def _check(bench: Bench, given: Mapping[str, Any]) -> Checked:
 
 
 def _evaluate(bench: Bench, given: Mapping[str, Any]) -> Evaluated:
-    return _evaluated(bench, given, given.get("note", ""), bench.best)
+    return _evaluated(bench, source_of(bench, given), given.get("note", ""), bench.best)
 
 
 def _try(bench: Bench, given: Mapping[str, Any]) -> Compared:
     note, parent, best = given.get("note", ""), bench.parent, bench.best
-    rows = tuple(_evaluated(bench, kernel, note, best) for kernel in given["kernels"])
+    sources = [source_of(bench, kernel) for kernel in given["kernels"]]  # all, before one is paid
+    rows = tuple(_evaluated(bench, source, note, best) for source in sources)
     other = best.candidate.id if best is not None and best != parent else ""
     return Compared(parent.candidate.id, rows, other)
 
@@ -265,8 +266,8 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-def _evaluated(bench: Bench, given: Mapping[str, Any], note: str, best: Trial | None) -> Evaluated:
+def _evaluated(bench: Bench, source: str, note: str, best: Trial | None) -> Evaluated:
     """A kernel that is evaluated, beside the parent and the `best` one before."""
-    source, parent = source_of(bench, given), bench.parent
+    parent = bench.parent
     trial, known = bench.evaluate(source, parent.candidate.id, note)
     return comparing.evaluated(trial, parent, best, known=known, left=bench.left)

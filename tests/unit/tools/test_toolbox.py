@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from bench_world import BROKEN, FASTER, START, TARGET, WRONG, ToyBench
 
+from tilewright.core.errors import InputError
 from tilewright.core.records import Candidate, Gap, MachineFact, Measured, Trial
 from tilewright.tools.arguments import LONGEST_KERNEL, LONGEST_NOTE, MOST_KERNELS
 from tilewright.tools.records import (
@@ -101,6 +102,44 @@ def test_a_wrong_kernel_is_told_with_its_failure(bench: ToyBench) -> None:
     assert (found.verdict, found.stage, found.line) == ("wrong_result", "check", 2)
     assert found.latency is None
     assert "expected 7" in found.error
+
+
+UNKNOWN = (
+    "0123456789abcdef",
+    "ab12",
+    "AB12CD34",
+    "trial 7",
+    "#3",
+    "parents",
+    " 0123456789abcdef\n",
+    "\x1b[2J",
+)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.parametrize("tool", ["evaluate", "submit", "try"])
+def test_an_unknown_name_costs_no_evaluation(bench: ToyBench, tool: str, name: str) -> None:
+    arguments = {"kernels": [{"kernel": name}]} if tool == "try" else {"kernel": name}
+    found = told(bench, tool, **arguments)
+    assert isinstance(found, Refused)
+    assert found.reason.isprintable()
+    assert (len(bench.trials), bench.left) == (1, 5)
+    with pytest.raises(InputError):
+        sources_to_evaluate(bench, tool, arguments)
+
+
+def test_one_unknown_name_among_kernels_to_try_costs_none_of_them(bench: ToyBench) -> None:
+    kernels = [{"kernel": FASTER}, {"kernel": "0123456789abcdef"}]
+    assert isinstance(told(bench, "try", kernels=kernels), Refused)
+    assert (len(bench.trials), bench.left) == (1, 5)
+
+
+def test_a_name_may_have_spaces_around_it(bench: ToyBench) -> None:
+    known = told(bench, "evaluate", kernel=FASTER)
+    assert isinstance(known, Evaluated)
+    again = told(bench, "evaluate", kernel=f" {known.candidate}\n")
+    assert isinstance(again, Evaluated)
+    assert again.known
 
 
 def test_try_gives_one_table(bench: ToyBench) -> None:
