@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +26,7 @@ class TuningRecord:
     target: str
     settings: Mapping[str, object]
     versions: Mapping[str, str]
-    starts: Sequence[Mapping[str, object]] = ()
+    starts: tuple[Mapping[str, object], ...] = ()
     status: TuningStatus = "running"
     wall_s: float = 0.0
     created_at: str = ""

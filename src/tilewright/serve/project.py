@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from tilewright.core.codec import from_json
 from tilewright.core.errors import UnknownNameError
 from tilewright.core.records import History, RunRecord, Trial
 from tilewright.core.run_notes import Baselines, Survey
@@ -144,15 +143,11 @@ class ServedProject:
         best = trials.best
         chain = trials.lineage(best.index) if best else [0]
         history = History(self.overview.whole_trials(run.id, chain))
-        kernels: Sequence[object] = ()
-        parts: Sequence[object] = ()
-        for event in self.overview.events(run.id, (Baselines.__name__, Survey.__name__)):
-            if event.kind == Survey.__name__:
-                parts = from_json(event.data["parts"])
-            else:
-                kernels = from_json(event.data["kernels"])
+        notes = self.overview.kept(run.id, Baselines)
+        kernels = [kernel for note in notes for kernel in note.kernels]
+        parts = [part for note in self.overview.kept(run.id, Survey) for part in note.parts]
         calls = model_calls(run.id, project=self.folder)
-        return report_view(run, history, kernels, parts, calls)  # type: ignore[arg-type]
+        return report_view(run, history, kernels, parts, calls)
 
     def log(self, run_id: str, after: int = 0) -> list[Event]:
         """The lines of a run's log that people read."""

@@ -11,6 +11,7 @@ from sqlalchemy import Row, bindparam, select, update
 
 from tilewright.core.records import CallRecord
 from tilewright.storage.database import Database
+from tilewright.storage.rows import load_fields, record_of
 from tilewright.storage.schema import calls
 from tilewright.storage.sql import now
 from tilewright.storage.upserts import CALL
@@ -40,8 +41,7 @@ class SqlCalls:
         """The recorded reply to this call, whichever run made it."""
         with self._database.read() as connection:
             found = connection.execute(_REPLY, {"wanted": key}).scalar()
-        reply: Mapping[str, object] | None = json.loads(found) if found else None
-        return reply
+        return load_fields(found) if found else None
 
     def intend(self, call: CallRecord, request: Mapping[str, object]) -> None:
         """Record that a call is about to be made."""
@@ -80,7 +80,7 @@ class SqlCalls:
         )
         with self._database.read() as connection:
             rows = connection.execute(wanted).all()
-        return [(row.key, json.loads(row.request), json.loads(row.reply)) for row in rows]
+        return [(row.key, load_fields(row.request), load_fields(row.reply)) for row in rows]
 
     def close(self) -> None:
         """Release the database."""
@@ -92,4 +92,4 @@ def _values(call: CallRecord) -> dict[str, Any]:
 
 
 def _record(row: Row[Any]) -> CallRecord:
-    return CallRecord(**{name: row._mapping[name] for name in _FIELDS})
+    return record_of(CallRecord, {name: row._mapping[name] for name in _FIELDS})

@@ -15,12 +15,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, case, func, select
 
 from tilewright.core.records import Failed, RunRecord, Trial
-from tilewright.core.run_notes import Label
+from tilewright.core.run_notes import Label, Note
 from tilewright.core.templates import planned_values
 from tilewright.storage.database import Database
 from tilewright.storage.rows import load_fields, note_of, run_of, trial_of, unreadable
 from tilewright.storage.sampling import Sample, ancestors_of, in_parts, sample_of
 from tilewright.storage.schema import artifacts, calls, events, runs, trials
+from tilewright.storage.sql import kept_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,11 @@ class SqlOverview:
         with self._database.read() as connection:
             found = connection.execute(wanted).scalar_one_or_none()
         return note_of(Label, found) if found is not None else Label()
+
+    def kept(self, run_id: str, kind: type[Note]) -> list[Note]:
+        """The notes of this kind that are kept with a run, in order."""
+        with self._database.read() as connection:
+            return kept_notes(connection, run_id, kind)
 
     def sample(self, run_id: str) -> Sample | None:
         """The trials to show of a very long run; None where all of them are shown."""

@@ -69,12 +69,17 @@ def trial_of(row: Row[Any]) -> Trial:
 
 def note_of(kind: type[Note], text: str) -> Note:
     """A stored note of a run; `StorageError` if it is none of this class."""
+    return record_of(kind, load_record(text))
+
+
+def record_of(cls: type[_T], fields: Mapping[str, Any]) -> _T:
+    """The record with these fields; `StorageError` if they are not those of its class."""
     try:
-        note = kind(**load_record(text))
+        found = cls(**fields)
     except TypeError as error:
         raise unreadable(error) from error
-    _require_types(note)
-    return note
+    _require_types(found)
+    return found
 
 
 def outcome_of(text: str) -> Outcome:
@@ -98,8 +103,16 @@ def load_fields(text: str) -> Mapping[str, Any]:
     """A stored JSON object, as it is; `StorageError` if it is none."""
     found = _read(text, lambda plain: plain)
     if not isinstance(found, dict):
-        raise unreadable("a line of the log is no object")
+        raise unreadable("a stored object is something else")
     return found
+
+
+def load_list(text: str) -> tuple[Any, ...]:
+    """The items of a stored JSON list, as they are; `StorageError` if it is none."""
+    found = _read(text, lambda plain: plain)
+    if not isinstance(found, list):
+        raise unreadable("a stored list is something else")
+    return tuple(found)
 
 
 def _read(text: str, made: Callable[[Any], _T]) -> _T:

@@ -206,13 +206,8 @@ class SqlStorage:
 
     def kept(self, run_id: str, kind: type[Note]) -> list[Note]:
         """A run's notes of this class, oldest first."""
-        wanted = (
-            select(events.c.data)
-            .where(events.c.run_id == run_id, events.c.kind == kind.__name__)
-            .order_by(events.c.number)
-        )
         with self._database.read() as connection:
-            return [note_of(kind, data) for data in connection.execute(wanted).scalars()]
+            return kept_notes(connection, run_id, kind)
 
     def append_event(self, run_id: str, kind: str, data: Mapping[str, object]) -> None:
         """Append one line to a run's event log, with the current time."""
@@ -229,6 +224,16 @@ class SqlStorage:
     def close(self) -> None:
         """Release the database. Idempotent."""
         self._database.close()
+
+
+def kept_notes(connection: Connection, run_id: str, kind: type[Note]) -> list[Note]:
+    """The notes of this kind that are kept with a run, oldest first."""
+    wanted = (
+        select(events.c.data)
+        .where(events.c.run_id == run_id, events.c.kind == kind.__name__)
+        .order_by(events.c.number)
+    )
+    return [note_of(kind, data) for data in connection.execute(wanted).scalars()]
 
 
 def now() -> str:

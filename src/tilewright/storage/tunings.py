@@ -19,6 +19,7 @@ from tilewright.core.tuning_records import (
     TuningStatus,
 )
 from tilewright.storage.database import Database
+from tilewright.storage.rows import load_fields, load_list, record_of, unreadable
 from tilewright.storage.schema import tuning_trials, tunings
 from tilewright.storage.sql import now
 from tilewright.storage.upserts import TUNING_TRIAL
@@ -89,9 +90,9 @@ class SqlTunings:
             rows = connection.execute(wanted).all()
         by_shape: dict[tuple[int, ...], list[KnownTile]] = {}
         for row in rows:
-            shape = tuple(json.loads(row.extents))
-            seconds = statistics.median(json.loads(row.samples))
-            by_shape.setdefault(shape, []).append(KnownTile(shape, json.loads(row.point), seconds))
+            shape = _extents(row.extents, len(extents))
+            tile = KnownTile(shape, load_fields(row.point), _median(row.samples))
+            by_shape.setdefault(shape, []).append(tile)
         near = sorted(by_shape, key=lambda shape: (_distance(shape, extents), shape))[:shapes]
         return [
             tile
@@ -115,16 +116,19 @@ class SqlTunings:
         with self._database.read() as connection:
             best: dict[str, tuple[float, int, str]] = {}
             for row in connection.execute(wanted):
-                found = (statistics.median(json.loads(row.samples)), row.number, row.id)
+                found = (_median(row.samples), row.number, row.id)
                 best[row.workload] = min(best.get(row.workload, found), found)
             return [
-                KnownKernel(
-                    run,
-                    workload,
-                    connection.execute(
-                        select(tuning_trials.c.trace).where(tuning_trials.c.number == number)
-                    ).scalar_one(),
-                    seconds,
+                record_of(
+                    KnownKernel,
+                    {
+                        "run_id": run,
+                        "workload": workload,
+                        "trace": connection.execute(
+                            select(tuning_trials.c.trace).where(tuning_trials.c.number == number)
+                        ).scalar_one(),
+                        "seconds": seconds,
+                    },
                 )
                 for workload, (seconds, number, run) in best.items()
             ]
@@ -149,14 +153,40 @@ def _packed(record: TuningRecord | TunedTrial, as_json: Sequence[str]) -> dict[s
 
 def _record(row: Row[Any]) -> TuningRecord:
     values = {field.name: row._mapping[field.name] for field in dataclasses.fields(TuningRecord)}
-    values |= {name: json.loads(values[name]) for name in _JSON_OF_RUN}
-    return TuningRecord(**{**values, "extents": tuple(values["extents"])})
+    values |= {name: load_list(values[name]) for name in ("extents", "starts")}
+    values |= {name: load_fields(values[name]) for name in ("settings", "versions")}
+    return record_of(TuningRecord, values)
 
 
 def _trial(row: Row[Any]) -> TunedTrial:
     values = {field.name: row._mapping[field.name] for field in dataclasses.fields(TunedTrial)}
     point = values["point"]
-    samples = tuple(json.loads(values["samples"]))
-    return TunedTrial(
-        **{**values, "samples": samples, "point": json.loads(point) if point else None}
-    )
+    values |= {
+        "samples": load_list(values["samples"]),
+        "point": load_fields(point) if point else None,
+    }
+    found = record_of(TunedTrial, values)
+    if found.failure is None:
+        _require_times(found.samples)
+    return found
+
+
+def _extents(text: str, loops: int) -> tuple[int, ...]:
+    """The stored extents of so many loops."""
+    found = load_list(text)
+    if len(found) != loops or not all(type(extent) is int and extent > 0 for extent in found):
+        raise unreadable(f"extents of a tuning run are not {loops} whole numbers above 0")
+    return found
+
+
+def _median(text: str) -> float:
+    """The median of stored samples, in seconds."""
+    samples = load_list(text)
+    _require_times(samples)
+    return float(statistics.median(samples))
+
+
+def _require_times(samples: Sequence[Any]) -> None:
+    """`StorageError` unless there are samples, each a finite time above 0."""
+    if not samples or not all(type(s) in (int, float) and 0 < s < math.inf for s in samples):
+        raise unreadable("samples of a tuning trial are not times above 0")

@@ -52,8 +52,9 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
         source = known_trial(bench, {**given, "kernel": name}).candidate.source
     elif _is_no_source(name, bench.target.language):
         raise InputError(
-            f"{plain_text(name[:_SHOWN])!r} is neither the id of a kernel of this run nor the source "
-            "of a kernel. Give an id that a tool printed, start, parent, best or a whole source."
+            f"{plain_text(name[:_SHOWN])!r} is neither the id of a kernel of this run nor the "
+            "source of a kernel. Give an id that a tool printed, start, parent, best or a whole "
+            "source."
         )
     if not given.get("edits"):
         return _kept(bench, source)

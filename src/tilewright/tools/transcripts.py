@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.core.errors import StorageError
 from tilewright.core.records import CallRecord, Trial
 from tilewright.core.text import plain_text
 from tilewright.core.transcripts import ToolUse, Transcript, TurnTaken
@@ -56,8 +57,14 @@ def transcripts(
         found = _TURN.fullmatch(str(sent.get("phase")))
         if found is None or key not in by_key:
             continue
-        request = request_from_json(sent)
-        asked = _Asked(int(found[1]), request, reply_from_json(received), by_key[key])
+        try:
+            request, reply = request_from_json(sent), reply_from_json(received)
+        except ValueError as error:
+            raise StorageError(
+                f"a stored call to a model cannot be read ({error}). Restore the database from a "
+                "copy."
+            ) from error
+        asked = _Asked(int(found[1]), request, reply, by_key[key])
         proposals.setdefault(_proposal(request, asked.number), []).append(asked)
     made: dict[str, list[Trial]] = {}
     for trial in trials:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.core.tuning_records import KnownKernel, TunedTrial, TuningRecord
-from tilewright.tuner.candidates import Candidates
+from tilewright.storage.rows import unreadable
+from tilewright.tuner.candidates import Candidates, Integers
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.training_set import shipped_digest
 from tilewright.tuner.tvm.loading import tvm_version
@@ -87,7 +88,7 @@ def new_record(
         target=target.text,
         settings={**asdict(settings.method), "seed": settings.seed, "threads": target.threads},
         versions={"tilewright": version("tilewright"), "tvm": tvm_version()},
-        starts=starts,
+        starts=tuple(starts),
     )
 
 
@@ -139,6 +140,18 @@ def points_of(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candi
     """Stored points, of this or another size of the same family, as points of `space`."""
     if not stored:
         return space.random(0, np.random.default_rng(0))
-    tiles = np.array([point["tiles"] for point in stored], dtype=np.int64)
-    knobs = np.array([point["knobs"] for point in stored], dtype=np.int64)
-    return space.nearest(tiles, knobs.reshape(len(stored), -1))
+    loops, levels, knobs = len(space.workload.loops), space.levels, len(space.structure.knobs)
+    tiles = np.array([_numbers(point.get("tiles"), loops * levels) for point in stored])
+    chosen = np.array([_numbers(point.get("knobs"), knobs) for point in stored])
+    return space.nearest(tiles.reshape(-1, loops, levels), chosen)
+
+
+def _numbers(stored: object, count: int) -> Integers:
+    """The whole numbers of a stored point in one row, so many; `StorageError` for anything else."""
+    try:
+        found = np.array(stored)
+    except ValueError as error:  # rows of several lengths
+        raise unreadable(error) from error
+    if found.size != count or (count and found.dtype != np.int64):
+        raise unreadable(f"the numbers of a tuning point are not {count} whole numbers")
+    return found.reshape(-1).astype(np.int64)

@@ -12,7 +12,7 @@ from tilewright.core.tuning_records import TuningRecord
 from tilewright.tuner.tvm.runner import Measurement
 from tilewright.tuner.tvm.trials import Trial
 
-RECORD = TuningRecord("abc", "same", "M0", "family", (2, 2), "cpu", {}, {}, starts=[{}, {}])
+RECORD = TuningRecord("abc", "same", "M0", "family", (2, 2), "cpu", {}, {}, starts=({}, {}))
 
 
 def _trial(index: int, seconds: float | None, predicted: float | None = None) -> Trial:

@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[SqlTunings]:
 def test_the_newest_run_of_an_identity_is_found(store: SqlTunings) -> None:
     assert store.latest("same") is None
     store.start(RUN)
-    newer = store.start(replace(RUN, id="b2", starts=[{"tiles": [[1]], "knobs": []}]))
+    newer = store.start(replace(RUN, id="b2", starts=({"tiles": [[1]], "knobs": []},)))
     store.start(replace(RUN, id="c3", identity="other"))
     assert store.latest("same") == newer
     assert newer.created_at
