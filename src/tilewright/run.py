@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic
 
 from tilewright.agents.names import is_agent_name, refuse_agents, require_agents
 from tilewright.cluster.address import LOCAL, Place, parse_executor, refuse_two_places
@@ -161,6 +162,7 @@ def _session(
     place: Place | None = None,
 ) -> Iterator[Session]:
     """The work on a new run, or on the unfinished one of the same task and settings."""
+    began = monotonic()
     require_room()  # before a compiler that cannot write is taken for a broken one
     if replay is not None:
         settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
@@ -198,6 +200,7 @@ def _session(
             others,
             on_event,
             secret,
+            began,
             place,
             examination,
         )
@@ -228,6 +231,7 @@ def resume(
     executor: str = LOCAL,
 ) -> Summary:
     """Go on with an unfinished run; `InputError` when it is finished or cannot be continued."""
+    began = monotonic()
     place = parse_executor(executor)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project)))
@@ -256,6 +260,7 @@ def resume(
             others,
             on_event,
             secret,
+            began,
             place,
             _examination(opened, settings, project, run.versions),
         )

@@ -89,8 +89,9 @@ class _StartFailedError(Exception):
 class Session:
     """One process's work on one run; `others` are its proposers that are no language models.
 
-    Candidates are evaluated on the cluster at `place`, on this machine where that is None. With an
-    `examination`, start and check are examined beside the search.
+    The budget of wall time counts from `began` (`time.monotonic`), so that what precedes the search
+    is part of it. Candidates are evaluated on the cluster at `place`, on this machine where that is
+    None. With an `examination`, start and check are examined beside the search.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Session:
         others: Sequence[Proposer],
         on_event: OnEvent,
         secret: int,
+        began: float,
         place: Place | None = None,
         examination: Examination | None = None,
     ) -> None:
@@ -121,7 +123,7 @@ class Session:
         self._hear = Relay(self._tell)
         self._authors = Authors(opened, settings, storage, run, models, others, self._hear)
         self._reason = ""
-        self._started = self._clocked = monotonic()
+        self._started, self._clocked = began, monotonic()
         self._reserved_s = 0.0
         self._compared = False
         self._has_baselines = bool(baselines(storage, run.id))
