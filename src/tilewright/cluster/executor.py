@@ -28,7 +28,7 @@ from tilewright.cluster.messages import (
 from tilewright.cluster.opinions import Job
 from tilewright.cluster.pace import Pace
 from tilewright.cluster.under_way import UnderWay, by_message
-from tilewright.core.errors import ClusterError, DiskFullError
+from tilewright.core.errors import ClusterError, DiskFullError, InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.batch import Batch
@@ -250,23 +250,38 @@ class DaskExecutor:
                     self._pace.note_evaluation(took_s)
                     job.hear(host, outcome, took_s)
                     self._decide(job, batch)
-            case Missing():
+            case Missing() if not jobs[0].is_described:
                 jobs[0].is_described = True
                 self._waiting.extendleft(reversed(jobs))
+            case Missing():
+                self._hosts.leave_out(host, "asks for a task that it was sent")
+                self._again_or_raise(jobs, f"the worker on {host} does not keep the task")
             case Refused(differences, named):
                 name, (wanted, there) = next(iter(differences.items()))
                 self._hosts.leave_out(host, f"has {name} {there}, and this run {wanted}")
                 self._again_or_raise(jobs, f"the worker on {named} refuses")
             case RaisedThere(reported):
                 theirs = raised(reported)
-                if not isinstance(theirs, DiskFullError):
+                if isinstance(theirs, DiskFullError):
+                    self._hosts.leave_out(host, f"has no room on its disk ({theirs})")
+                    self._waiting.extendleft(reversed(jobs))
+                elif self._is_doubted(theirs, host):
+                    self._hosts.leave_out(host, f"reports an error ({theirs})")
+                    self._again_or_raise(jobs, f"the worker on {host} reports an error ({theirs})")
+                else:
                     raise theirs
-                self._hosts.leave_out(host, f"has no room on its disk ({theirs})")
-                self._waiting.extendleft(reversed(jobs))
             case Broken(text, named):
                 self._again_or_raise(jobs, f"the worker on {named or host} fails ({text})")
             case Unwanted():  # it was given up as lost, but the answer was under way
-                self._waiting.extendleft(reversed(jobs))
+                self._again_or_raise(jobs, f"the worker on {host} gives up what is wanted")
+
+    def _is_doubted(self, error: TilewrightError, host: str) -> bool:
+        """Whether an error that a worker reports need not be one of the task.
+
+        No other machine's word ends a run with a defect, or while a further machine can be asked.
+        Workers of our own have no host.
+        """
+        return bool(host) and (isinstance(error, InternalError) or self._hosts.has_others((host,)))
 
     def _again_or_raise(self, jobs: Sequence[Job], problem: str) -> None:
         for job in jobs:

@@ -23,9 +23,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
-from tilewright.core.codec import from_json, outcome_from_json, to_json
+from tilewright.core.codec import from_json, to_json
 from tilewright.core.records import EvaluationRequest, Outcome, content_id
-from tilewright.evaluation.sent_outcome import MOST_BYTES
+from tilewright.core.text import plain_text
+from tilewright.evaluation.sent_outcome import MOST_BYTES, read_outcome
+
+MOST_SHOWN = 2000
+"""Characters of a name or a sentence of a worker."""
+LONGEST_S = 1e6
+"""Wall seconds of one evaluation; its time limits end it long before."""
 
 
 class GarbageError(Exception):
@@ -159,9 +165,7 @@ def read_answer(message: object, requests: int) -> Answer:
 
 
 def _answer(found: dict[str, Any]) -> Answer:
-    host = found.pop("host", "")
-    if not isinstance(host, str):
-        raise TypeError("host is no text")
+    host = _text(found.pop("host", ""))
     match found:
         case {"outcomes": list(outcomes)}:
             return Evaluated(tuple(map(_evaluated, outcomes)), host)
@@ -172,7 +176,7 @@ def _answer(found: dict[str, Any]) -> Answer:
         case {"error": {"type": str(kind), "message": str(text)}}:
             return RaisedThere({"type": kind, "message": text})
         case {"broken": str(text)}:
-            return Broken(text, host)
+            return Broken(_text(text), host)
         case {"unwanted": True}:
             return Unwanted()
     raise TypeError(f"no answer has the fields {sorted(found)}")
@@ -180,22 +184,23 @@ def _answer(found: dict[str, Any]) -> Answer:
 
 def _evaluated(value: object) -> tuple[Outcome, float]:
     match value:
-        case [dict(outcome), float(took_s)] if took_s >= 0:
-            return outcome_from_json(outcome), took_s
+        case [dict(outcome), float(took_s)] if 0 <= took_s <= LONGEST_S:
+            return read_outcome(outcome), took_s
     raise TypeError("an outcome comes with its seconds")
 
 
 def _two(value: object) -> tuple[str, str]:
     match value:
         case [str(first), str(second)]:
-            return first, second
+            return _text(first), _text(second)
     raise TypeError("a difference has two versions")
 
 
 def _text(value: object) -> str:
+    """A name or a sentence, which is shown to the user."""
     if not isinstance(value, str):
         raise TypeError("a name is text")
-    return value
+    return plain_text(value[:MOST_SHOWN])
 
 
 def _no_number(name: str) -> NoReturn:

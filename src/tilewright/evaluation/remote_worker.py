@@ -17,9 +17,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from tilewright.core.codec import outcome_from_json
 from tilewright.core.errors import HostError
-from tilewright.evaluation.sent_outcome import MOST_BYTES, has_form
+from tilewright.evaluation.sent_outcome import MOST_BYTES, has_form, read_outcome
 from tilewright.sandbox.child import WHOLE_S, is_readable
 
 COMMAND = ("tilewright", "worker")
@@ -147,6 +146,6 @@ def _is_reply(reply: object) -> bool:
     if not isinstance(reply, dict) or not has_form(reply):
         return False
     try:
-        return "outcome" not in reply or bool(outcome_from_json(reply["outcome"]))
+        return "outcome" not in reply or bool(read_outcome(reply["outcome"]))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return False

@@ -1,10 +1,33 @@
-"""What another machine may send in place of an outcome."""
+"""What an evaluating process, here or on another machine, may send in place of an outcome.
+
+A candidate may have taken the process over, and another machine may belong to a stranger. What is
+read here is later stored, printed, shown to models and compared, so that it has bounds.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tilewright.core.codec import outcome_from_json
+from tilewright.core.records import PRECISIONS, Failed, Measured, Outcome
+from tilewright.core.text import plain_text
+
 MOST_BYTES = 1 << 26
 """Of a message that brings one; a longer one is not ours."""
+MOST_TEXT = 1 << 20
+"""Characters of a log or of feedback; far over any that tilewright writes."""
+MOST_NAME = 4000
+"""Characters of a name, a version or a warning."""
+MOST_ENTRIES = 1000
+"""Entries of a breakdown, checks, warnings and the like."""
+MOST_LINES = 100_000
+"""Source lines with costs of their own."""
+QUANTITIES = ("simulated", "measured", "modelled")
 _SAID = ("outcome", "ready", "stage", "problem", "code", "modelled", "preflight")
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
+_LINE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def has_form(reply: object) -> bool:
@@ -15,3 +38,68 @@ def has_form(reply: object) -> bool:
         error = reply["error"]
         return isinstance(error, dict) and {"type", "message"} <= set(error)
     return any(name in reply for name in _SAID)
+
+
+def read_outcome(value: object) -> Outcome:
+    """An outcome that a process sent; `TypeError` or `ValueError` for anything else.
+
+    Its texts become plain text. Numbers that no evaluation gives, names that are no printable
+    words, and lists without measure are refused.
+    """
+    outcome = outcome_from_json(value)
+    if isinstance(outcome, Failed):
+        return _failed(outcome)
+    return _measured(outcome)
+
+
+def _failed(failed: Failed) -> Failed:
+    _require(_KIND.fullmatch(failed.kind), "a kind of failure is no word")
+    _require_names([failed.sandbox])
+    _require(failed.line is None or 0 < failed.line < 10**9, "a line is not one of a source")
+    _require(failed.bound is None or failed.bound > 0, "a bound is not above 0")
+    _require(len(failed.log) <= MOST_TEXT, "a log is too long")
+    return replace(failed, log=plain_text(failed.log))
+
+
+def _measured(found: Measured) -> Measured:
+    checks = found.verdict.checks
+    _require(found.quantity in QUANTITIES, "a latency is of no known kind")
+    _require(checks, "a kernel was measured without a check")
+    _require(all(c.precision in ("", *PRECISIONS) for c in checks), "a precision is no class")
+    _require(found.utilization >= 0, "a utilization is below 0")
+    _require(found.noise >= 0, "noise is below 0")
+    _require(found.bound is None or found.bound > 0, "a bound is not above 0")
+    _require(all(gap.start >= 0 and gap.length >= 0 for gap in found.gaps), "a gap is below 0")
+    for part in (
+        *(checks, found.warnings, found.breakdown, found.details, found.versions, found.samples),
+        *(found.phases, found.gaps, *found.phases, *found.by_line.values()),
+    ):
+        _require(len(part) <= MOST_ENTRIES, "a list is too long")
+    _require(len(found.by_line) <= MOST_LINES, "there are too many source lines")
+    _require(all(map(_LINE.fullmatch, found.by_line)), "a line of a source is no number")
+    _require(len(found.feedback) <= MOST_TEXT, "the feedback is too long")
+    _require(all(len(text) <= MOST_NAME for text in found.warnings), "a warning is too long")
+    _require_names([found.unit, found.artifact_digest, found.sandbox])
+    _require(found.unit, "a latency has no unit")
+    for names in (found.breakdown, found.details, found.versions, found.samples):
+        _require_names(names)
+    _require_names(found.versions.values())
+    _require_names(check.distribution for check in checks)
+    _require_names(gap.cause for gap in found.gaps)
+    for entries in (*found.phases, *found.by_line.values()):
+        _require_names(entries)
+    return replace(
+        found,
+        feedback=plain_text(found.feedback),
+        warnings=tuple(map(plain_text, found.warnings)),
+    )
+
+
+def _require_names(names: Iterable[str]) -> None:
+    for name in names:
+        _require(len(name) <= MOST_NAME and name.isprintable(), "a name is no printable text")
+
+
+def _require(holds: object, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)

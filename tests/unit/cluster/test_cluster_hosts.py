@@ -20,12 +20,14 @@ from tilewright.cluster.messages import (
     RaisedThere,
     Refused,
     TaskDescription,
+    Unwanted,
     answer_bytes,
     read_request,
 )
-from tilewright.core.errors import ClusterError
+from tilewright.core.errors import ClusterError, WorkloadError
 from tilewright.core.records import (
     Candidate,
+    Check,
     EvaluationRequest,
     Failed,
     Measured,
@@ -46,7 +48,7 @@ def right(request: EvaluationRequest, described: bool) -> Outcome:
 
 
 def measured(latency: float) -> Measured:
-    return Measured(latency, "cycles", "simulated", 0.5, Verdict())
+    return Measured(latency, "cycles", "simulated", 0.5, Verdict((Check(1, "small"),)))
 
 
 class Machines:
@@ -227,6 +229,37 @@ def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
     assert sum(host == "b" for host, _ in machines.asked) <= 2
     with pytest.raises(ClusterError, match=r"on b has no room on its disk .*the disk of /tmp"):
         evaluated(Machines({"b": lambda *_: full}))
+
+
+def test_an_error_that_one_of_two_hosts_reports_ends_no_run() -> None:
+    for kind in ("WorkloadError", "InternalError", "SystemExit", "no class"):
+        lies = RaisedThere({"type": kind, "message": "nothing works.\x1b[2J"})
+        machines = Machines({"a": right, "b": lambda *_, lies=lies: lies})
+        assert evaluated(machines) == EXPECTED
+        assert sum(host == "b" for host, _ in machines.asked) <= 2
+
+
+def test_no_other_machine_reports_a_defect_of_this_one() -> None:
+    lies = RaisedThere({"type": "InternalError", "message": "a defect.\x1b[2J"})
+    with pytest.raises(ClusterError, match=r"worker on b reports an error \(a defect\.\)"):
+        evaluated(Machines({"b": lambda *_: lies}))
+
+
+def test_an_error_of_the_task_is_told_where_only_one_host_is_there() -> None:
+    wrong = RaisedThere({"type": "WorkloadError", "message": "the shape is wrong."})
+    with pytest.raises(WorkloadError, match="the shape is wrong"):
+        evaluated(Machines({"b": lambda *_: wrong}))
+
+
+@pytest.mark.parametrize("answer", [Missing(), Unwanted()])
+def test_answers_that_put_off_the_work_for_ever_end(answer: Answer) -> None:
+    def putting_off(*_: object) -> Answer:
+        assert len(machines.asked) < 20, "it is asked for ever"
+        return answer
+
+    machines = Machines({"b": putting_off})
+    with pytest.raises(ClusterError, match="worker on b"):
+        evaluated(machines, [1])
 
 
 def test_measurements_stay_on_one_host() -> None:

@@ -13,6 +13,7 @@ outputs: every byte of a poisoned output is written, by the DMA's bus and the co
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from tilewright.core.records import Measured, Workload
@@ -25,6 +26,8 @@ _CORE_PRODUCTS = 1
 
 def highest_floor(instance: Instance, workload: Workload, measured: Measured) -> tuple[float, str]:
     """The highest floor in cycles, and which it is."""
+    if not {"instructions", "macs"} <= set(measured.details):  # whoever measured it left them out
+        return math.inf, "a result without counts of its instructions and products"
     elements = instance.dim**2
     floors = {
         "the core, at one instruction per cycle,": measured.details["instructions"],
