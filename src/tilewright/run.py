@@ -292,6 +292,7 @@ def evaluate_kernel(
     that passes is then run on the external `simulator`, if one is named, and the target's baselines
     are evaluated `with_baselines`.
     """
+    require_room()
     opened = open_task(task, settings.recorded())
     language = opened.target.brief().language
     secret = fresh_seed() if project is None else _secret(project, EVALUATIONS)

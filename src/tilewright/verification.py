@@ -27,6 +27,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Attackable, Checkpoint
 from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.pipeline import RULES_VERSION
 from tilewright.evaluation.preflight.examine import VERSION, refusal
@@ -102,6 +103,7 @@ def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
 
     `WorkloadError` where the starting kernel and the reference disagree: one of them is wrong.
     """
+    require_room()
     opened = open_task(task, settings.recorded())
     if not isinstance(opened.task, Attackable):
         raise InputError(

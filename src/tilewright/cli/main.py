@@ -167,6 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{name!r} cannot be the name of a file ({error.strerror}). Give another name."
             )
             sys.exit(2)
+        from tilewright.evaluation.disk import full_disk
+
+        full = full_disk(error)
+        if full is not None:
+            _complain(str(full))
+            sys.exit(full.exit_code)
         reason = error.strerror or type(error).__name__
         _complain(
             f"the operating system reported an error: {reason}. The details are in "

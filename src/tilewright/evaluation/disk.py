@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import tempfile
@@ -15,7 +16,10 @@ _LEAST_FREE_FILES = 8
 
 def require_room() -> None:
     """Raise `DiskFullError` where the folder of temporary files has no room left."""
-    folder = tempfile.gettempdir()
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise _nowhere(error) from error
     found = os.statvfs(folder)
     no_files = found.f_files > 0 and found.f_favail < _LEAST_FREE_FILES  # some systems count none
     if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES or no_files:
@@ -24,3 +28,29 @@ def require_room() -> None:
             "built there. Free some space, or name another folder in the environment variable "
             "TMPDIR. Then call the same command again, which continues the run."
         )
+
+
+def full_disk(error: OSError) -> DiskFullError | None:
+    """What to tell the user if a full disk caused this error; None for other errors."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f"of {error.filename} " if error.filename else ""
+        return DiskFullError(
+            f"the disk {where}is full ({error.strerror}). Free some space, then call the same "
+            "command again."
+        )
+    return _nowhere(error) if _is_of_tempfile(error) else None
+
+
+def _is_of_tempfile(error: OSError) -> bool:
+    """Whether `tempfile` tried to write to every folder that it knows, and could not."""
+    return isinstance(error, FileNotFoundError) and (error.strerror or "").startswith(
+        "No usable temporary directory"
+    )
+
+
+def _nowhere(error: OSError) -> DiskFullError:
+    return DiskFullError(
+        f"no folder for temporary files can be written to ({error.strerror}), probably because "
+        "the disk is full. Free some space, or name another folder in the environment variable "
+        "TMPDIR. Then call the same command again."
+    )

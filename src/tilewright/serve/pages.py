@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.core.records import Measured
@@ -26,11 +27,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from tilewright.core.records import RunRecord
+    from tilewright.serve.axes import LiveAxes
     from tilewright.serve.site import Site
 
 LARGEST_DIFF = 200_000
 LONGEST_NUMBER = 9
 """Digits of a trial's number: far more than a run has, and what a database can count."""
+TABLE_TRIALS = 1_000
+"""Trials that a table reads at a time, so that it never holds a long run."""
+CSV_CHUNK = 1 << 16
+"""Characters of a table that are sent at a time."""
 PARTS = ("result", "tree", "menu", "log")
 
 
@@ -142,28 +148,45 @@ def source(site: Site, request: Request) -> Response:
     language = language_of(run)
     suffix = language.suffix if language else ".txt"
     name = f"{run.id}-{trial.index}{suffix}"
-    return _download(trial.candidate.source, "text/plain; charset=utf-8", name)
+    return Response(trial.candidate.source, headers=_as_file("text/plain; charset=utf-8", name))
 
 
 def trials_csv(site: Site, request: Request) -> Response:
-    """What the chart shows, as `tilewright runs export` writes it."""
+    """What the chart shows, as `tilewright runs export` writes it; sent as it is read."""
     run = site.project.record(request.path_params["run"])
     live = site.project.live(run.id)
-    whole = site.project.overview.whole_trials(run.id, range(live.trials.total))
-    axes = live.axes
+    rows = _table_rows(site, run, live.trials.total, live.axes)
+    first = next(rows, None)
+    lines = _csv_lines(first, rows) if first is not None else iter(())
+    return StreamingResponse(lines, headers=_as_file("text/csv; charset=utf-8", f"{run.id}.csv"))
+
+
+def _table_rows(
+    site: Site, run: RunRecord, count: int, axes: LiveAxes
+) -> Iterator[dict[str, object]]:
     ended = {iteration: (seconds, usd) for iteration, seconds, usd in axes.rows}
-    table = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for trial in whole:
-        row = {"run": run.id, "workload": run.task, **trial_record(trial)}
-        seconds, usd = ended.get(trial.iteration, (None, None))
-        row["iteration_ended_s"] = seconds
-        row["spent_usd"] = usd if axes.has_costs else None
-        if writer is None:
-            writer = csv.DictWriter(table, fieldnames=list(row))
-            writer.writeheader()
+    for start in range(0, count, TABLE_TRIALS):
+        wanted = range(start, min(start + TABLE_TRIALS, count))
+        for trial in site.project.overview.whole_trials(run.id, wanted):
+            row = {"run": run.id, "workload": run.task, **trial_record(trial)}
+            seconds, usd = ended.get(trial.iteration, (None, None))
+            row["iteration_ended_s"] = seconds
+            row["spent_usd"] = usd if axes.has_costs else None
+            yield row
+
+
+def _csv_lines(first: dict[str, object], others: Iterator[dict[str, object]]) -> Iterator[str]:
+    """The lines of a table whose columns are those of its first row, many at a time."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(first))
+    writer.writeheader()
+    for row in chain([first], others):
         writer.writerow(spreadsheet_row(row))
-    return _download(table.getvalue(), "text/csv; charset=utf-8", f"{run.id}.csv")
+        if text.tell() > CSV_CHUNK:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()
 
 
 def comparison_page(site: Site, request: Request) -> Response:
@@ -234,9 +257,8 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _download(content: str, kind: str, name: str) -> Response:
-    disposition = f'attachment; filename="{name}"'
-    return Response(content, headers={"content-type": kind, "content-disposition": disposition})
+def _as_file(kind: str, name: str) -> dict[str, str]:
+    return {"content-type": kind, "content-disposition": f'attachment; filename="{name}"'}
 
 
 def _page(site: Site, template: str, status_code: int = 200, **values: Any) -> Response:

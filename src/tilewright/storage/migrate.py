@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 from tilewright.core.errors import StorageError
 from tilewright.storage.schema import metadata
 
-HEAD = "0004"
+HEAD = "0005"
 """Newest revision. Known here so that an up-to-date database is opened without alembic."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Row, case, func, select
+from sqlalchemy import Connection, Row, Text, case, cast, func, select
 
 from tilewright.core.records import Failed, RunRecord, Trial
 from tilewright.core.run_notes import Label, Note
@@ -114,7 +114,8 @@ class SqlOverview:
                 found = self._watching.connection.cursor().execute("PRAGMA data_version")
                 return found.fetchone()
             self._watching.rollback()
-            return tuple(self._watching.execute(_CHANGES).one())
+            # Differs when any transaction of the server that writes has begun or ended.
+            return self._watching.execute(_TRANSACTIONS).scalar_one()
 
     def runs(self) -> list[RunOverview]:
         """All runs, newest first."""
@@ -259,14 +260,7 @@ _LIGHT = (
     *("latency", "wall_s", "cached"),
 )
 _LIGHT_TRIALS = select(*(trials.c[name] for name in _LIGHT))
-_CHANGES = select(
-    select(func.count()).select_from(trials).scalar_subquery(),
-    select(func.max(events.c.number)).scalar_subquery(),
-    select(func.max(calls.c.number)).scalar_subquery(),
-    select(func.max(calls.c.finished_at)).scalar_subquery(),
-    select(func.max(runs.c.number)).scalar_subquery(),
-    select(func.sum(runs.c.wall_s)).scalar_subquery(),
-)
+_TRANSACTIONS = select(cast(func.pg_current_snapshot(), Text))
 _COUNTED = select(
     trials.c.run_id, func.count().label("trials"), func.min(trials.c.latency).label("best")
 ).group_by(trials.c.run_id)

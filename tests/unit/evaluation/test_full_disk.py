@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tilewright import run
+from tilewright import run, verification
+from tilewright.cli.main import main
 from tilewright.core.config import Settings
 from tilewright.core.errors import DiskFullError
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
@@ -79,3 +82,56 @@ def test_a_disk_that_is_full_from_the_start_is_told_before_a_task_is_opened(
     monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
     with pytest.raises(DiskFullError, match="Free some space"):
         run.optimize("no-target:no-task", Settings(), project=tmp_path)
+
+
+def test_evaluate_and_preflight_say_so_before_a_task_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(tmp_path)
+    full = os.statvfs_result((*found[:3], 0, 0, *found[5:10]))
+    monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
+    with pytest.raises(DiskFullError, match="Free some space"):
+        run.evaluate_kernel("", "no-target:no-task", Settings())
+    with pytest.raises(DiskFullError, match="Free some space"):
+        verification.preflight("no-target:no-task", Settings())
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/data/x"), "disk of /data/x is full"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "the disk is full"),
+        (
+            FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+            "no folder for temporary files can be written to",
+        ),
+    ],
+)
+def test_the_command_line_explains_a_full_disk_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, said: str
+) -> None:
+    def fail() -> str:
+        raise error
+
+    monkeypatch.setattr(tempfile, "gettempdir", fail)
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", fail)
+    monkeypatch.setattr("tilewright.run.evaluate_kernel", lambda *_, **__: fail())
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", __file__, "--workload", "toy:digits"])
+    assert ended.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: ")
+    assert said in " ".join(printed.split())
+    assert "Free some space" in printed
+    assert "Traceback" not in printed
+
+
+def test_a_missing_folder_for_temporary_files_is_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", fail)
+    with pytest.raises(DiskFullError, match="TMPDIR"):
+        disk.require_room()

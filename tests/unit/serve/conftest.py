@@ -27,6 +27,8 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    parts: int
+    """In which the body came."""
 
     @property
     def text(self) -> str:
@@ -88,8 +90,8 @@ class Client:
 
         await self.app(scope, receive, send)
         answered = {k.decode().lower(): v.decode() for k, v in sent[0]["headers"]}
-        whole = b"".join(message.get("body", b"") for message in sent[1:])
-        return Answer(sent[0]["status"], answered, whole)
+        bodies = [body for message in sent[1:] if (body := message.get("body", b""))]
+        return Answer(sent[0]["status"], answered, b"".join(bodies), len(bodies))
 
 
 def store(folder: Path, trials: History, run: RunRecord | None = None) -> RunRecord:

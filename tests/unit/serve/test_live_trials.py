@@ -8,12 +8,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from tilewright.core.records import Failed, History
 from tilewright.report.queries import report_view
 from tilewright.report.tree import MOST_NODES, drawn_trials
 from tilewright.report.views import TrialView
 from tilewright.serve.trials import LiveTrials, option_rows
+from tilewright.storage import sampling
 from tilewright.storage.project import open_overview, open_project
 from tilewright.testing.runs import history, measured, run_record
 
@@ -59,6 +61,29 @@ def test_the_token_changes_with_every_write_of_another_connection(tmp_path: Path
         storage.amend_trial(run.id, 2, Failed("check", "unconfirmed", "slower"))
         tokens.append(overview.change_token())
     assert len(set(tokens)) == 4
+
+
+def test_counts_and_lowest_latencies_are_read_from_an_index_alone(tmp_path: Path) -> None:
+    run = store(tmp_path, history(60, lines=8))
+    asked: list[tuple[str, object]] = []
+    with closing(open_overview(tmp_path)) as overview:
+        database = overview._database
+
+        def note(_c: object, _u: object, statement: str, parameters: object, *_: object) -> None:
+            asked.append((statement, parameters))
+
+        with database.read() as connection, pytest.MonkeyPatch.context() as changed:
+            changed.setattr(sampling, "WHOLE", 10)
+            changed.setattr(sampling, "SPREAD", 5)
+            event.listen(connection.engine, "before_cursor_execute", note)
+            overview.runs()
+            overview.sample(run.id)
+            event.remove(connection.engine, "before_cursor_execute", note)
+            counting = [(s, p) for s, p in asked if "count(" in s and "FROM trials" in s]
+            assert len(counting) == 2
+            for statement, parameters in counting:
+                plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+                assert "USING COVERING INDEX ix_trials_latency" in str(plan.all())
 
 
 def test_a_large_tree_keeps_what_matters_and_the_way_to_it(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from tilewright.cli.runs_export import export
 from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, Failed, History, Plan, Trial
 from tilewright.core.run_notes import Label
+from tilewright.serve import pages
 from tilewright.serve.experiments import arms_of
 from tilewright.storage import sampling
-from tilewright.storage.overview import RunOverview
+from tilewright.storage.overview import RunOverview, SqlOverview
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, measured, run_record
 
@@ -80,12 +81,24 @@ def test_tables_and_sources_come_as_files(client: Client) -> None:
     assert kernel.headers["content-type"].startswith("text/plain")
 
 
-def test_a_table_of_more_trials_than_one_query_may_name(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_once = client.ask(f"{RUN}/trials.csv").text
-    monkeypatch.setattr(sampling, "AT_ONCE", 3)
-    assert client.ask(f"{RUN}/trials.csv").text == at_once
+def test_a_table_is_read_and_sent_in_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = client.ask(f"{RUN}/trials.csv")
+    assert at_once.parts == 1
+    read: list[int] = []
+    whole_trials = SqlOverview.whole_trials
+
+    def counted(overview: SqlOverview, run_id: str, indices: Sequence[int]) -> list[Trial]:
+        read.append(len(indices))
+        return whole_trials(overview, run_id, indices)
+
+    monkeypatch.setattr(SqlOverview, "whole_trials", counted)
+    monkeypatch.setattr(pages, "TABLE_TRIALS", 3)
+    monkeypatch.setattr(pages, "CSV_CHUNK", 1000)
+    monkeypatch.setattr(sampling, "AT_ONCE", 2)
+    in_parts = client.ask(f"{RUN}/trials.csv")
+    assert in_parts.text == at_once.text
+    assert in_parts.parts > 4
+    assert read == [3] * 13 + [1]
 
 
 def test_settings_of_the_search_are_compared(tmp_path: Path, served: Callable[..., Client]) -> None:

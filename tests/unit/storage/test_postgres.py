@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from tilewright.storage.postgres import engine, error_of, shown
 from tilewright.storage.project import (
     describe_server,
     open_calls,
+    open_overview,
     open_project,
     open_tunings,
     run_lock,
@@ -159,6 +161,22 @@ def test_the_schema_is_the_newest(
         assert migrate.schema_version(connection) == migrate.HEAD
         assert not list(compare_metadata(MigrationContext.configure(connection), metadata))
     opened.close()
+
+
+@needs_server
+def test_pages_learn_of_every_write(project: Path) -> None:
+    with (
+        closing(open_project(project)) as storage,
+        closing(open_overview(project)) as overview,
+    ):
+        tokens = [overview.change_token()]
+        storage.create_run(run_record())
+        tokens.append(overview.change_token())
+        storage.append_trial(run_record().id, trial(0))
+        tokens.append(overview.change_token())
+        storage.amend_trial(run_record().id, 0, FAILED)
+        tokens.append(overview.change_token())
+    assert len(set(tokens)) == 4
 
 
 @needs_server
