@@ -19,7 +19,7 @@ from tilewright.confirming import confirmed
 from tilewright.core.codec import to_json
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
-from tilewright.core.files import read_bytes, read_text
+from tilewright.core.files import read_bytes, read_text, require_inside
 from tilewright.core.records import Candidate, Failed, Outcome, RunRecord, Workload
 from tilewright.core.roles import Attackable, Floored
 from tilewright.core.tasks import OpenTask, open_task, open_workload
@@ -285,7 +285,7 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
     found: dict[str, str] = {}
     chosen = str(run.settings.get("target") or "")
     if chosen.endswith(".toml"):
-        found[TARGET_FILE] = _text(Path(chosen))
+        found[TARGET_FILE] = _text(Path(chosen), None)
     folder = Path(run.task)
     if folder.is_absolute():
         if opened.fingerprint != run.versions.get("task"):
@@ -301,7 +301,7 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
         suffixes = _suffixes(opened)
         for path in sorted(folder.iterdir()):
             if path.suffix in suffixes and path.is_file():
-                found[path.name] = _text(path)
+                found[path.name] = _text(path, folder)
     if sum(map(len, found.values())) > MAX_FILES_BYTES:
         raise InputError(
             f"the text files of {folder} are too large for a bundle. Keep data in another folder."
@@ -314,8 +314,11 @@ def _suffixes(opened: OpenTask) -> tuple[str, ...]:
     return (".toml", ".py", ".h", opened.target.brief().language.suffix)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, folder: Path | None) -> str:
+    """The text of a file, which must lie in the folder if there is one; `InputError` otherwise."""
     try:
+        if folder is not None:
+            require_inside(path, folder)
         return read_text(path, MAX_FILES_BYTES)
     except OSError as error:
         raise InputError(f"{path} cannot be put into a bundle: {error.strerror}.") from error

@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.core.errors import WorkloadError
+from tilewright.core.files import read_bytes, require_inside
 
 MOST_BYTES = 16 << 20
 """Of a folder's files: a worker keeps them as long as it runs."""
 
 
 def packed(folder: Path) -> dict[str, str]:
-    """The files of a folder by their names in it, in base64; hidden ones are left out."""
+    """The files of a folder by their names in it, in base64; hidden ones are left out.
+
+    `WorkloadError` for files that take too much or lie outside, by a link.
+    """
     found, size = {}, 0
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
@@ -28,17 +32,27 @@ def packed(folder: Path) -> dict[str, str]:
                 f"folder {folder} holds more than {MOST_BYTES >> 20} MiB, which is too much to "
                 "send to the workers of a cluster. Move what the task does not need elsewhere."
             )
-        found[name.as_posix()] = b64encode(path.read_bytes()).decode()
+        try:
+            require_inside(path, folder)
+            found[name.as_posix()] = b64encode(read_bytes(path, MOST_BYTES)).decode()
+        except OSError as error:
+            raise WorkloadError(
+                f"{path} cannot be sent to the workers of a cluster: {error.strerror}. Copy the "
+                "file into the folder, or remove it."
+            ) from error
     return found
 
 
 def unpacked(files: Mapping[str, str], name: str) -> Path:
     """A new folder called `name` with these files; ValueError for a file that would lie outside."""
-    folder = Path(tempfile.mkdtemp(prefix="tilewright-task-")) / Path(name).name
-    folder.parent.chmod(0o711)  # what a worker contains may run as another user
+    above = Path(tempfile.mkdtemp(prefix="tilewright-task-")).resolve()
+    folder = (above / Path(name).name).resolve()
+    if not folder.is_relative_to(above):
+        raise ValueError(f"{name!r} is not the name of a folder")
+    above.chmod(0o711)  # what a worker contains may run as another user
     for file, content in files.items():
         path = (folder / file).resolve()
-        if not path.is_relative_to(folder.resolve()):
+        if not path.is_relative_to(folder):
             raise ValueError(f"file {file!r} of a task lies outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b64decode(content))

@@ -66,6 +66,15 @@ def resolved(path: Path) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
 
 
+def require_inside(path: Path, folder: Path) -> None:
+    """`OSError` for a link that leads out of a folder whose files are sent elsewhere.
+
+    The folder may be a stranger's, and any file of this machine could be sent with it.
+    """
+    if not resolved(path).is_relative_to(resolved(folder)):
+        raise OSError(errno.EPERM, "it is a link to a file outside its folder", str(path))
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; `OSError` also for one that is not valid."""
     text = read_text(path, MAX_TOML_BYTES)

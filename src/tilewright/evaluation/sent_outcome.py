@@ -27,7 +27,6 @@ MOST_LINES = 100_000
 QUANTITIES = ("simulated", "measured", "modelled")
 _SAID = ("outcome", "ready", "stage", "problem", "code", "modelled", "preflight")
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
-_LINE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def has_form(reply: object) -> bool:
@@ -76,12 +75,14 @@ def _measured(found: Measured) -> Measured:
     ):
         _require(len(part) <= MOST_ENTRIES, "a list is too long")
     _require(len(found.by_line) <= MOST_LINES, "there are too many source lines")
-    _require(all(map(_LINE.fullmatch, found.by_line)), "a line of a source is no number")
     _require(len(found.feedback) <= MOST_TEXT, "the feedback is too long")
     _require(all(len(text) <= MOST_NAME for text in found.warnings), "a warning is too long")
     _require_names([found.unit, found.artifact_digest, found.sandbox])
     _require(found.unit, "a latency has no unit")
-    for names in (found.breakdown, found.details, found.versions, found.samples):
+    for names in (
+        *(found.breakdown, found.details, found.versions, found.samples),
+        found.by_line,  # numbers of lines, and "elsewhere"
+    ):
         _require_names(names)
     _require_names(found.versions.values())
     _require_names(check.distribution for check in checks)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import pytest
 
+from tilewright.core.codec import to_json
 from tilewright.core.plugins import load_target
 from tilewright.core.records import (
     Artifact,
@@ -23,6 +24,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Builder, Checker, Runner, Task
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.evaluation.sent_outcome import read_outcome
 
 OpenTask: TypeAlias = Callable[[Mapping[str, object]], Task]
 MEASURED_NOISE = 3.0
@@ -149,6 +151,13 @@ class EvaluatorContract(CheckerContract):
         assert set(verdict.checks) <= set(measured.verdict.checks)
         assert measured.versions
         assert measured.artifact_digest == artifact.digest
+
+    def test_a_measurement_may_be_sent_by_another_process(
+        self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
+    ) -> None:
+        """None of its fields is taken for forged."""
+        measured = evaluator[2].measure(artifact, verdict, None)
+        assert read_outcome(to_json(measured)) == measured
 
     def test_a_simulation_repeats_exactly(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict

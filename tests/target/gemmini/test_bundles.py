@@ -175,6 +175,11 @@ def test_a_users_reference_runs_only_when_trusted(tmp_path: Path) -> None:
     assert command("bundle", "win", "-o", file, "--project", tmp_path).exit_code == 0
     document = bundles.read(file)
     assert str(tmp_path) not in json.dumps(document)
+    (tmp_path / "secret").write_text("key")
+    (folder / "notes.py").symlink_to(tmp_path / "secret")
+    with pytest.raises(InputError, match=r"notes\.py cannot be put .*a link to a file outside"):
+        bundles.create(tmp_path, "win")
+    (folder / "notes.py").unlink()
     refused = command("verify", file)
     assert isinstance(refused.exception, InputError)
     assert "--trust-reference" in str(refused.exception)

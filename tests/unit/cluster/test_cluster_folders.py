@@ -37,6 +37,24 @@ def test_no_file_lies_outside(tmp_path: Path) -> None:
             unpacked({name: b64encode(b"x").decode()}, "folder")
 
 
+@pytest.mark.parametrize("name", ["..", "a/..", "../.."])
+def test_no_folder_lies_outside_its_new_one(name: str) -> None:
+    with pytest.raises(ValueError, match="not the name of a folder"):
+        unpacked({"file": b64encode(b"x").decode()}, name)
+
+
+def test_a_link_sends_no_file_of_this_machine(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("key")
+    (folder / "kernel.c").write_text("")
+    (folder / "same.c").symlink_to("kernel.c")
+    assert set(packed(folder)) == {"kernel.c", "same.c"}
+    (folder / "data.txt").symlink_to("../secret")
+    with pytest.raises(WorkloadError, match=r"data\.txt cannot be sent .*a link to a file outside"):
+        packed(folder)
+
+
 def test_too_much(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as stream:
         stream.truncate(MOST_BYTES + 1)
