@@ -9,6 +9,7 @@ nests. A target says which by its language, and by declaring the macros of such 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
+from tilewright.core.roles import StreamingPlanner
 
 if TYPE_CHECKING:
     from tilewright.proposers.begun_anew import TemplateProposer
@@ -48,6 +50,14 @@ class BuiltinProposer:
     ) -> list[Plan]:
         """Up to `count` distinct plans."""
         return self._for(brief.target).plan(brief, parent, history, count, seed)
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """The same, each as soon as it is known if the target's rewriter tells."""
+        rewriter = self._for(brief.target)
+        told = rewriter.each_plan if isinstance(rewriter, StreamingPlanner) else rewriter.plan
+        yield from told(brief, parent, history, count, seed)
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int

@@ -89,20 +89,19 @@ class Steps:
         self._limit = limit
 
     def expand(self, expansion: Expansion, history: History) -> Iterator[Message]:
-        """What a parent gives, first its plans, then the children of each.
+        """What a parent gives: the children of each plan, before the next plan is made.
 
         One step of the proposer is made for each message, when the message is asked for.
         """
         brief, parent = self.opened(expansion, history)
-        plans = []
+        plans = 0
         for found in self.each_plan(brief, parent, history):
             if isinstance(found, Plan):
-                plans.append(found)
+                plans += 1
+                yield from self.implemented(brief, parent, found)
             else:
                 yield found
-        yield Planned(expansion.iteration, expansion.parent_id, len(plans))
-        for plan in plans:
-            yield from self.implemented(brief, parent, plan)
+        yield Planned(expansion.iteration, expansion.parent_id, plans)
 
     def opened(self, expansion: Expansion, history: History) -> tuple[Brief, Trial]:
         """The parent, and what the proposer is given for it: menu, dropout, the parent's place."""

@@ -148,7 +148,8 @@ def test_a_start_with_a_schedule_is_begun_anew_once(target: TargetBrief, machine
     anew = [p for p in plans if p.begins_anew]
     assert len(anew) == 5
     assert len(plans) == 6
-    assert plans[0].parameters["steps"] == "raise"
+    assert anew == plans[1:]
+    assert anew[0].parameters["steps"] == "raise"
     assert all(str(p.parameters["steps"]).startswith("raise; ") for p in anew[1:])
     made = proposer.implement(brief(target), parent, anew[0], 1, 1)[0]
     assert made.source.partition("{")[2] == emit(raised(gemm(*shape), machine)).partition("{")[2]
@@ -156,10 +157,27 @@ def test_a_start_with_a_schedule_is_begun_anew_once(target: TargetBrief, machine
         for candidate in proposer.implement(brief(target), parent, plan, 2, 1):
             assert gemm_is_right(lift(candidate.source, machine), *shape), plan.text
     nest = Trial(1, 1, made, parent.outcome)
-    child = Candidate("void kernel() {}", made.id, plans[5], "builtin")
+    child = Candidate("void kernel() {}", made.id, plans[0], "builtin")
     later = History([parent, nest, Trial(2, 2, child, parent.outcome)])
     assert not any(p.begins_anew for p in proposer.plan(brief(target), parent, later, 6, 1))
-    assert evidence(later).keys() == {plans[5].option}
+    assert evidence(later).keys() == {plans[0].option}
+
+
+def test_the_first_plan_of_a_tuned_start_is_given_before_the_long_ones_are_made(
+    target: TargetBrief, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps the schedule and is expected to be faster, whatever the menu's dropout left out."""
+    kernel = Step.parse("pipeline B k 2").apply(read(gemm(64, 128, 96), machine), machine)
+    parent, proposer = trial(emit(kernel)), create_proposer()
+    few = replace(brief(target), menu=tuple(o for o in target.menu if o.technique == "fuse"))
+    plans = proposer.each_plan(few, parent, History([parent]), 6, 1)
+    monkeypatch.setattr("tilewright.proposers.rewriter.proposer.draw", lambda *_, **__: 1 / 0)
+    first, second = next(plans), next(plans)
+    assert not first.begins_anew
+    assert first.expected_gain > 1.01
+    assert second.parameters["steps"] == "raise"
+    with pytest.raises(ZeroDivisionError):
+        list(plans)
 
 
 @pytest.mark.parametrize("workload", ["gemm-64x128x96", "gemm-50x70x30", "conv-1x8x8x32x64-k3s1"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -23,7 +23,7 @@ from tilewright.core.records import (
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned, ProposalFailed
 from tilewright.search.proposing import MEASURED_BEYOND, Batches
-from tilewright.search.steps import SearchTask, derived_seed
+from tilewright.search.steps import Children, Expansion, SearchTask, Steps, derived_seed
 from tilewright.search.ways import StepByStep
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, normal_form, toy_outcome
@@ -170,6 +170,25 @@ def test_somewhat_slower_candidates_of_a_proposer_that_waits_are_measured() -> N
         assert parent is not None
         assert parent.latency is not None
         assert request.limit_latency == MEASURED_BEYOND * parent.latency > parent.latency
+
+
+class SlowPlanner(ToyProposer):
+    """Its second plan is never made."""
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        yield self.plan(brief, parent, history, count, seed)[0]
+        raise AssertionError("asked for the second plan")
+
+
+def test_the_kernels_of_a_plan_are_handed_on_before_the_next_plan_is_made() -> None:
+    settings, history = Settings(), toy_history(1, 4)
+    task = SearchTask(ToyTask.workload, ToyTarget().brief(), SlowPlanner(), settings)
+    messages = Steps(task).expand(Expansion(1, 0, history[0].candidate.id), history)
+    assert isinstance(next(messages), Children)
+    assert isinstance(next(messages), ProposalFailed)
+    assert next(messages) == Planned(1, history[0].candidate.id, 1)
 
 
 class SilentProposer(ToyProposer):

@@ -139,10 +139,10 @@ def completed(
     return descended(moves, steps, kernel, rng, len(steps) + DEEPEST, SAMPLE)
 
 
-def _moves(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption]) -> _Moves:
+def _moves(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption]) -> StepMoves:
     known = {o.technique for o in menu if o.technique}
     serial = passes_through_memory(kernel, machine)
-    return _Moves(
+    return StepMoves(
         machine, sorted(known | set(SERIAL_FOLLOW_UPS if serial else (*FOLLOW_UPS, *DEEP)))
     )
 
@@ -211,7 +211,7 @@ def shuffled(
             yield step, after
 
 
-class _Moves:
+class StepMoves:
     """The `Moves` role: steps of some techniques on one machine."""
 
     def __init__(self, machine: Machine, techniques: Sequence[str]) -> None:

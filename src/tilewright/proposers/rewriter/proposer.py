@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +15,6 @@ from tilewright.core.records import (
     History,
     LeftAlone,
     Plan,
-    Schedule,
     TargetBrief,
     Trial,
 )
@@ -31,21 +30,18 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import (
     LONGEST,
     Draft,
-    completed,
     draw,
     extended,
     passes_through_memory,
 )
 from tilewright.proposers.rewriter.reading import read
-from tilewright.proposers.rewriter.replay import replayed
+from tilewright.proposers.rewriter.reused_plans import plans_of_schedule
 from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
-from tilewright.proposers.rewriter.whole import option_of, whole_drafts
+from tilewright.proposers.rewriter.whole import option_of, quick_drafts, whole_drafts
 
 NAME = "builtin"
 GIVEN = 6
 """Of as many first plans, one keeps the given schedule; the others begin with the naive nest."""
-MOST_COMPLETED = 4
-"""Parts of a schedule, the longest ones, that are completed by the estimate."""
 
 
 class RewriterProposer:
@@ -68,34 +64,74 @@ class RewriterProposer:
         some iterations, all plans are random walks that leave the tried paths. Of six plans for the
         starting kernel, five begin with its naive loop nest, if that is another kernel.
         """
+        return list(self.each_plan(brief, parent, history, count, seed))
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """What `plan` returns, each plan as soon as it is made: those that are quickly made first.
+
+        The first kernel is then measured while the longer plans are still being made.
+        """
         machine = self._machine_of(brief.target)
         try:
             kernel = _lifted(parent.candidate.source, machine)
         except InputError:
-            return []
+            return
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
-        reused = _plans_of_schedule(brief, parent, kernel, machine, before, rng)[:count]
+        reused = plans_of_schedule(brief, parent, kernel, machine, before, rng, NAME)[:count]
+        yield from reused
         count -= len(reused)
-        anew = self._plans_anew(brief, parent, history, count - count // GIVEN, before, rng)
-        count = count // GIVEN if anew else count
+        nest = self._nest_of_start(brief, parent, kernel, history) if count else None
+        if nest is not None:
+            for plan in self._plans_as_given(brief, parent, history, count // GIVEN, rng):
+                yield plan
+                count -= 1
+            yield from self._plans_anew(brief, parent, history, nest, count, rng)
+            return
+        menu = brief.target.menu_for(brief.workload)
         if not any(t.candidate.plan for t in history) and count:
-            menu = brief.target.menu_for(brief.workload)
-            if not anew or passes_through_memory(kernel, machine):
-                made = whole_drafts(kernel, machine, menu, brief.offered())
-                drafts = list(itertools.islice(made, count))
-                reused += [_plan(parent, draft, before) for draft in drafts]
-                count -= len(drafts)
+            for draft in itertools.islice(
+                whole_drafts(kernel, machine, menu, brief.offered()), count
+            ):
+                yield _plan(parent, draft, before)
+                count -= 1
         if is_stale(parent, history, brief.iteration):
-            tried = tried_from(parent, history)
-            menu = brief.target.menu_for(brief.workload)  # whole: walks differ without dropout
+            tried = tried_from(parent, history)  # the whole menu: walks differ without dropout
             walks = wander(kernel, machine, menu, tried, count, rng)
-            return [*reused, *anew, *(_plan(parent, draft, before) for draft in walks)]
+            yield from (_plan(parent, draft, before) for draft in walks)
+            return
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
         more = count - len(plans)
-        deep = not anew  # the schedule of a tuned kernel is dear to rewrite, and seldom leads on
-        drafts = draw(kernel, machine, brief.offered(), parent, history, more, rng, deep=deep)
-        return [*reused, *anew, *(_plan(parent, draft, before) for draft in drafts), *plans]
+        drafts = draw(kernel, machine, brief.offered(), parent, history, more, rng)
+        yield from (_plan(parent, draft, before) for draft in drafts)
+        yield from plans
+
+    def _plans_as_given(
+        self,
+        brief: Brief,
+        parent: Trial,
+        history: History,
+        count: int,
+        rng: random.Random,
+    ) -> Iterator[Plan]:
+        """Plans that keep the schedule of a tuned start, first the one with the best estimate.
+
+        It takes a few steps, each the best of a sample: the schedule is dear to rewrite.
+        """
+        machine, offered = self._machine_of(brief.target), brief.offered()
+        kernel = _lifted(parent.candidate.source, machine)
+        before = estimate(kernel, machine)
+        menu = brief.target.menu_for(brief.workload)  # whole: these plans are made only once
+        if passes_through_memory(kernel, machine):
+            drafts = list(itertools.islice(whole_drafts(kernel, machine, menu, offered), count))
+        else:
+            drafts = quick_drafts(kernel, machine, menu, offered, rng)[:count]
+        yield from (_plan(parent, draft, before) for draft in drafts)
+        if more := count - len(drafts):
+            drawn = draw(kernel, machine, offered, parent, history, more, rng, deep=False)
+            yield from (_plan(parent, draft, before) for draft in drawn)
 
     def _plans_from_ancestor(
         self,
@@ -118,42 +154,48 @@ class RewriterProposer:
         drafts = draw(kernel, machine, brief.offered(), ancestor, history, count, rng, 2 * LONGEST)
         return [_plan(parent, d, before, ancestor) for d in drafts if d.cost.total < before.total]
 
+    def _nest_of_start(
+        self, brief: Brief, parent: Trial, kernel: Kernel, history: History
+    ) -> Kernel | None:
+        """Once in a run: the naive nest of what the start computes; None where the start is it."""
+        machine = self._machine_of(brief.target)
+        if parent.candidate.parent_id is not None or not brief.offered():
+            return None
+        if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
+            return None
+        try:
+            nest = Step(RAISE).apply(kernel, machine)
+        except (InputError, NotApplicable):
+            return None
+        return None if are_alike(nest, kernel, machine) else nest
+
     def _plans_anew(
         self,
         brief: Brief,
         parent: Trial,
         history: History,
+        nest: Kernel,
         count: int,
-        before: Cost,
         rng: random.Random,
-    ) -> list[Plan]:
-        """Once in a run: the naive nest of what the start computes, and schedules made from it.
-
-        None where the start is that nest.
-        """
+    ) -> Iterator[Plan]:
+        """The naive nest of what the start computes, and schedules made from it."""
         offered, machine = brief.offered(), self._machine_of(brief.target)
-        if parent.candidate.parent_id is not None or not (offered and count):
-            return []
-        if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
-            return []
-        try:
-            kernel = _lifted(parent.candidate.source, machine)
-            nest = Step(RAISE).apply(kernel, machine)
-        except (InputError, NotApplicable):
-            return []
-        if are_alike(nest, kernel, machine):
-            return []
+        before = estimate(_lifted(parent.candidate.source, machine), machine)
         menu = brief.target.menu_for(brief.workload)  # whole: these plans are made only once
-        begun = [Draft(offered[0], (), nest, estimate(nest, machine))]
-        begun += whole_drafts(nest, machine, menu, offered)
-        more = max(0, count - len(begun))
-        drawn = draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST)
-        begun += [replace(d, option=option_of(d.steps, offered)) for d in drawn]
-        again = (Step(RAISE),)
-        return [
-            _plan(parent, replace(d, steps=again + d.steps), before, anew=True)
-            for d in begun[:count]
-        ]
+
+        def begun() -> Iterator[Draft]:
+            yield Draft(offered[0], (), nest, estimate(nest, machine))
+            whole = 0
+            for draft in whole_drafts(nest, machine, menu, offered):
+                whole += 1
+                yield draft
+            more = max(0, count - 1 - whole)
+            for draft in draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST):
+                yield replace(draft, option=option_of(draft.steps, offered))
+
+        for draft in itertools.islice(begun(), count):
+            whole_way = replace(draft, steps=(Step(RAISE), *draft.steps))
+            yield _plan(parent, whole_way, before, anew=True)
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
@@ -246,48 +288,3 @@ def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
     """The plan with further steps, so that the way to a variant's kernel is known as well."""
     steps = "; ".join(filter(None, (str(plan.parameters.get("steps", "")), *map(str, more))))
     return replace(plan, parameters={**plan.parameters, "steps": steps})
-
-
-def _plans_of_schedule(
-    brief: Brief,
-    parent: Trial,
-    kernel: Kernel,
-    machine: Machine,
-    before: Cost,
-    rng: random.Random,
-) -> list[Plan]:
-    """At the start of a run: the nearest schedule as a whole, then the most promising parts.
-
-    Parts are a schedule's first plans, up to any of them, of whichever schedule, as they are or
-    with steps that the estimate adds: another size may need others from some plan on.
-    """
-    if not brief.schedules or brief.iteration > 1:
-        return []
-    found: list[list[tuple[Schedule, int, tuple[Step, ...], Cost]]] = []
-    longer: list[tuple[Schedule, int, tuple[Step, ...], Cost]] = []
-    menu = brief.target.menu_for(brief.workload)
-    for schedule in brief.schedules:
-        parts = list(replayed(schedule, kernel, machine))
-        found.append([(schedule, n, steps, estimate(k, machine)) for n, steps, k in parts])
-        for number, steps, after in parts[-MOST_COMPLETED:]:
-            more, last = completed(steps, after, machine, menu, rng)
-            longer.append((schedule, number, more, estimate(last, machine)))
-    whole = [parts[-1] for parts in found if parts]
-    most = sorted(itertools.chain(longer, *found), key=lambda part: part[3].total)[: len(found)]
-    plans = []
-    for schedule, number, steps, cost in {
-        part[2]: part for part in (*whole[:1], *most, *whole[1:])
-    }.values():
-        text = "; then ".join(step.sentence for step in steps)
-        plans.append(
-            Plan(
-                parent_id=parent.candidate.id,
-                option=schedule.plans[number].option,
-                text=f"As in {schedule.workload}: {text}.",
-                proposer=NAME,
-                parameters={"steps": "; ".join(map(str, steps))},
-                expected=described(changes(before, cost)),
-                expected_gain=gain(before, cost),
-            )
-        )
-    return plans

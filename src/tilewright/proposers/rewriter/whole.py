@@ -9,17 +9,22 @@ keep only after many trials.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence, Set
 
 from tilewright.core.records import MenuOption
+from tilewright.proposers.descent import descended
 from tilewright.proposers.rewriter.catalogue import Step, steps_for
 from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import (
     FOLLOW_UPS,
+    LONGEST,
+    SAMPLE,
     SERIAL_FOLLOW_UPS,
     Draft,
+    StepMoves,
     passes_through_memory,
 )
 
@@ -78,6 +83,19 @@ def whole_drafts(
     known = {*usual, *(o.technique for o in menu if o.technique)}
     for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, known):
         yield Draft(option_of(steps, offered), steps, after, estimate(after, machine))
+
+
+def quick_drafts(
+    kernel: Kernel,
+    machine: Machine,
+    menu: Sequence[MenuOption],
+    offered: Sequence[MenuOption],
+    rng: random.Random,
+) -> list[Draft]:
+    """One short sequence of steps, each the best of a few by the estimate; none if none helps."""
+    known = sorted({o.technique for o in menu if o.technique})
+    steps, after = descended(StepMoves(machine, known), (), kernel, rng, LONGEST, SAMPLE)
+    return [Draft(option_of(steps, offered), steps, after, estimate(after, machine))][: len(steps)]
 
 
 def tiled_sequences(
