@@ -17,6 +17,10 @@ static inline vf v_min(vf a, vf b) {
 
 static inline vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 
+static inline vf v_select(vf which, vf a, vf b) {
+  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+}
+
 static inline vf v_less(vf a, vf b) { return (vf)(a < b); }
 
 static inline vf v_at_most(vf a, vf b) { return (vf)(a <= b); }
@@ -28,10 +32,6 @@ static inline vf v_differ(vf a, vf b) { return (vf)(a != b); }
 static inline vf v_and(vf a, vf b) { return (vf)((vi)a & (vi)b); }
 
 static inline vf v_not(vf a) { return (vf)~(vi)a; }
-
-static inline vf v_select(vf which, vf a, vf b) {
-  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
-}
 
 /* e to the power of each lane, within 2 units in the last place */
 static inline vf v_exp(vf x) {

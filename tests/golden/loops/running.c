@@ -3,6 +3,10 @@ typedef int vi __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline vf v_splat(float x) { return x - (vf){0}; }
 
+static inline vf v_select(vf which, vf a, vf b) {
+  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+}
+
 /* sums of the lanes up to each */
 static inline vf v_running(vf a) {
   a = a + __builtin_shuffle(a, (vf){0}, (vi){4, 0, 1, 2});
@@ -15,10 +19,6 @@ static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + 3); }
 static inline float v_first(vf a) { return a[0]; }
 
 static inline vf v_less(vf a, vf b) { return (vf)(a < b); }
-
-static inline vf v_select(vf which, vf a, vf b) {
-  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
-}
 
 void kernel(const float X[3][11], float Y[3][11]) {
   for (int r = 0; r < 3; r++) {

@@ -284,6 +284,8 @@ def test_vectors_keep_the_results_of_random_kernels(tmp_path: Path) -> None:
     ("name", "steps"),
     [
         ("histogram", "accumulators 1 4"), ("prefix_sum", "vectorise 0 8"),
+        ("quantize", "vectorise 0 16"), ("quant_rows", "vectorise 2 8"),
+        ("dequant_gemv", "vectorise 2 16"), ("dequant_zero", "vectorise 1 8; jam 0 2"),
         ("int8_dots", "pack 2 0; jam 4 3; jam 5 2"), ("mlp_tanh", "vectorise 1 8"),
     ],
 )  # fmt: skip

@@ -540,17 +540,68 @@ def test_choices_are_vectorised() -> None:
         ("Y[0][i] = X[0][i] > 0.0f;", "stored as a number"),
         ("Y[0][i] = 2.0f * (X[0][i] > 0.0f);", "used as a number"),
         ("n = X[0][i] > 0.0f ? n + 1 : n;", "not a float"),
-        ("int k = X[0][i] * 4.0f; Y[0][i] = k;", "not a float"),
-        ("Y[0][i] = (int)X[0][i];", "converted to int"),
-        ("Y[0][i] = I[i];", "not an array of floats"),
+        ("int k = X[0][i] * 4.0; Y[0][i] = k;", "not converted to int"),
+        ("Y[0][i] = (double)X[0][i];", "not converted to double"),
+        ("Y[0][i] = U[i];", "not an array of floats"),
+        ("Y[0][i] = W[i] + 1;", "numbers of W may be too large"),
+        ("Y[0][i] = I[i] * 200000;", "too large for floats"),
+        ("Y[0][i] = I[i] + n;", "too large for floats"),
+        ("Y[0][i] = I[i] < n ? 1.0f : 2.0f;", "too large for floats"),
+        ("Y[0][i] = I[i] - 8u;", "begin again at zero"),
+        (
+            "int k = n; if (X[0][i] > 0.0f) k = I[i]; Y[0][i] = k < 3 ? 1.0f : 0.0f;",
+            "too large for floats",
+        ),
+        ("int k = (int)X[0][i]; Y[0][i] = k * 2;", "too large for floats"),
+        ("int8_t k = (int)X[0][i]; Y[0][i] = k;", "may not fit the type int8_t"),
+        ("O[i] = I[i] + 1;", "themselves"),
+        ("O[i] = (int8_t)(X[0][i] * 0.3);", "double precision"),
+        ("O[i] = X[0][i] > 0.0f ? I[i] / 2 : 0;", "too large for floats"),
         ("Y[0][i] = lrintless(X[0][i]);".replace("lrintless", "sinf"), "there is no sinf"),
     ],
 )
 def test_what_lanes_cannot_compute_is_not_vectorised(body: str, why: str) -> None:
-    head = "void kernel(const float X[2][9], const float P[7], const int8_t I[9], float Y[2][9]) {"
+    head = (
+        "void kernel(const float X[2][9], const float P[7], const int8_t I[9], float Y[2][9], "
+        "const int32_t W[9], const uint32_t U[9], int8_t O[9]) {"
+    )
     source = f"{head} int n = 0; n = I[0]; for (int i = 0; i < 9; i++) {{ {body} }} }}"
     with pytest.raises(NotApplicableError, match=why):
         vectorise(parse(source), 0, LANES)
+
+
+@pytest.mark.parametrize(
+    ("body", "vectors"),
+    [
+        ("Y[0][i] = 0.5f * (I[i] - 128);",
+         "*(vf *)&Y[0][i] = 0.5f * (v_from_int8_t(&I[i]) - 128.0f);"),
+        ("Y[0][i] = W[i] * X[0][i];",
+         "*(vf *)&Y[0][i] = v_from_int32_t(&W[i]) * *(const vf *)&X[0][i];"),
+        ("O[i] = (int8_t)(int)(X[0][i] * 8.0f);",
+         "v_to_int8_t(&O[i], *(const vf *)&X[0][i] * 8.0f);"),
+        ("int k = (int)X[0][i]; if (k > 9) k = 9; O[i] = k;",
+         "vf k = v_trunc(*(const vf *)&X[0][i]); "
+         "k = v_min(v_splat(9), k); v_to_int8_t(&O[i], k);"),
+        ("int v = I[i] * 3; Y[0][i] = v * v;",
+         "vf v = v_from_int8_t(&I[i]) * 3.0f; *(vf *)&Y[0][i] = v * v;"),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_computed_on_vectors_of_floats(body: str, vectors: str) -> None:
+    head = (
+        "void kernel(const float X[2][8], const int8_t I[8], const int32_t W[8], float Y[2][8], "
+        "int8_t O[8]) {"
+    )
+    kernel = vectorise(parse(f"{head} for (int i = 0; i < 8; i++) {{ {body} }} }}"), 0, LANES)
+    text = " ".join(emit(kernel).split())
+    assert f"i += 4) {{ {vectors} }}" in text
+    assert parse(emit(kernel)) == kernel
+
+
+@pytest.mark.parametrize("body", ["O[i] = X[i] / 3.0f;", "X[i] = roundf(X[i] / 3.0f);"])
+def test_quotients_that_are_rounded_to_whole_numbers_stay(body: str) -> None:
+    source = f"void kernel(float *X, int8_t *O) {{ for (int i = 0; i < 8; i++) {{ {body} }} }}"
+    with pytest.raises(NotApplicableError, match="rounded to a whole number"):
+        reciprocal(vectorise(parse(source), 0, LANES), 0)
 
 
 def test_an_element_that_is_read_in_any_case_may_be_chosen() -> None:
@@ -569,6 +620,11 @@ def test_an_element_that_is_read_in_any_case_may_be_chosen() -> None:
         ("v_tanh", np.tanh, -12.0, 12.0),
         ("v_erf", np.vectorize(math.erf), -5.0, 5.0),
         ("v_log", np.log, 1e-39, 9.0),
+        ("v_floor", np.floor, -70000.3, 70000.3),
+        ("v_ceil", np.ceil, -9.7, 9.7),
+        ("v_trunc", np.trunc, -1e9, 1e9),
+        ("v_rint", np.rint, -100.0, 100.0),
+        ("v_round", lambda x: np.trunc(x + np.copysign(0.5, x)), -3000.0, 3000.0),
     ],
 )
 def test_functions_on_vectors_are_as_exact_as_their_comments_say(

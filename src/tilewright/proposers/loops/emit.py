@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.loops.functions import definitions, is_vector_function, vector_types
+from collections.abc import Iterator
+
+from tilewright.proposers.loops.functions import (
+    LOADS,
+    STORES,
+    definitions,
+    is_vector_function,
+    vector_types,
+)
 from tilewright.proposers.loops.ir import (
     INFINITY,
     Address,
@@ -25,6 +33,7 @@ from tilewright.proposers.loops.ir import (
     Var,
     expressions,
     statements,
+    walk,
 )
 
 _LEVELS = (
@@ -40,7 +49,7 @@ _MIXED = (*_LEVELS[1], *_LEVELS[2], *_LEVELS[3], *_LEVELS[4], *_LEVELS[7])
 def emit(kernel: Kernel) -> str:
     """A complete C source."""
     used = list(expressions(kernel.body))
-    called = {e.function for e in used if isinstance(e, Call)}
+    called = {e.function for e in used if isinstance(e, Call)} | {*_conversions(kernel)}
     parts = list(kernel.head)
     if any(t.endswith("_t") for t in _types(kernel)) and not any("include" in p for p in parts):
         parts.insert(0, "#include <stdint.h>")
@@ -56,6 +65,18 @@ def emit(kernel: Kernel) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _conversions(kernel: Kernel) -> Iterator[str]:
+    """Functions that load or store vectors of whole numbers."""
+    for statement in statements(kernel.body):
+        target = statement.target if isinstance(statement, Assign) else None
+        if isinstance(target, Load) and target.type != "float":
+            yield f"{STORES}{target.type}"
+        if isinstance(statement, (Assign, Declare)) and statement.value is not None:
+            for expr in walk(statement.value):
+                if isinstance(expr, Load) and expr.type != "float":
+                    yield f"{LOADS}{expr.type}"
+
+
 def _parameter(parameter: Parameter) -> str:
     kind = f"{'const ' * parameter.constant}{parameter.type}"
     if not parameter.sizes:
@@ -67,7 +88,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def _types(kernel: Kernel) -> set[str]:
-    found = {p.type for p in (*kernel.parameters, *kernel.scratch)}
+    found: set[str] = {p.type for p in (*kernel.parameters, *kernel.scratch)}
     found |= {str(s.type) for s in statements(kernel.body) if isinstance(s, Declare)}
     return found | {str(e.type) for e in expressions(kernel.body) if isinstance(e, Cast)}
 
@@ -86,6 +107,9 @@ def _statement(statement: Statement, indent: str, kernel: Kernel) -> str:
         return f"{indent}{kind} {statement.name}{sizes}{value};"
     if isinstance(statement, Assign):
         target = statement.target
+        if isinstance(target, Load) and target.type != "float":
+            place = text_of(Address(target.array, target.subscripts))
+            return f"{indent}{STORES}{target.type}({place}, {text_of(statement.value)});"
         if isinstance(target, Load):
             left = f"*(vf *)&{text_of(Element(target.array, target.subscripts))}"
         else:
@@ -121,6 +145,8 @@ def text_of(expr: Expr, least: int = 0) -> str:
         return expr.array + "".join(f"[{text_of(s)}]" for s in expr.subscripts)
     if isinstance(expr, Address):
         return f"&{text_of(Element(expr.array, expr.subscripts))}"
+    if isinstance(expr, Load) and expr.type != "float":
+        return f"{LOADS}{expr.type}({text_of(Address(expr.array, expr.subscripts))})"
     if isinstance(expr, Load):
         return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"
     if isinstance(expr, Negative):

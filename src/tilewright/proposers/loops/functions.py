@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.ir import Type
 
 _OF_ONE = (
@@ -24,6 +25,7 @@ VECTOR_OF: Mapping[str, str] = {
     for name, short in (
         ("exp", "exp"), ("tanh", "tanh"), ("erf", "erf"), ("log", "log"), ("fmax", "max"),
         ("fmin", "min"), ("sqrt", "sqrt"), ("fabs", "abs"), ("floor", "floor"), ("ceil", "ceil"),
+        ("trunc", "trunc"), ("round", "round"), ("rint", "rint"), ("nearbyint", "rint"),
     )
     for end in ("f", "")
 }  # fmt: skip
@@ -41,11 +43,24 @@ MASKS = frozenset({"v_less", "v_at_most", "v_equal", "v_differ", "v_and", "v_or"
 SCALAR_OF_REDUCTION: Mapping[str, str] = {"v_sum": "+", "v_most": "fmaxf", "v_least": "fminf"}
 """What combines the lanes of a vector to a float."""
 
+ROUNDING = ("floor", "ceil", "round", "trunc", "rint", "nearbyint")
+"""Functions whose results are whole numbers."""
+
+CONVERTED = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "int")
+"""Types of whole numbers that vectors are loaded from and stored as."""
+
+LOADS, STORES = "v_from_", "v_to_"
+"""Begin the names of the functions that do so, before the type."""
+
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_exp": ("v_max", "v_min"),
     "v_tanh": ("v_abs", "v_select", "v_exp"),
     "v_erf": ("v_abs", "v_select", "v_exp"),
     "v_log": ("v_select",),
+    "v_trunc": ("v_select",),
+    "v_floor": ("v_trunc",),
+    "v_ceil": ("v_trunc",),
+    "v_round": ("v_trunc",),
     "v_most": ("v_max",),
     "v_least": ("v_min",),
 }
@@ -69,14 +84,38 @@ static inline vf v_sqrt(vf a) {
   for (int i = 0; i < LANES; i++) a[i] = __builtin_sqrtf(a[i]);
   return a;
 }""",
+    "v_select": """\
+static inline vf v_select(vf which, vf a, vf b) {
+  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+}""",
+    # By way of 32 bits, which compilers convert to in one instruction; larger numbers are whole.
+    "v_trunc": """\
+/* each lane without its fraction; the sign stays */
+static inline vf v_trunc(vf a) {
+  vi size = (vi)a & 0x7fffffff, small = (vf)size < 8388608.0f;
+  vf whole = __builtin_convertvector(__builtin_convertvector(a, vi), vf);
+  return v_select((vf)small, (vf)((vi)whole | ((vi)a & ~0x7fffffff)), a);
+}""",
     "v_floor": """\
 static inline vf v_floor(vf a) {
-  for (int i = 0; i < LANES; i++) a[i] = __builtin_floorf(a[i]);
-  return a;
+  vf whole = v_trunc(a);
+  return whole - (vf)((vi)((vf){0} + 1.0f) & (whole > a));
 }""",
     "v_ceil": """\
 static inline vf v_ceil(vf a) {
-  for (int i = 0; i < LANES; i++) a[i] = __builtin_ceilf(a[i]);
+  vf up = v_trunc(a) + (vf)((vi)((vf){0} + 1.0f) & (v_trunc(a) < a));
+  return (vf)((vi)up | ((vi)a & ~0x7fffffff));
+}""",
+    # Half is added by its neighbour below, so that 0.49999997 is not rounded up.
+    "v_round": """\
+/* the nearest whole number of each lane; halves away from zero */
+static inline vf v_round(vf a) {
+  vf half = (vf)(((vi)a & ~0x7fffffff) | 0x3effffff);
+  return v_trunc(a + half);
+}""",
+    "v_rint": """\
+static inline vf v_rint(vf a) {
+  for (int i = 0; i < LANES; i++) a[i] = __builtin_rintf(a[i]);
   return a;
 }""",
     "v_running": "",
@@ -90,10 +129,6 @@ static inline vf v_ceil(vf a) {
     "v_and": "static inline vf v_and(vf a, vf b) { return (vf)((vi)a & (vi)b); }",
     "v_or": "static inline vf v_or(vf a, vf b) { return (vf)((vi)a | (vi)b); }",
     "v_not": "static inline vf v_not(vf a) { return (vf)~(vi)a; }",
-    "v_select": """\
-static inline vf v_select(vf which, vf a, vf b) {
-  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
-}""",
     # Range reduction by multiples of log 2 in two parts, then the polynomial of Cephes' expf
     # (S. L. Moshier, Methods and Programs for Mathematical Functions), and the power of two in two
     # factors, so that subnormal and the largest results are right as well.
@@ -179,6 +214,9 @@ static inline vf v_log(vf x) {
 }
 
 
+_CONVERSIONS = tuple(f"{begin}{kind}" for begin in (LOADS, STORES) for kind in CONVERTED)
+
+
 def type_of_call(name: str) -> Type:
     """What a function of math.h or one of these returns."""
     if name in (*SCALAR_OF_REDUCTION, "v_first") or name[:-1] in MATHEMATICAL:
@@ -203,24 +241,45 @@ def definitions(used: Iterable[str], lanes: int) -> list[str]:
 
     for name in used:
         want(name)
-    order = [*_TEXTS, *SCALAR_OF_REDUCTION]
+    order = [*_TEXTS, *SCALAR_OF_REDUCTION, *_CONVERSIONS]
     return [_text(name, lanes) for name in order if name in wanted]
 
 
 def is_vector_function(name: str) -> bool:
     """Whether a name is one of these functions."""
-    return name in _TEXTS or name in SCALAR_OF_REDUCTION
+    return name in _TEXTS or name in SCALAR_OF_REDUCTION or name in _CONVERSIONS
 
 
 def _text(name: str, lanes: int) -> str:
     if name in SCALAR_OF_REDUCTION:
         return _reduction(name, lanes)
+    if name in _CONVERSIONS:
+        return _conversion(name, lanes)
     if name == "v_running":
         return _running(lanes)
     if name == "v_before":
         head = "/* the lane before each; 0 before the first */\nstatic inline vf v_before(vf a) {"
         return "\n".join([head, f"  return {_later(1, lanes)};", "}"])
     return _TEXTS[name].replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
+
+
+def _conversion(name: str, lanes: int) -> str:
+    """Between whole numbers in memory and a vector of floats, by way of 32 bits."""
+    kind = name.removeprefix(LOADS).removeprefix(STORES)
+    size = BYTES.get(kind, 4)
+    how = f"__attribute__((vector_size({lanes * size}), aligned({size}), may_alias))"
+    inner = f"  typedef {kind} vk {how};"
+    if name.startswith(LOADS):
+        head = f"static inline vf {name}(const {kind} *p) {{"
+        given = "*(const vk *)p"
+        if size == 1:  # compilers double the size of a number in one instruction
+            inner += f"\n  typedef short vh __attribute__((vector_size({2 * lanes})));"
+            given = f"__builtin_convertvector({given}, vh)"
+        whole = f"__builtin_convertvector({given}, vi)"
+        return f"{head}\n{inner}\n  return __builtin_convertvector({whole}, vf);\n}}"
+    whole = "__builtin_convertvector(__builtin_convertvector(a, vi), vk)"
+    head = f"static inline void {name}({kind} *p, vf a) {{"
+    return f"{head}\n{inner}\n  *(vk *)p = {whole};\n}}"
 
 
 def _running(lanes: int) -> str:

@@ -47,10 +47,14 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The vector that begins at an element; as a target, where it is stored."""
+    """The vector that begins at an element; as a target, where it is stored.
+
+    Elements of another `type` are converted to floats, and stored without their fractions.
+    """
 
     array: str
     subscripts: tuple[Expr, ...]
+    type: Type = "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ class Parameter:
     name: str
     sizes: tuple[int, ...]
     constant: bool
-    type: str = "float"
+    type: Type = "float"
     restricted: bool = False
 
 

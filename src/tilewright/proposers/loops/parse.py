@@ -19,8 +19,14 @@ from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.c_types import NAMES, limits
 from tilewright.proposers.loops.emit import sharing_text
-from tilewright.proposers.loops.functions import MATHEMATICAL, is_vector_function, type_of_call
-from tilewright.proposers.loops.ir import Call, Command, For, Kernel, Parameter, Type
+from tilewright.proposers.loops.functions import (
+    LOADS,
+    MATHEMATICAL,
+    STORES,
+    is_vector_function,
+    type_of_call,
+)
+from tilewright.proposers.loops.ir import Assign, Call, Command, For, Kernel, Load, Parameter, Type
 from tilewright.proposers.loops.parse_memory import MEMORY, Memory
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
@@ -28,6 +34,7 @@ from tilewright.proposers.loops.parse_syntax import (
     field_of,
     is_constant,
     named_type,
+    operator_of,
 )
 from tilewright.proposers.loops.parse_tables import is_table
 from tilewright.proposers.loops.scope import Place, Scope, Value
@@ -170,6 +177,9 @@ class _Reader(Memory):
         arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         if name in self.functions:
             self.called(node)
+        elif is_vector_function(name) and name.startswith(STORES) and len(arguments) == 2:
+            target = self._vector_at(node, arguments[0], name.removeprefix(STORES))
+            self._done.append(Assign(target, self.expression(arguments[1])))
         elif name in MEMORY:
             self._done += self.moved(node, name, arguments)
         elif name not in self._roles or len(arguments) != len(self._roles[name]):
@@ -187,9 +197,20 @@ class _Reader(Memory):
                 raise UnsupportedError(node, f"{name} returns nothing")
             return found
         arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        if is_vector_function(name) and name.startswith(LOADS) and len(arguments) == 1:
+            loaded = self._vector_at(node, arguments[0], name.removeprefix(LOADS))
+            return Value(loaded, "vector")
         if not is_vector_function(name) and MATHEMATICAL.get(name) != len(arguments):
             raise UnsupportedError(node, f"the function {name} is not known")
         return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
+
+    def _vector_at(self, node: Node, address: Node, kind: str) -> Load:
+        """The elements, of a type, whose address a function is given that converts them."""
+        if address.type == "pointer_expression" and operator_of(address) == "&":
+            found = self.place(field_of(address, "argument"))
+            if len(found.subscripts) == found.rank and found.type == kind:
+                return Load(found.array, found.subscripts, found.type)
+        raise UnsupportedError(node, f"{text_of(address)!r} is not the address of a {kind}")
 
     def _parameters(self, function: Node) -> Iterator[Parameter]:
         for node in field_of(field_of(function, "declarator"), "parameters").named_children:

@@ -93,7 +93,7 @@ def _types(kernel: Kernel) -> dict[str, Type]:
     """Of arrays that are not declared more than once."""
     found: dict[str, Type] = {}
     for array in (*kernel.parameters, *kernel.scratch):
-        found[array.name] = array.type  # type: ignore[assignment]
+        found[array.name] = array.type
     declared = [s for s in statements(kernel.body) if isinstance(s, Declare) and s.sizes]
     names = [s.name for s in declared]
     found.update({s.name: s.type for s in declared if names.count(s.name) == 1})

@@ -37,7 +37,7 @@ After, where i takes 32 values and j 48::
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -55,6 +55,7 @@ from tilewright.proposers.loops.ir import (
     Number,
     Parameter,
     Statement,
+    Type,
     Var,
     around,
     changed_in,
@@ -69,7 +70,7 @@ from tilewright.proposers.loops.rewrites.vectors import unconditional
 _MOST_BYTES = 1 << 24
 _LINE_BYTES = 64
 """Of a line of the cache."""
-WIDER = {"int8_t": "int16_t", "uint8_t": "int16_t"}
+WIDER: Mapping[str, Type] = {"int8_t": "int16_t", "uint8_t": "int16_t"}
 """The type in which numbers of each narrow type are copied where they are multiplied."""
 _T = TypeVar("_T")
 
@@ -84,7 +85,9 @@ def pack(kernel: Kernel, number: int) -> Kernel:
         raise NotApplicableError("the loop only copies")
     inputs = {p.name: p for p in kernel.parameters if p.constant and p.sizes}
     factors = _factors(loop)
-    wider = {p.name: WIDER.get(p.type, p.type) for p in kernel.parameters if p.name in factors}
+    wider: dict[str, Type] = {
+        p.name: WIDER.get(p.type, p.type) for p in kernel.parameters if p.name in factors
+    }
     for expr in expressions(loop.body):
         if isinstance(expr, Element) and expr.array in inputs:
             dimension = _dimension(expr, loop.variable)
@@ -167,7 +170,7 @@ def _dimension(element: Element, variable: str) -> int | None:
     return found[0] if len(found) == 1 and grows[found[0]] == 1 and not grows[-1] else None
 
 
-def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: str) -> Kernel | None:
+def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) -> Kernel | None:
     """The kernel with a copy of a flattened input, `X[row * 64 + column]`, by columns.
 
     None unless the loop runs over rows, and all that is read in it are such elements.
@@ -206,7 +209,7 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: str) -
     return replace(made, body=(changed_in(made.body[0], flattened), *made.body[1:]))
 
 
-def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind: str) -> Kernel:
+def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind: Type) -> Kernel:
     """The kernel with a copy, one index exchanged with the last, which the loop reads instead."""
     sizes = _exchanged(given.sizes, dimension)
     if math.prod(sizes) * BYTES.get(kind, 4) > _MOST_BYTES:

@@ -21,16 +21,24 @@ from tilewright.proposers.loops.analysis import (
     names_in,
     visible_types,
 )
+from tilewright.proposers.loops.c_types import is_whole
+from tilewright.proposers.loops.functions import ROUNDING
 from tilewright.proposers.loops.ir import (
+    Assign,
     Binary,
+    Call,
+    Cast,
     Declare,
     Expr,
     Kernel,
+    Load,
     Number,
     Statement,
     Var,
     changed_in,
+    expressions,
     loops,
+    statements,
     with_loop,
 )
 
@@ -38,6 +46,8 @@ from tilewright.proposers.loops.ir import (
 def reciprocal(kernel: Kernel, number: int) -> Kernel:
     """The kernel with the divisions in loop `number` replaced. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
+    if any(_rounds(s) for s in statements(loop.body)):
+        raise NotApplicableError("a quotient may be rounded to a whole number")
     types, inside = visible_types(kernel, number), changed_by(loop)
     taken = names_in(kernel)
     names: dict[Expr, str] = {}
@@ -63,3 +73,15 @@ def reciprocal(kernel: Kernel, number: int) -> Kernel:
         for divisor, name in names.items()
     ]
     return with_loop(kernel, number, (*new, replace(loop, body=body)))
+
+
+def _rounds(statement: Statement) -> bool:
+    """Whether a statement makes whole numbers of floats, which may be others after a product."""
+    target = statement.target if isinstance(statement, Assign) else None
+    if isinstance(target, Load) and target.type != "float":
+        return True
+    return any(
+        (isinstance(e, Cast) and is_whole(e.type))
+        or (isinstance(e, Call) and e.function.removeprefix("v_").rstrip("f") in ROUNDING)
+        for e in expressions((statement,))
+    )

@@ -48,6 +48,7 @@ from tilewright.proposers.loops.ir import (
     Number,
     Parameter,
     Statement,
+    Type,
     Var,
     around,
     expressions,
@@ -115,7 +116,7 @@ def _array(load: Command) -> str:
     raise NotApplicableError("what is loaded is not an array")
 
 
-def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement, ...], str]:
+def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement, ...], Type]:
     """What fills the array that is loaded, if the loop does so itself, and the array's type."""
     array = _array(load)
     inputs = {p.name: p.type for p in kernel.parameters if p.constant}

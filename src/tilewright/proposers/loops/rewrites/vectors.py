@@ -16,7 +16,14 @@ from dataclasses import replace
 from functools import reduce
 
 from tilewright.proposers.loops.analysis import NotApplicableError, coefficient
-from tilewright.proposers.loops.functions import COMPARED, MASKS, VECTOR_OF, type_of_call
+from tilewright.proposers.loops.c_types import is_whole
+from tilewright.proposers.loops.functions import (
+    COMPARED,
+    CONVERTED,
+    MASKS,
+    VECTOR_OF,
+    type_of_call,
+)
 from tilewright.proposers.loops.independence import is_inside
 from tilewright.proposers.loops.ir import (
     INFINITY,
@@ -40,6 +47,10 @@ from tilewright.proposers.loops.ir import (
     statements,
     walk,
 )
+from tilewright.proposers.loops.rewrites.whole_numbers import WholeNumbers
+
+_WIDE = ("int", "int32_t", "int64_t")
+"""Types that hold every whole number of 32 bits."""
 
 
 class Converter:
@@ -56,11 +67,14 @@ class Converter:
         self._loops = loops
         self._variable = loops[0].variable
         self._types = types
-        self._arrays = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+        arrays = (*kernel.parameters, *kernel.scratch)
+        self._arrays: dict[str, Type] = {p.name: p.type for p in arrays}
         for statement in statements(kernel.body):
             if isinstance(statement, Declare) and statement.sizes:
                 self._arrays[statement.name] = statement.type
         self._vectors = vectors
+        self._whole = WholeNumbers(loops, types, self._arrays)
+        self._assigned = {s.target for s in statements(loops[0].body) if isinstance(s, Assign)}
         self._masks: set[str] = set()
         self._always = {*unconditional(loops[0].body)}
 
@@ -78,30 +92,80 @@ class Converter:
         if isinstance(statement, Declare):
             return self._declaration(statement)
         assert isinstance(statement, Assign)
-        target, value = statement.target, self._value(statement.value)
+        target = statement.target
         if isinstance(target, Var):
+            value = self._float(statement.value)
+            if not self._is_vector(value) and target.name in self._whole.ranges:
+                self._require_one(statement.value)
             if self._is_vector(value):
-                if self._types.get(target.name) not in ("float", "vector") or self._is_mask(value):
+                kind = self._types.get(target.name, "int")
+                if self._is_mask(value):
                     raise NotApplicableError(f"{target.name} is not a float")
+                if kind not in ("float", "vector"):
+                    value = self._as_whole(statement.value, value, kind, target.name)
                 self._vectors.add(target.name)
             wanted = target.name in self._vectors
             return Assign(target, self._splat(value) if wanted else value)
         assert isinstance(target, Element)
-        place = self._value(target)
+        place = self._element(target, large=True)
         if not isinstance(place, Load):
             raise NotApplicableError(f"all iterations write the same element of {target.array}")
+        if place.type != "float":
+            value = self._stored(statement.value, place.type)
+        else:
+            value = self._float(statement.value)
         if self._is_mask(value):
             raise NotApplicableError("the result of a comparison is stored as a number")
         return Assign(place, self._splat(value))
 
+    def _stored(self, expr: Expr, kind: Type) -> Expr:
+        """What is stored as whole numbers, which cuts off fractions and keeps the last bits."""
+        while isinstance(expr, Cast) and is_whole(expr.type):
+            if self._whole.is_whole(expr.value) and expr.type not in (kind, *_WIDE):
+                break
+            expr = expr.value
+        if self._whole.is_double(expr):
+            raise NotApplicableError(f"numbers of double precision are converted to {kind}")
+        if not self._whole.has_floats(expr):
+            raise NotApplicableError("compilers make vectors of whole numbers themselves")
+        value = self._value(expr)
+        if not self._is_vector(value) and self._whole.is_whole(expr):
+            raise NotApplicableError("one whole number is stored for all lanes")
+        return value
+
+    def _as_whole(self, expr: Expr, value: Expr, kind: Type, name: str = "") -> Expr:
+        """A vector as one of whole numbers of a type; `expr` is what it was made of.
+
+        `name` is the variable that takes it.
+        """
+        known = self._whole.range_of(expr) if self._whole.is_whole(expr) else None
+        self._whole.ranges[name] = None if Var(name) in self._assigned else known
+        if self._whole.has_floats(expr):
+            self._whole.cut.add(name)
+        if self._whole.is_whole(expr):
+            if kind not in _WIDE and not self._whole.fits(expr, kind):
+                raise NotApplicableError(f"a whole number may not fit the type {kind}")
+            return value
+        if not is_whole(kind) or self._whole.is_double(expr):
+            raise NotApplicableError(f"vectors are not converted to {kind}")
+        return Call("v_trunc", (value,))
+
     def _declaration(self, statement: Declare) -> Statement:
-        value = None if statement.value is None else self._value(statement.value)
+        value = None if statement.value is None else self._float(statement.value)
+        if statement.type != "float" and statement.value is not None:
+            value = self._value(statement.value)
         if value is not None and self._is_vector(value):
-            if statement.type != ("int" if self._is_mask(value) else "float"):
-                raise NotApplicableError(f"{statement.name} is not a float")
-            self._vectors.add(statement.name)
             if self._is_mask(value):
-                self._masks.add(statement.name)
+                if statement.type != "int":
+                    raise NotApplicableError(f"{statement.name} is not a float")
+            elif statement.type != "float":
+                assert statement.value is not None
+                value = self._as_whole(statement.value, value, statement.type, statement.name)
+            self._vectors.add(statement.name)
+        elif statement.value is not None and statement.name in self._whole.ranges:
+            self._require_one(statement.value)
+        if value is not None and self._is_vector(value) and self._is_mask(value):
+            self._masks.add(statement.name)
         if statement.name not in self._vectors:
             return statement
         return replace(
@@ -137,12 +201,12 @@ class Converter:
         if isinstance(expr, Select):
             return self._select(expr)
         if isinstance(expr, Cast):
-            value = self._value(expr.value)
+            value = self._float(expr.value) if expr.type == "float" else self._value(expr.value)
             if not self._is_vector(value):
                 return Cast(expr.type, value)
-            if expr.type != "float" or self._is_mask(value):
+            if self._is_mask(value):
                 raise NotApplicableError(f"vectors are not converted to {expr.type}")
-            return value
+            return value if expr.type == "float" else self._as_whole(expr.value, value, expr.type)
         if isinstance(expr, Call):
             values = tuple(self._value(a) for a in expr.arguments)
             if expr.function in ("v_running", "v_before", "v_ends"):
@@ -164,9 +228,13 @@ class Converter:
         return expr
 
     def _binary(self, expr: Binary) -> Expr:
-        left, right = self._value(expr.left), self._value(expr.right)
+        whole = self._whole.is_whole(expr.left), self._whole.is_whole(expr.right)
+        left = self._value(expr.left) if whole[1] else self._float(expr.left)
+        right = self._value(expr.right) if whole[0] else self._float(expr.right)
         if not self._is_vector(left) and not self._is_vector(right):
             return Binary(expr.operator, left, right)
+        if all(whole) and not self._is_mask(left) and not self._is_mask(right):
+            self._require_exact(expr)
         if expr.operator in "+-*/":
             return self._number(Binary(expr.operator, self._beside(left), self._beside(right)))
         if expr.operator in ("&&", "||") and self._is_mask(left) and self._is_mask(right):
@@ -178,6 +246,33 @@ class Converter:
         function, exchanged = COMPARED[expr.operator]
         sides = (self._splat(left), self._splat(right))
         return self._number(Call(function, sides[::-1] if exchanged else sides))
+
+    def _require_exact(self, expr: Binary) -> None:
+        """Raise if an operation on whole numbers may have another result on floats."""
+        if self._whole.wraps(expr):
+            raise NotApplicableError("unsigned numbers of 32 bits or more begin again at zero")
+        if expr.operator in "+-*":
+            exact = self._whole.is_exact(expr)
+        else:  # what was cut off is exact, whatever its size
+            sides = (expr.left, expr.right)
+            exact = expr.operator in COMPARED and all(
+                self._is_vector(self._value(s)) or self._whole.is_exact(s) for s in sides
+            )
+        if not exact:
+            raise NotApplicableError("whole numbers may be too large for floats")
+
+    def _require_one(self, expr: Expr) -> None:
+        """Raise if a whole number that stands for all lanes may be too large for a float."""
+        if not self._whole.is_exact(expr) or self._whole.wraps(expr):
+            raise NotApplicableError("whole numbers may be too large for floats")
+
+    def _float(self, expr: Expr) -> Expr:
+        """A value where it is converted to a float: numbers of 32 bits are rounded, as in C."""
+        if isinstance(expr, Element):
+            return self._element(expr, large=True)
+        if isinstance(expr, Select):
+            return self._select(expr, large=True)
+        return self._value(expr)
 
     def _beside(self, operand: Expr) -> Expr:
         """An operand of arithmetic on vectors, which takes nothing but vectors and floats."""
@@ -203,7 +298,11 @@ class Converter:
             map(self._is_float, parts(scalar))
         )
 
-    def _select(self, expr: Select) -> Expr:
+    def _select(self, expr: Select, *, large: bool = False) -> Expr:
+        if self._whole.is_whole(expr) and not large:
+            for side in (expr.value, expr.other):
+                if not self._is_vector(self._value(side)):
+                    self._require_one(side)
         function = _larger_or_smaller(expr)
         if function is not None:
             sides = tuple(map(self._value, (expr.value, expr.other)))
@@ -235,15 +334,18 @@ class Converter:
             if not self._is_vector(quotient) and not self._is_float(quotient):
                 raise NotApplicableError("a quotient of whole numbers is under a condition")
 
-    def _element(self, element: Element) -> Expr:
+    def _element(self, element: Element, *, large: bool = False) -> Expr:
         *outer, last = (coefficient(s, self._variable) for s in element.subscripts)
         if any(outer) or last not in (0, 1):
             raise NotApplicableError(f"{element.array} is not read along its last index")
         if not last:
             return element
-        if self._arrays.get(element.array) != "float":
+        kind = self._arrays[element.array]
+        if kind != "float" and kind not in CONVERTED:
             raise NotApplicableError(f"{element.array} is not an array of floats")
-        return Load(element.array, element.subscripts)
+        if kind in ("int", "int32_t") and not large:
+            raise NotApplicableError(f"numbers of {element.array} may be too large for floats")
+        return Load(element.array, element.subscripts, kind)
 
 
 _POWERS = {"2": 2, "3": 3, "4": 4}
