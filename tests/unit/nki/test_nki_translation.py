@@ -78,6 +78,28 @@ for i in nl.affine_range(3):
     assert text.count("dma_copy") == 2 + 3 + 1
 
 
+WINDOWS = """
+p, w, f = nl.mgrid[0:128, 0:3, 0:42]
+r, c, i, j = nl.mgrid[0:128, 0:40, 0:3, 0:3]
+q, g = nl.mgrid[0:128, 0:64]
+for a in nl.affine_range(3):
+    copied = nl.load(x[a * 128 + q, g], mask=a * 128 + q < 300)
+    nl.store(y[a * 128 + q, g], copied, mask=a * 128 + q < 300)
+q, g = nl.mgrid[0:128, 0:40]
+for a in nl.affine_range(3):
+    for b in nl.affine_range(2):
+        inside = (a * 128 + p + w < 300) & (b * 40 + f < 64)
+        rows = nl.load(x[a * 128 + p + w, b * 40 + f], mask=inside)
+        best = nl.max(rows[r, i, c + j], axis=[2, 3])
+        nl.store(y[a * 128 + q, b * 40 + g], best, mask=(a * 128 + q < 298) & (b * 40 + g < 62))
+"""
+
+
+def test_a_mask_over_the_sum_of_two_axes_is_cut_into_boxes() -> None:
+    """Of which each is cut once: a cut along the edge of what is left would change nothing."""
+    assert "mask" not in same(WINDOWS)
+
+
 def test_a_mask_without_order_is_refused_with_its_line() -> None:
     with pytest.raises(UntranslatableError, match="no box") as caught:
         written("""

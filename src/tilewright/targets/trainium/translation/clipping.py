@@ -148,10 +148,16 @@ def _all(view: View) -> Ranges:
 
 def _boxes(allowed: Flags) -> list[Flags]:
     """The elements as boxes: by the axis along which they change least often."""
-    if _bounded(allowed).all():
+    bounds = _bounds(allowed)
+    inner = allowed[bounds]
+    if inner.all():
         return [allowed]
+    # Only within the bounds: a cut at their edge would leave the same elements to be cut again.
     cuts = [
-        [*np.flatnonzero((np.diff(allowed, axis=axis)).any(axis=_others(allowed, axis))) + 1]
+        [
+            int(cut) + 1 + bounds[axis].start
+            for cut in np.flatnonzero(np.diff(inner, axis=axis).any(axis=_others(inner, axis)))
+        ]
         for axis in range(allowed.ndim)
     ]
     axis = min((a for a in range(allowed.ndim) if cuts[a]), key=lambda a: len(cuts[a]))
@@ -173,13 +179,13 @@ def _others(allowed: Flags, axis: int) -> tuple[int, ...]:
     return tuple(a for a in range(allowed.ndim) if a != axis)
 
 
-def _bounded(allowed: Flags) -> Flags:
+def _bounds(allowed: Flags) -> tuple[slice, ...]:
     """The smallest box around the elements."""
     parts = []
     for axis in range(allowed.ndim):
         numbers = np.flatnonzero(allowed.any(axis=_others(allowed, axis)))
         parts.append(slice(int(numbers[0]), int(numbers[-1]) + 1))
-    return allowed[tuple(parts)]
+    return tuple(parts)
 
 
 def _box(allowed: Flags) -> Ranges:
