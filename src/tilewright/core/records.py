@@ -155,7 +155,8 @@ class KernelLanguage:
     receive it. `templates` is how kernels with free parameters name these; None where none may.
     `plain`, such a function too, gives the text of a workload's kernel in the language's newest
     version, without what only its own style needs; it raises `InputError` for what it cannot
-    write so. None where all kernels are read as they are.
+    write so. None where all kernels are read as they are. `constants` gives what the kernels of a
+    workload are called with beside arrays, by name; None where that is nothing.
     """
 
     name: str
@@ -168,6 +169,7 @@ class KernelLanguage:
     entry: str = "kernel"
     templates: TemplateNotation | None = None
     plain: Callable[[str, Workload], str] | None = None
+    constants: Callable[[Workload], Mapping[str, object]] | None = None
 
     @property
     def suffix(self) -> str:

@@ -10,11 +10,12 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.cost import CHAINED
-from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.ir import Kernel, walk
 from tilewright.proposers.nki.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
 from tilewright.proposers.nki.steps import Step, possible
+from tilewright.proposers.nki.sweeping import is_large, swept
 
 POOL = 2
 """Drafts made for each plan that is asked for."""
@@ -22,6 +23,9 @@ DEEPEST = 30
 """Steps of the longest sequence."""
 SAMPLE, EVERY = 12, 1 << 20
 """Steps compared before one is taken: of most drafts, and of those that take the best of all."""
+COMPARED, LEAST_SAMPLE = 1500, 3
+"""Statements of all kernels that are compared before a step of a draft is taken, in steps not fewer
+than so many: the time for a step of a search is bounded."""
 ESTIMATES = (CHAINED, 0.3)
 """How much the longest chain counts where complete sequences are chosen."""
 LAST = ("narrow", "engine")
@@ -105,13 +109,18 @@ def complete_sequences(
 
     Then the best of all steps one after another, by each of the `ESTIMATES`: see
     `_by_one_estimate`. Which step comes first decides where a sequence ends; two estimates find
-    two ends.
+    two ends. A kernel whose loops are written out is changed at all like places at once.
     """
     if MASKED in techniques:
         yield from masked_sequences(kernel, techniques)
         techniques = tuple(t for t in techniques if t != MASKED)
     for chained in ESTIMATES:
-        yield from _by_one_estimate(kernel, techniques, chained)
+        if is_large(kernel):
+            made = swept(kernel, techniques, chained)
+            if made[0]:
+                yield made
+        else:
+            yield from _by_one_estimate(kernel, techniques, chained)
 
 
 def _by_one_estimate(
@@ -182,7 +191,8 @@ def extended(
     most: int,
 ) -> tuple[tuple[Step, ...], Kernel]:
     """The steps with others up to `most`, each of them the best of a few and an improvement."""
-    return descended(Moves(techniques), steps, kernel, rng, most, SAMPLE)
+    compared = max(LEAST_SAMPLE, min(SAMPLE, COMPARED // sum(1 for _ in walk(kernel.body))))
+    return descended(Moves(techniques), steps, kernel, rng, most, compared)
 
 
 def _shuffled(kernel: Kernel, technique: str, rng: random.Random) -> list[Step]:

@@ -6,7 +6,9 @@ One that this walk does not follow, and every kernel of NKI 1, is first written 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TypeAlias
 
 from tilewright.core.records import Argument, KernelLanguage, Workload
@@ -17,6 +19,8 @@ from tilewright.proposers.nki.syntax import defaults_of
 from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError
 from tilewright.proposers.nki.walking import Reader
 
+Constants: TypeAlias = tuple[tuple[str, object], ...]
+NONE: Mapping[str, object] = MappingProxyType({})
 Unread: TypeAlias = tuple[str, int]
 """Why a kernel is not read, and its line; 0 where that is all of it."""
 
@@ -26,31 +30,39 @@ def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
 
     Raises `UnsupportedError`, or the `InputError` of a target that does not read it either.
     """
+    constants = {} if language.constants is None else language.constants(workload)
     try:
-        return read_kernel(source, workload.arguments)
+        return read_kernel(source, workload.arguments, constants)
     except UnsupportedError:
         if language.plain is None:
             raise
     return read_kernel(language.plain(source, workload), workload.arguments)
 
 
-def read_kernel(source: str, arguments: tuple[Argument, ...]) -> Kernel:
-    """The kernel of a file for arguments of these shapes; raises `UnsupportedError`."""
-    found = _kernel_or_reason(source, arguments)
+def read_kernel(
+    source: str, arguments: tuple[Argument, ...], constants: Mapping[str, object] = NONE
+) -> Kernel:
+    """The kernel of a file for arguments of these shapes; raises `UnsupportedError`.
+
+    `constants` are what it is called with beside arrays: they count, not its own defaults.
+    """
+    found = _kernel_or_reason(source, arguments, _frozen(constants))
     if isinstance(found, Kernel):
         return found
     raise UnsupportedError(*found)
 
 
 @lru_cache(maxsize=128)
-def _kernel_or_reason(source: str, arguments: tuple[Argument, ...]) -> Kernel | Unread:
+def _kernel_or_reason(
+    source: str, arguments: tuple[Argument, ...], constants: Constants
+) -> Kernel | Unread:
     """The kernel, or why there is none: neither is worked out twice."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "this is no Python", 0
     try:
-        return _read(tree, arguments)
+        return _read(tree, arguments, dict(constants))
     except UnsupportedError as error:
         return error.reason, error.line
     except SplitError:
@@ -59,10 +71,22 @@ def _kernel_or_reason(source: str, arguments: tuple[Argument, ...]) -> Kernel | 
         return "it is nested too deeply", 0
 
 
+def _frozen(constants: Mapping[str, object]) -> Constants:
+    """To be looked up by; lists become tuples."""
+
+    def frozen(value: object) -> object:
+        return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
+
+    return tuple((name, frozen(value)) for name, value in constants.items())
+
+
 def _read(
-    tree: ast.Module, arguments: tuple[Argument, ...], fixed: frozenset[str] = frozenset()
+    tree: ast.Module,
+    arguments: tuple[Argument, ...],
+    constants: Mapping[str, object],
+    fixed: frozenset[str] = frozenset(),
 ) -> Kernel:
-    """The kernel, with the parameters in `fixed` at their defaults, all others of any value."""
+    """The kernel, with the parameters in `fixed` at their values, all other numbers open."""
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     chosen = [f for f in functions.values() if _is_kernel(f)] or list(functions.values())
     if not chosen:
@@ -111,6 +135,9 @@ def _read(
     for parameter in rest:
         name, default = parameter.arg, defaults.get(parameter.arg)
         value = Name(name) if default is None else evaluated(reader, default)
+        if name in constants:
+            counts = default is not None and _is_used(function, name)
+            value = _called_with(value, constants[name], counts)
         if isinstance(value, float):
             value = Name(name)
         elif type(value) is int and name not in fixed:
@@ -123,7 +150,7 @@ def _read(
     except SplitError as error:
         if error.variable not in numbers:
             raise
-        return _read(tree, arguments, fixed | {error.variable})
+        return _read(tree, arguments, constants, fixed | {error.variable})
     items = returned if isinstance(returned, tuple) else (returned,)
     if not all(isinstance(item, Region) for item in items):
         raise UnsupportedError("it does not return tensors", function.lineno)
@@ -132,6 +159,21 @@ def _read(
     used = {name for op in ops(tuple(reader.body)) for name in variables(op)}
     kept = tuple(name for name in numbers if name in used)
     return Kernel(head, tuple(tensors), kept, tuple(reader.body), names)
+
+
+def _called_with(default: object, value: object, used: bool) -> object:
+    """What a parameter stands for where the kernel is called with a value for it."""
+    same = default.last == value if isinstance(default, Name) else default == value
+    if not same and isinstance(value, (bool, int, float)):
+        return value
+    if used and not same:
+        raise UnsupportedError("a parameter that is not called with its default")
+    return default
+
+
+def _is_used(function: ast.FunctionDef, name: str) -> bool:
+    nodes = (node for statement in function.body for node in ast.walk(statement))
+    return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
 
 
 def _is_kernel(function: ast.FunctionDef) -> bool:

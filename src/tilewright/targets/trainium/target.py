@@ -18,7 +18,7 @@ from tilewright.targets.trainium.machine import Machine, load_machine
 from tilewright.targets.trainium.problems import create_problem
 from tilewright.targets.trainium.shapes import KINDS, MOST_BYTES, REGISTERED, parse_shape
 from tilewright.targets.trainium.task import TrainiumTask
-from tilewright.targets.trainium.translation.plain import in_nki_2
+from tilewright.targets.trainium.translation.plain import constants_of, in_nki_2
 
 FOLDER = Path(__file__).parent
 
@@ -56,7 +56,9 @@ class TrainiumTarget:
             commands=(),
             limits=self._limits,
             constants={},
-            language=replace(NKI, plain=partial(in_nki_2, self._machine_name)),
+            language=replace(
+                NKI, plain=partial(in_nki_2, self._machine_name), constants=constants_of
+            ),
             costs=render(FOLDER / "costs.md", words),
             failures=FAILURES,
             examples=load_examples(FOLDER / "examples", words),

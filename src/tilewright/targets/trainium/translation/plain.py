@@ -35,7 +35,7 @@ def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
     """The text, or else what is in the way: neither is worked out twice."""
     given = tuple(a for a in workload.arguments if a.is_given)
     written = tuple(a for a in workload.arguments if a.is_written)
-    call = Call(given, written, _constants(workload))
+    call = Call(given, written, constants_of(workload))
     try:
         return translated(source, call, load_machine(machine), LIMITS), ""
     except KernelError as error:
@@ -44,7 +44,7 @@ def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
         return "", NKI.located(f"the rewriter does not read this: {error}.", error.line)
 
 
-def _constants(workload: Workload) -> Mapping[str, object]:
+def constants_of(workload: Workload) -> Mapping[str, object]:
     """What the kernels are called with beside arrays."""
     folder = Path(workload.source)
     if folder.is_absolute():

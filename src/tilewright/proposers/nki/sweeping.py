@@ -1,0 +1,88 @@
+"""Steps taken at all like places at once, for kernels whose loops are written out.
+
+Python code that differs from iteration to iteration is read as one statement after another. One
+step then changes little of such a kernel, and to compare all steps takes minutes. Like instructions
+are changed together instead, and each technique is kept if the estimate is lower after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from tilewright.proposers.nki.ir import Kernel, Op, ops, walk
+from tilewright.proposers.nki.moves import LARGEST, carried_out, cost_of
+from tilewright.proposers.nki.rewrites.engines import ENGINES
+from tilewright.proposers.nki.steps import Step, possible
+
+LARGE = 100
+"""Statements from which on a kernel is rewritten at all like places at once."""
+_REFUSALS = 4
+"""Like places one after another that refuse a step before the others are left alone."""
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {"engine": ENGINES, "strip": ("512", "1024", "2048")}
+_SWEPT = (
+    "reuse", "spread", "turn", "runs", "unfold", "separate", "land", "skip-copy", "take-over",
+    "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
+)  # fmt: skip
+"""Techniques at an instruction: first those that remove work, last those that divide the rest."""
+
+Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
+Kind: TypeAlias = tuple[object, ...]
+
+
+def is_large(kernel: Kernel) -> bool:
+    """Whether single steps change too little of a kernel, and cost too much to compare."""
+    return sum(1 for _ in walk(kernel.body)) > LARGE
+
+
+def swept(kernel: Kernel, techniques: Sequence[str], chained: float) -> Made:
+    """The kernel after the techniques that lower the estimate, each at all places of one kind."""
+    steps: tuple[Step, ...] = ()
+    if sum(1 for _ in walk(kernel.body)) > LARGEST:
+        return steps, kernel
+    cost = cost_of(kernel, chained)
+    for technique in _SWEPT:
+        if technique not in techniques:
+            continue
+        for kind, argument in _kinds(kernel, technique):
+            more, after = _everywhere(kernel, technique, kind, argument)
+            if more and (less := cost_of(after, chained)) < cost:
+                steps, kernel, cost = (*steps, *more), after, less
+    return steps, kernel
+
+
+def _kinds(kernel: Kernel, technique: str) -> list[tuple[Kind, tuple[str, ...]]]:
+    """Kinds of instructions that the technique may change, each with its further arguments."""
+    every = list(ops(kernel.body))
+    places = {int(step.arguments[0]) for step in possible(kernel, technique)}
+    kinds = dict.fromkeys(_kind(every[number - 1], kernel) for number in sorted(places))
+    values = _ARGUMENTS.get(technique)
+    arguments: list[tuple[str, ...]] = [()] if values is None else [(value,) for value in values]
+    return [(kind, argument) for kind in kinds for argument in arguments]
+
+
+def _kind(op: Op, kernel: Kernel) -> Kind:
+    """What like instructions have in common: the operation, and types and memories of operands."""
+    tensors = kernel.tensors()
+    operands = ((tensors[r.tensor].memory, tensors[r.tensor].dtype) for _, r in op.regions)
+    return (op.name, *(key for key, _ in op.arguments), *operands)
+
+
+def _everywhere(kernel: Kernel, technique: str, kind: Kind, argument: tuple[str, ...]) -> Made:
+    """The kernel after the technique at every instruction of a kind that allows it."""
+    steps: tuple[Step, ...] = ()
+    number, refused = 1, 0
+    every = list(ops(kernel.body))
+    while number <= len(every) and refused < _REFUSALS:
+        if _kind(every[number - 1], kernel) != kind:
+            number += 1
+            continue
+        step = Step(technique, (str(number), *argument))
+        after = carried_out(kernel, step)
+        if after is None:
+            number, refused = number + 1, refused + (not steps)
+            continue
+        steps, kernel = (*steps, step), after
+        before, every = len(every), list(ops(after.body))
+        number = max(number, number + 1 + len(every) - before)  # some may be gone, or new
+    return steps, kernel

@@ -1,0 +1,56 @@
+"""Kernels whose loops are written out: like places are rewritten together, in bounded time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import nki_kernels as world
+import pytest
+
+from tilewright.proposers.nki.cost import CHAINED
+from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.moves import cost_of
+from tilewright.proposers.nki.planning import complete_sequences
+from tilewright.proposers.nki.printing import print_kernel
+from tilewright.proposers.nki.reading import read
+from tilewright.proposers.nki.steps import TECHNIQUES
+from tilewright.proposers.nki.sweeping import is_large, swept
+
+NAME = "multihead_attention-1x512x128"
+FOREIGN = Path(__file__).parents[1] / "trainium" / "foreign"
+EXACT = [technique for technique in TECHNIQUES if technique != "narrow"]
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    source = (FOREIGN / "multihead_attention_written_out2.txt").read_text(encoding="utf-8")
+    return read(source, world.opened(NAME).workload, world.TARGET.brief().language)
+
+
+def test_parameters_are_what_the_workload_gives_not_their_defaults(kernel: Kernel) -> None:
+    """The kernel is written for eight heads and 2048 rows unless it is told otherwise."""
+    assert "nl.ndarray((1, 512, 128)" in print_kernel(kernel)
+
+
+def test_a_step_is_taken_at_all_like_places(kernel: Kernel) -> None:
+    assert is_large(kernel)
+    steps, after = swept(kernel, EXACT, CHAINED)
+    merged = [step for step in steps if step.technique == "merge"]
+    assert len(merged) == 4, "one for each of the four tiles of rows"
+    assert cost_of(after) < 0.95 * cost_of(kernel)
+    assert world.is_right(NAME, print_kernel(after), 0.05)
+
+
+def test_steps_that_do_not_lower_the_estimate_are_left_out(kernel: Kernel) -> None:
+    cost = cost_of(kernel)
+    for technique in EXACT:
+        steps, after = swept(kernel, [technique], CHAINED)
+        assert cost_of(after) < cost if steps else after == kernel
+
+
+def test_a_kernel_that_is_written_out_is_planned_in_seconds(kernel: Kernel) -> None:
+    begin = time.process_time()
+    found = list(complete_sequences(kernel, EXACT))
+    assert found
+    assert time.process_time() - begin < 15
