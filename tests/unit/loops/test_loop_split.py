@@ -80,6 +80,35 @@ def test_where_no_part_is_without_conditions_nothing_is_split(body: str) -> None
         split(kernel_of(body), 0)
 
 
+FILTER = (
+    "for (int i = 0; i < 9; i++) { float s = 0.0f; for (int k = -1; k < 2; k++) "
+    "{ float w = P[3 * k + 4]; if (i + k < 0 || i + k >= 9) continue; s += X[i + k] * w; } "
+    "Y[i] = s; }"
+)
+
+
+def test_a_filter_is_written_out_so_that_its_border_can_be_split_off() -> None:
+    start = kernel_of(FILTER)
+    out = split(start, 1)
+    assert "float w_1 = P[1]; s = " in body_of(out)
+    assert body_of(out).count("for (") == 1
+    kernel = split(out, 0)
+    assert "for (int i = 1; i < 8; i++)" in body_of(kernel)
+    assert " ? " not in body_of(kernel)
+    vectors = vectorise(kernel, 1, 4)
+    for changed in (out, kernel, vectors):
+        for one, other in zip(results(start), results(changed), strict=True):
+            np.testing.assert_allclose(one, other)
+
+
+def test_long_loops_are_not_written_out() -> None:
+    start = kernel_of(
+        FILTER.replace("k = -1; k < 2", "k = -4; k < 4").replace("3 * k + 4", "k + 4")
+    )
+    with pytest.raises(NotApplicableError):
+        split(start, 1)
+
+
 def test_borders_are_split_off_before_a_loop_is_vectorised() -> None:
     start = kernel_of(
         "for (int i = 0; i < 9; i++) Y[i] = i == 0 || i == 8 ? X[i] : X[i - 1] + X[i + 1];"

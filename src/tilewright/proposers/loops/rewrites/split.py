@@ -10,6 +10,17 @@ After::
     for (int i = 1; i < 63; i++) Y[i] = X[i - 1] + X[i + 1];
     for (int i = 63; i < 64; i++) Y[i] = X[i];
 
+A loop of few iterations whose variable is compared in sums with those of other loops, as where a
+filter lies over the border of an image, is written out, so that the others can be split. Before::
+
+    for (int k = -1; k < 2; k++)
+      if (i + k >= 0 && i + k < 64) sum = sum + X[i + k] * W[k + 1];
+
+After::
+
+    if (i + -1 >= 0 && i + -1 < 64) sum = sum + X[i + -1] * W[-1 + 1];
+    ...
+
 Whole numbers that are computed from the variable, as by `int left = i > 0 ? i - 1 : 0;`, then stand
 for themselves.
 """
@@ -19,6 +30,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from tilewright.proposers.loops.analysis import NotApplicableError, fresh, names_in
 from tilewright.proposers.loops.independence import linear
@@ -32,6 +44,7 @@ from tilewright.proposers.loops.ir import (
     For,
     Kernel,
     Load,
+    Negative,
     Number,
     Select,
     Statement,
@@ -44,9 +57,15 @@ from tilewright.proposers.loops.ir import (
 )
 
 _MOST_PARTS = 4
+_MOST_WRITTEN_OUT = 7
+_MOST_STATEMENTS = 50
+"""After a loop was written out."""
 _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_COMPUTED: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul,
 }  # fmt: skip
 _Ranges = dict[str, tuple[int, int]]
 
@@ -57,6 +76,10 @@ def split(kernel: Kernel, number: int) -> Kernel:
     if loop.threads > 1 or any(isinstance(s, Command) for s in statements(loop.body)):
         raise NotApplicableError("the loop is shared among threads, or issues commands")
     last = loop.first + loop.trips * loop.step
+    if _can_be_written_out(loop):
+        return _written_out(kernel, number)
+    if any(isinstance(s, For) and _can_be_written_out(s) for s in statements(loop.body)):
+        raise NotApplicableError("a loop inside is to be written out before")
     points = sorted({p for e in expressions(loop.body) for p in _points(e, loop)})
     if not points:
         raise NotApplicableError("no condition compares the variable of the loop with a number")
@@ -72,6 +95,56 @@ def split(kernel: Kernel, number: int) -> Kernel:
         if body:
             parts.append(replace(loop, first=first, last=end, body=body))
     return with_loop(kernel, number, tuple(parts))
+
+
+def _can_be_written_out(loop: For) -> bool:
+    """Whether a loop is short, and its variable is compared in sums with others."""
+    length = loop.trips * sum(1 for _ in statements(loop.body))
+    short = loop.trips <= _MOST_WRITTEN_OUT and length <= _MOST_STATEMENTS
+    return short and any(_compares_sums(e, loop) for e in expressions(loop.body))
+
+
+def _written_out(kernel: Kernel, number: int) -> Kernel:
+    """The kernel with each iteration of a loop on its own."""
+    loop = loops(kernel)[number]
+    taken = names_in(kernel)
+    written: list[Statement] = []
+    for value in range(loop.first, loop.last, loop.step):
+        change = partial(_with_number, Var(loop.variable), value)
+        written += _renamed(tuple(changed_in(s, change) for s in loop.body), taken)
+    return with_loop(kernel, number, tuple(written))
+
+
+def _with_number(variable: Var, value: int, expr: Expr) -> Expr:
+    """An expression, whose parts were changed already, where a variable has a value."""
+    if expr == variable:
+        return _literal(value)
+    if not isinstance(expr, Binary) or expr.operator not in _COMPUTED:
+        return expr
+    sides = _whole(expr.left), _whole(expr.right)
+    if sides[0] is None or sides[1] is None:
+        return expr
+    return _literal(_COMPUTED[expr.operator](sides[0], sides[1]))
+
+
+def _literal(value: int) -> Expr:
+    return Number(str(value)) if value >= 0 else Negative(Number(str(-value)))
+
+
+def _whole(expr: Expr) -> int | None:
+    """The value of a literal whole number."""
+    if isinstance(expr, Negative):
+        inner = _whole(expr.value)
+        return None if inner is None else -inner
+    return int(expr.text) if isinstance(expr, Number) and expr.text.isdigit() else None
+
+
+def _compares_sums(expr: Expr, loop: For) -> bool:
+    """Whether a comparison is of a sum of the loop's variable and those of others."""
+    if not isinstance(expr, Binary) or expr.operator not in _COMPARED:
+        return False
+    terms, _ = linear(Binary("-", expr.left, expr.right))
+    return len(terms) > 1 and Var(loop.variable) in terms and all(isinstance(t, Var) for t in terms)
 
 
 def _points(expr: Expr, loop: For) -> Iterator[int]:
@@ -100,6 +173,10 @@ def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, .
     found: list[Statement] = []
     for statement in body:
         new = changed_in(statement, lambda e: _folded(known.get(e, e), ranges))
+        if isinstance(new, For):
+            new = replace(new, body=tuple(_without_idle(new.body)))
+            if not new.body:
+                continue
         if isinstance(new, Assign) and new.target == new.value:
             continue  # the condition under which it is assigned does not hold
         value = _inlined(new, ranges)
@@ -108,6 +185,17 @@ def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, .
             continue
         found.append(new)
     return tuple(found)
+
+
+def _without_idle(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Statements without assignments of variables to themselves, and loops of nothing else."""
+    for statement in body:
+        if isinstance(statement, For):
+            left = tuple(_without_idle(statement.body))
+            if left:
+                yield replace(statement, body=left)
+        elif not isinstance(statement, Assign) or statement.target != statement.value:
+            yield statement
 
 
 def _inlined(statement: Statement, ranges: _Ranges) -> Expr | None:
