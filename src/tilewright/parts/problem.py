@@ -82,6 +82,27 @@ class ProductProblem(FormulaProblem):
         left, right = sampled_product(operands["left"], operands["right"], rng)
         return {"left": left, "right": right}
 
+    def elements(
+        self, operands: Mapping[str, Array], output: str, places: Array
+    ) -> Mapping[str, Array]:
+        """A row times a column for each element; `left` and `right` are matrices."""
+        rows, columns = places.T
+        return products_of(operands["left"][rows], operands["right"][:, columns].T)
+
+
+@runtime_checkable
+class FollowsElements(Protocol):
+    """A formula's problem that knows the operands of single elements, wherever they are."""
+
+    def elements(
+        self, operands: Mapping[str, Array], output: str, places: Array
+    ) -> Mapping[str, Array]:
+        """Operands of the elements of an output at `places`, one index of each axis in a row.
+
+        The formula gives as many elements for them, in the same order.
+        """
+        ...
+
 
 @runtime_checkable
 class DrawsInputs(Protocol):
@@ -115,6 +136,11 @@ class MeasuresErrors(Protocol):
     def honest(self, inputs: Mapping[str, Array]) -> Mapping[str, HonestError]:
         """By output; `HopelessError` where float32 itself fails on these inputs."""
         ...
+
+
+def products_of(rows: Array, columns: Array) -> Mapping[str, Array]:
+    """Operands of one product for each row of two matrices [n, K]."""
+    return {"left": rows[:, None, :], "right": columns[:, :, None]}
 
 
 MOST_SAMPLED = 1 << 19

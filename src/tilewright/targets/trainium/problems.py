@@ -16,7 +16,14 @@ from tilewright.parts.arithmetic import SINGLE
 from tilewright.parts.float_error import follow
 from tilewright.parts.followed import Followed, narrowed
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import FormulaProblem, Problem, chosen, sampled_product, sampled_rows
+from tilewright.parts.problem import (
+    FormulaProblem,
+    Problem,
+    chosen,
+    products_of,
+    sampled_product,
+    sampled_rows,
+)
 from tilewright.targets.trainium.shapes import Shape
 
 HALF = 8
@@ -400,6 +407,19 @@ class ProductProblem(FormulaProblem):
         some = chosen(len(filters), 24, rng)
         right = filters[some].reshape(len(some), -1).T
         return {"left": np.stack(patches), "right": np.ascontiguousarray(right)}
+
+    def elements(
+        self, operands: Mapping[str, Array], output: str, places: Array
+    ) -> Mapping[str, Array]:
+        """A row times a column, or a patch times a filter, for each element."""
+        if self._kind == "gemm":
+            rows, columns = places.T
+            left, right = operands["lhsT"][:, rows].T, operands["rhs"][:, columns].T
+        else:
+            padded = np.pad(operands["img"], [(0, 0), (0, 0), (1, 1), (1, 1)])
+            patches = [padded[n, :, y : y + 3, x : x + 3].ravel() for n, _, y, x in places]
+            left, right = np.stack(patches), operands["filt"][places[:, 1]].reshape(len(places), -1)
+        return products_of(left.astype(np.float32), right.astype(np.float32))
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
         """All outputs; deviations are those of sums whose terms have their mean square."""
