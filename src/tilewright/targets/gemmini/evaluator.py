@@ -13,11 +13,15 @@ from tilewright.core.records import (
     Measured,
     Verdict,
     Workload,
+    content_id,
 )
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.cases import Cases
+from tilewright.parts.debug_lines import source_line
+from tilewright.parts.languages import C
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
+from tilewright.targets.gemmini.loop_commands import loop_command
 from tilewright.targets.gemmini.phases import few_phases
 from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
@@ -55,8 +59,14 @@ def create_evaluator(
             toolchain, instance, settings.compile_timeout_s, baselines, workload.arguments
         ),
         GemminiChecker(simulator, cases, settings.checks),
-        GemminiRunner(simulator, cases, instance, workload, toolchain.build),
+        GemminiRunner(simulator, cases, instance, workload, toolchain.build, baselines),
     )
+
+
+LOOPS = (
+    "the hardware's loop unrollers are for the baselines alone: issue the moves and products one "
+    "by one, with the command macros."
+)
 
 
 class GemminiBuilder:
@@ -137,7 +147,9 @@ class GemminiRunner:
         instance: Instance,
         workload: Workload,
         build: str,
+        baselines: Collection[str] = (),
     ) -> None:
+        self._baselines = {content_id(source) for source in baselines}
         self._simulator = simulator
         self._cases = cases
         self._instance = instance
@@ -153,6 +165,11 @@ class GemminiRunner:
         result = self._simulator.run(artifact, case, "measure", limit)
         if isinstance(result, Failed):
             return result
+        if artifact.candidate_id not in self._baselines:
+            pc = loop_command(artifact.binary, (pc for pc, _ in result.executed))
+            if pc is not None:
+                line = source_line(artifact.binary, pc, C.file)
+                return Failed("measure", "illegal_instruction", C.located(LOOPS, line), line)
         told = self._simulator.told(artifact, result)
         return Measured(
             latency=float(result.cycles),
