@@ -258,7 +258,7 @@ def test_adaptive_shares_follow_gain_per_dollar(tmp_path: Path) -> None:
     def useless(prompt: str, key: str) -> str:
         if "# Optimisations to choose from" in prompt:
             return "I would lower a digit."
-        return f"```\ntoy 9 9 9 9 {10 + int(key, 16) % 90}  kernel()\n```"
+        return f"```\ntoy 9 9 9 9 {10 + int(key, 16) % 90}  toy()\n```"
 
     def search(project: Path, **settings: object) -> list[tuple[str, str]]:
         optimize(project, *names, **{**wide, **settings})

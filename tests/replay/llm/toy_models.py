@@ -49,13 +49,13 @@ def answer(prompt: str, key: str) -> str:
             f"OPTION: {rng.choice(re.findall(r'`(lower-[0-9]+)`', prompt))}\n\nBy {rng.random()}."
         )
     if rng.random() < 0.1:
-        return "I would lower the first digit of kernel()."
+        return "I would lower the first digit of toy()."
     digits = digits_of(_CODE.findall(prompt)[-1])
     if "# What is wrong with it" in prompt:
         digits = [max(0, d) for d in digits]
     else:
         digits[rng.randrange(DIGITS)] -= rng.choice((1, 2, 3, 10))
-    return f"```\ntoy {' '.join(map(str, digits))}  kernel()  # variant {rng.randint(0, 9)}\n```"
+    return f"```\ntoy {' '.join(map(str, digits))}  toy()  # variant {rng.randint(0, 9)}\n```"
 
 
 def answer_in_turns(prompt: str, rng: random.Random) -> str:
@@ -68,7 +68,7 @@ def answer_in_turns(prompt: str, rng: random.Random) -> str:
     for _ in range(2):
         changed = list(digits)
         changed[rng.randrange(DIGITS)] -= rng.choice((1, 2, 3, 10))
-        blocks += f"```\ntoy {' '.join(map(str, changed))}  kernel()\n```\n"
+        blocks += f"```\ntoy {' '.join(map(str, changed))}  toy()\n```\n"
     call = rng.choice(
         (
             '[{"tool": "try", "kernels": ["A", "B"], "note": "two ways"}]',
@@ -102,7 +102,7 @@ class ModelToyTarget(ToyTarget):
 
 
 class ModelToyTask(ToyTask):
-    start = START + " kernel()"
+    start = START + " toy()"
 
 
 def enter_toy_world(
