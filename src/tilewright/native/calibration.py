@@ -60,12 +60,9 @@ def calibrated(
     `ToolchainMissingError` when it cannot be built or does not print all of `names`.
     """
     path = _file(toolchain, source, arguments)
-    try:
-        if not fresh:
-            stored = json.loads(path.read_text())
-            return {name: float(stored[name]) for name in names}
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not known yet
+    stored = None if fresh else read_kept(path, names)
+    if stored is not None:
+        return stored
     program = compile_program(toolchain, source, ("-march=native", "-pthread"))
     with open_folder("tilewright-calibrate-") as name, on_measuring_cores(threads):
         folder = Path(name)
@@ -83,24 +80,39 @@ def calibrated(
             f"this machine could not be calibrated ({reason}). Run `tilewright doctor` again when "
             "it is less busy."
         ) from error
-    _remember(path, found)
+    write_kept(path, found)
     return found
 
 
-def _remember(path: Path, found: Mapping[str, float]) -> None:
+def kept_file(kind: str, key: str) -> Path:
+    """Where numbers of a `kind` that were measured under the conditions `key` are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "tilewright" / f"{kind}-{key}.json"
+
+
+def read_kept(path: Path, names: Sequence[str]) -> dict[str, float] | None:
+    """The kept numbers of these names; None where there is no file, or one that lacks them."""
+    try:
+        stored = json.loads(path.read_text())
+        return {name: float(stored[name]) for name in names}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_kept(path: Path, found: Mapping[str, float]) -> None:
+    """Keep numbers; where that is not possible, they are measured again next time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(found, indent=1))
         partial.replace(path)
     except OSError:
-        return  # measured again next time
+        return
 
 
 def _file(toolchain: Toolchain, source: str, arguments: Sequence[int]) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     known = processor()
     key = content_id(
         known.name, str(sorted(known.features)), toolchain.id, source, *map(str, arguments)
     )
-    return Path(base) / "tilewright" / f"calibration-{key}.json"
+    return kept_file("calibration", key)

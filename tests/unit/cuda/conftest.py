@@ -16,6 +16,7 @@ from tilewright.sandbox import find_sandbox
 from tilewright.targets.cuda import launches
 from tilewright.targets.cuda.cpu_program import EMULATOR
 from tilewright.targets.cuda.device.gpus import find_gpu
+from tilewright.targets.cuda.device.peaks import measured_peaks
 from tilewright.targets.cuda.evaluator import CudaEvaluation
 from tilewright.targets.cuda.models import oracle, problem_file
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, find_nvcc
@@ -68,6 +69,8 @@ def gpu_toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gpu(gpu_toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This process, and those that it starts, find the GPU."""
     monkeypatch.setenv("PATH", f"{gpu_toolkit}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(gpu_toolkit / "cache"))
+    measured_peaks.cache_clear()
     find_gpu.cache_clear()
     find_nvcc.cache_clear()
     yield

@@ -17,6 +17,7 @@ from tilewright.targets.cuda.cpu_program import find_cpu_compiler
 from tilewright.targets.cuda.device.baselines import baselines_of
 from tilewright.targets.cuda.device.build import FLAGS as DEVICE_FLAGS
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
+from tilewright.targets.cuda.device.peaks import in_words, measured_peaks
 from tilewright.targets.cuda.faults import KINDS as FAILURES
 from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.launcher import parameters
@@ -171,8 +172,17 @@ class CudaTarget:
         except ToolchainMissingError as error:
             found.append(("check on the CPU", None, str(error)))
         gpu = find_gpu()
-        missing = f"none: kernels are compiled and checked, not timed; {HOW_TO_GET}"
-        return [*found, ("GPU", True, gpu.id) if gpu else ("GPU", None, missing)]
+        if gpu is None:
+            missing = f"none: kernels are compiled and checked, not timed; {HOW_TO_GET}"
+            return [*found, ("GPU", None, missing)]
+        found.append(("GPU", True, gpu.id))
+        if found[0][1] and gpu.architecture in architectures():
+            rates = measured_peaks(gpu, find_nvcc(), gpu.architecture)
+            nothing = "not measured: shares refer to the rates that the driver's clocks promise"
+            found.append(
+                ("GPU peaks", True if rates else None, in_words(rates) if rates else nothing)
+            )
+        return found
 
 
 def pytorch(shape: Shape) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, Workload
 from tilewright.core.roles import NOTHING_CHECKED, Checker
@@ -19,12 +20,14 @@ from tilewright.parts.problem import DrawsInputs, Problem
 from tilewright.targets.cuda.device.build import FLAGS, DeviceCompiler
 from tilewright.targets.cuda.device.gpus import Gpu, clock_mhz
 from tilewright.targets.cuda.device.kernel import DeviceKernel, checked_call
-from tilewright.targets.cuda.device.performance import describe, least_seconds
+from tilewright.targets.cuda.device.peaks import Peaks, measured_peaks, nominal
+from tilewright.targets.cuda.device.performance import describe, too_fast
 from tilewright.targets.cuda.device.process import DeviceFacts, DeviceFailedError, DeviceProcess
 from tilewright.targets.cuda.kernelbench import accepted_at, uniform
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.targets.cuda.problems import MatrixProblem
 from tilewright.targets.cuda.source import NO_KERNEL, refused
 from tilewright.timing import exclusive
 
@@ -85,7 +88,12 @@ class DeviceEvaluation:
     @property
     def lock(self) -> str:
         """Name of the device for the lock that measurements hold."""
-        return f"cuda:{self.gpu.uuid}"
+        return self.gpu.lock
+
+    def peaks(self, facts: DeviceFacts) -> Peaks:
+        """What the GPU does at best: measured, or nominal where that fails."""
+        found = measured_peaks(self.gpu, self.compiler.nvcc, self.architecture.name)
+        return found or nominal(facts, self.architecture)
 
 
 class DeviceBuilder:
@@ -263,12 +271,15 @@ class DeviceRunner:
     ) -> Measured | Failed:
         evaluation = self._evaluation
         facts = evaluation.facts[0]
-        least_s = least_seconds(evaluation.workload, facts, 1)
-        if timed.latency_s < least_s:
-            log = f"{timed.latency_s * 1e6:.3g} us: writing the outputs takes {least_s * 1e6:.3g}."
-            return Failed("measure", "invalid", log)
+        workload, peaks = evaluation.workload, evaluation.peaks(facts)
+        needed = (
+            isinstance(evaluation.problem, MatrixProblem) or Path(workload.source).is_absolute()
+        )
+        refuted, doubts = too_fast(workload, timed.latency_s, peaks, facts, needed=needed)
+        if refuted is not None:
+            return refuted
         utilization, numbers, feedback = describe(
-            evaluation.workload, timed.latency_s, facts, evaluation.architecture
+            workload, timed.latency_s, peaks, evaluation.lowest
         )
         built = evaluation.built(artifact.source)
         functions = built[1].functions if not isinstance(built, Failed) else ()
@@ -297,7 +308,7 @@ class DeviceRunner:
             },
             artifact_digest=artifact.digest,
             feedback=feedback,
-            warnings=timed.warnings,
+            warnings=(*timed.warnings, *doubts),
             noise=timed.noise,
             samples=timed.samples,
         )

@@ -31,6 +31,11 @@ class Gpu:
         """As it goes into results."""
         return f"{self.name}, {self.architecture}, driver {self.driver}"
 
+    @property
+    def lock(self) -> str:
+        """Name of the device for the lock that measurements hold."""
+        return f"cuda:{self.uuid}"
+
 
 @cache
 def find_gpu() -> Gpu | None:

@@ -1,61 +1,81 @@
-"""What a latency is worth on a GPU: its share of the nominal peaks, and what binds."""
+"""What a latency is worth on a GPU: its share of the peaks, and what binds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core.records import Workload
+from tilewright.core.records import Failed, Workload
+from tilewright.native.plausible import BEYOND_BELIEF, beyond_belief, times_the_peak
 from tilewright.parts.inputs import bytes_of
+from tilewright.targets.cuda.device.peaks import Peaks
 from tilewright.targets.cuda.device.process import DeviceFacts
-from tilewright.targets.cuda.occupancy import Architecture
 
 BELIEVED = 0.8
-"""Of the time that the outputs need at the memory's nominal rate: less is not a measurement."""
-
-
-def products_per_s(facts: DeviceFacts, architecture: Architecture) -> float:
-    """Multiply-adds of float32 a second, without tensor cores, at the device's own clock rate."""
-    return facts.multiprocessors * architecture.lanes * facts.clock_khz * 1e3
-
-
-def bytes_per_s(facts: DeviceFacts) -> float:
-    """Of memory, both edges of its clock."""
-    return 2 * facts.memory_khz * 1e3 * facts.bus_bits / 8
+"""Of the time that the outputs need at the memory's peak rate: less is not a measurement."""
+_PRODUCTS = {"": "float32 without tensor cores", "tf32-like": "tf32 on tensor cores (wmma)",
+             "bf16-like": "bfloat16 on tensor cores (wmma)"}  # fmt: skip
+_NO_PEAK = "the driver does not tell the clocks and no peak was measured, so no bound is known."
 
 
 def describe(
-    workload: Workload, latency_s: float, facts: DeviceFacts, architecture: Architecture
+    workload: Workload, latency_s: float, peaks: Peaks, lowest: str
 ) -> tuple[float, Mapping[str, float], str]:
-    """Utilisation 0..1 of the float32 peak, numbers, and what binds, in words.
+    """Share 0..1 of the peak of the `lowest` accepted precision, numbers, and what binds.
 
-    Where the driver does not tell the clocks, only rates are said.
+    The bound is the memory's alone where tensor cores may multiply: `wmma` does not reach all that
+    they do. Where no peak is known, only rates are said.
     """
     moved = bytes_of(workload.arguments)
     rate, traffic = workload.operations / latency_s, moved / latency_s
     numbers = {"gflop_per_s": 2e-9 * rate, "gb_per_s": 1e-9 * traffic, "array_bytes": float(moved)}
     said = f"{2e-9 * rate:,.0f} GFLOP/s, {1e-9 * traffic:,.0f} GB/s of arrays read and written once"
-    products, memory = products_per_s(facts, architecture), bytes_per_s(facts)
-    if not (products and memory):
-        return 0.0, numbers, f"{said}; the driver does not tell the clocks, so no bound is known."
-    least_s = {
-        "float32 multiply-adds": workload.operations / products,
-        "memory": moved / memory,
-    }
+    products, memory = peaks.products_per_s(lowest), peaks.bytes_per_s
+    if not memory or not (products or lowest):
+        return 0.0, numbers, f"{said}; {_NO_PEAK}"
+    least_s = {"memory": moved / memory}
+    if products:
+        least_s["multiply-adds"] = workload.operations / products
     binding = max(least_s, key=lambda name: least_s[name])
-    numbers["bound_ns"] = least_s[binding] * 1e9
+    numbers["bound_ns"] = (least_s["memory"] if lowest else least_s[binding]) * 1e9
+    shares = f"{traffic / memory:.1%} of the {peaks.quantity} peak of {1e-9 * memory:,.0f} GB/s"
+    if products:
+        shares = (
+            f"{rate / products:.1%} of the {peaks.quantity} peak of {2e-9 * products:,.0f} GFLOP/s "
+            f"of {_PRODUCTS[lowest]}, {shares}"
+        )
     text = (
-        f"{said}; {rate / products:.1%} of the nominal {2e-9 * products:,.0f} GFLOP/s of float32 "
-        f"without tensor cores, {traffic / memory:.1%} of the nominal {1e-9 * memory:,.0f} GB/s; "
-        f"bound by {binding}: {least_s[binding] * 1e6:,.1f} us at best, "
-        f"{latency_s / least_s[binding]:.2f} times that were taken."
+        f"{said}; {shares}; bound by {binding}: {least_s[binding] * 1e6:,.1f} us at the peak, "
+        f"and the kernel takes {latency_s / least_s[binding]:.2f} times as long."
     )
-    return min(1.0, rate / products), numbers, text
+    if peaks.quantity == "nominal":
+        text += (
+            " No peak was measured on this GPU: these follow from the clocks that its driver tells."
+        )
+    return (min(1.0, rate / products) if products else 0.0), numbers, text
 
 
-def least_seconds(workload: Workload, facts: DeviceFacts, calls: int) -> float:
-    """Of a call: what outputs of a batch take to reach memory, but for what the cache holds."""
-    memory = bytes_per_s(facts)
+def too_fast(
+    workload: Workload, latency_s: float, peaks: Peaks, facts: DeviceFacts, *, needed: bool
+) -> tuple[Failed | None, tuple[str, ...]]:
+    """Why a latency does not count, or None, and warnings.
+
+    It is compared with what the GPU does at best. The outputs of a call must reach memory, but for
+    what the cache holds. `needed` says that no known algorithm does with far fewer multiply-adds
+    than the workload's; else a result above the measured peak is only warned about.
+    """
     written = bytes_of([a for a in workload.arguments if a.is_written])
-    if not memory:
-        return 0.0
-    return BELIEVED * max(0.0, written - facts.cache_bytes / calls) / memory
+    if peaks.bytes_per_s:
+        least_s = BELIEVED * max(0.0, written - facts.cache_bytes) / peaks.bytes_per_s
+        if latency_s < least_s:
+            log = f"{latency_s * 1e6:.3g} us: writing the outputs takes {least_s * 1e6:.3g}."
+            return Failed("measure", "invalid", log), ()
+    if peaks.quantity == "nominal":
+        return None, ()  # what tensor cores do is not known
+    excess = times_the_peak(workload, latency_s, peaks.most_products_per_s)
+    if needed or excess <= BEYOND_BELIEF:
+        return beyond_belief(workload, excess, ""), ()
+    warning = (
+        f"{excess:.1f} times the multiply-adds per second that this GPU does at best: the kernel "
+        "needs fewer of them than the workload's definition, or the measurement is wrong."
+    )
+    return None, (warning,)

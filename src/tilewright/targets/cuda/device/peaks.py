@@ -1,0 +1,186 @@
+"""What a GPU does at best: measured once, in about a second beside compiling, and kept.
+
+The file lies in the user's cache folder, one for each GPU, driver, compiler and text of `peaks.cu`.
+Where measuring fails, the nominal rates are used, which follow from what the driver says of the
+GPU; every result says which of the two its shares refer to.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tilewright.core.records import Argument, Failed, content_id
+from tilewright.native.calibration import kept_file, read_kept, write_kept
+from tilewright.targets.cuda.device.build import DeviceCompiler
+from tilewright.targets.cuda.device.gpus import Gpu
+from tilewright.targets.cuda.device.process import DeviceFacts, DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.launcher import call
+from tilewright.targets.cuda.nvcc import Nvcc
+from tilewright.targets.cuda.occupancy import Architecture
+from tilewright.timing import exclusive
+
+SOURCE = Path(__file__).with_name("peaks.cu")
+SAMPLES = 5
+"""Batches of which the fastest counts, once calls are long enough."""
+CALL_S = 0.02
+"""What a call should take: the way to the process and back is then a thousandth of it."""
+MOST_PASSES = 1 << 24
+_THREADS, _BLOCKS_OF_ONE = 256, 4
+_CACHES = 16
+"""Times the second-level cache that each array of the copy is: the cache holds little of it."""
+_SHARE = 0.2
+"""Of the device's free memory that each array may take."""
+_TENSOR_CORES = 80
+"""The first architecture, without `sm_`, whose tensor cores multiply tf32 and bfloat16."""
+_COMPILE_S, _CALL_S = 120.0, 30.0
+_SIZES = ("length", "blocks", "work")
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Per second: bytes read and written by a copy, and multiply-adds of each kind, 0 if not known.
+
+    Those of tensor cores are of `nvcuda::wmma`; Hopper's and later tensor cores do more than that
+    with instructions for whole groups of warps.
+    """
+
+    bytes_per_s: float
+    float32_per_s: float
+    tf32_per_s: float
+    bf16_per_s: float
+    quantity: Literal["measured", "nominal"]
+
+    def products_per_s(self, lowest: str) -> float:
+        """Multiply-adds in the lowest class of precision that is accepted; 0 if not known."""
+        if not lowest:
+            return self.float32_per_s
+        return {"tf32-like": self.tf32_per_s, "bf16-like": self.bf16_per_s}[lowest]
+
+    @property
+    def most_products_per_s(self) -> float:
+        """Multiply-adds of the fastest kind."""
+        return max(self.float32_per_s, self.tf32_per_s, self.bf16_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """One number of `Peaks`: the launcher's `work`, and what a thread (of a copy: a pass) does."""
+
+    name: str
+    work: int
+    of_a_thread: float
+
+
+_RATES = (
+    _Rate("bytes_per_s", 0, 0.0),
+    _Rate("float32_per_s", 1, 8 * 16),
+    _Rate("tf32_per_s", 2, 4 * 4 * 16 * 16 * 8 / 32),
+    _Rate("bf16_per_s", 3, 4 * 4 * 16 * 16 * 16 / 32),
+)
+"""As `peaks.cu` has them: SUMS * STEPS, and PRODUCTS * TILES products of 16 x 16 x DEPTH a warp."""
+
+
+def nominal(facts: DeviceFacts, architecture: Architecture) -> Peaks:
+    """From the clock rates that the driver tells, 0 where it does not; memory uses both edges."""
+    memory = 2 * facts.memory_khz * 1e3 * facts.bus_bits / 8
+    products = facts.multiprocessors * architecture.lanes * facts.clock_khz * 1e3
+    return Peaks(memory, products, 0.0, 0.0, "nominal")
+
+
+@cache
+def measured_peaks(gpu: Gpu, nvcc: Nvcc, architecture: str) -> Peaks | None:
+    """Those of a GPU, measured while nobody else measures if they are not known yet.
+
+    None where they cannot be measured.
+    """
+    names = [rate.name for rate in _rates(architecture)]
+    has_tensor_cores = len(names) == len(_RATES)
+    text = SOURCE.read_text(encoding="utf-8")
+    source = f"#define TENSOR_CORES {int(has_tensor_cores)}\n{text}"
+    path = kept_file("gpu-peaks", content_id(gpu.uuid, gpu.id, nvcc.id, architecture, source))
+    found = _kept(path, names)
+    if found is None:
+        with exclusive(gpu.lock):
+            found = _kept(path, names) or _measured(DeviceCompiler(nvcc, architecture), source)
+        if found is None:
+            return None
+        write_kept(path, found)
+    rates = {rate.name: found.get(rate.name, 0.0) for rate in _RATES}
+    return Peaks(**rates, quantity="measured")
+
+
+def _rates(architecture: str) -> list[_Rate]:
+    has_tensor_cores = int(architecture.removeprefix("sm_")) >= _TENSOR_CORES
+    return [rate for rate in _RATES if rate.work < 2 or has_tensor_cores]
+
+
+def _kept(path: Path, names: list[str]) -> dict[str, float] | None:
+    found = read_kept(path, names)
+    usable = found is not None and all(math.isfinite(v) and v > 0 for v in found.values())
+    return found if usable else None
+
+
+def _measured(compiler: DeviceCompiler, source: str) -> dict[str, float] | None:
+    """Every rate that the architecture has, or None."""
+    program = compiler.build(source, call(_arguments(1), _SIZES), _COMPILE_S)
+    if isinstance(program, Failed):
+        return None
+    try:
+        with DeviceProcess(program[0], _arguments(1), (1, 1, 1), "measure", _CALL_S) as process:
+            facts = process.facts
+        return {r.name: _rate(program[0], r, facts) for r in _rates(compiler.architecture)}
+    except DeviceFailedError:
+        return None
+
+
+def _rate(program: bytes, rate: _Rate, facts: DeviceFacts) -> float:
+    """Bytes or multiply-adds a second. Raises `DeviceFailedError`."""
+    blocks = max(1, facts.multiprocessors) * _BLOCKS_OF_ONE
+    threads = blocks * _THREADS
+    room = int(_SHARE * facts.free_bytes) // 16 * 4
+    length = min(room, max(threads * 32, _CACHES * facts.cache_bytes // 16 * 4))
+    arguments = _arguments(length)
+    amount = rate.of_a_thread * threads or 2 * 4 * length
+    with DeviceProcess(
+        program, arguments, (length, blocks, rate.work), "measure", _CALL_S
+    ) as process:
+        process.make_room(1)
+        process.draw(1, 1, 1, 1e-5)
+        passes, best_s = 1, _seconds(process, 1)
+        while best_s < CALL_S and passes < MOST_PASSES:
+            passes = min(MOST_PASSES, passes * min(16, max(2, math.ceil(CALL_S / best_s))))
+            best_s = _seconds(process, passes)
+        best_s = min(best_s, *(_seconds(process, passes) for _ in range(SAMPLES - 1)))
+    return amount * passes / best_s
+
+
+def _seconds(process: DeviceProcess, passes: int) -> float:
+    """Of one call with so many passes, by this process's clock."""
+    process.upload(0, 0, np.array([passes], np.int32))
+    return max(1e-9, process.batch(0, 1)[0])
+
+
+def _arguments(length: int) -> tuple[Argument, ...]:
+    return (
+        Argument("passes", (1,), "int32", "input"),
+        Argument("from", (length,), "float32", "inout"),
+        Argument("to", (length,), "float32", "inout"),
+    )
+
+
+def in_words(peaks: Peaks) -> str:
+    """The rates that are known."""
+    said = [f"{1e-9 * peaks.bytes_per_s:,.0f} GB/s copied"]
+    kinds = {
+        "float32": peaks.float32_per_s,
+        "tf32 on tensor cores": peaks.tf32_per_s,
+        "bfloat16 on tensor cores": peaks.bf16_per_s,
+    }
+    said += [f"{2e-9 * rate:,.0f} GFLOP/s of {kind}" for kind, rate in kinds.items() if rate]
+    return ", ".join(said)
