@@ -227,6 +227,38 @@ def test_what_does_not_fit_is_refused(
         CATALOGUE[step.split()[0]].apply(kernel, floats, *step.split()[1:])
 
 
+COPIED_BACK = "    for (int b3 = 0; b3 < 2; b3++) {\n      preload(NONE, SPAD(b3 + 2)"
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "reason"),
+    [
+        ("    mvout(&y[t][0]", "    mvin(&h[t][0], SPAD(2), 4, 1);\n", "used for other things"),
+        (
+            "    fence();\n" + COPIED_BACK,
+            "    mvout(&y[t][0], SPAD(2), 4, 2);\n",
+            "in other pieces",
+        ),
+        ("  }\n  fence();\n}", "    mvin(&b[t][0], ACC(4) | ACCUMULATE, 4, 1);\n", "written again"),
+        ("  }\n  fence();\n}", "    mvout(&y[t][0], SPAD(2), 4, 1);\n", "used for other things"),
+        ("  fence();\n}", "  mvout(&y[0][0], SPAD(2), 4, 1);\n", "used around the loop"),
+        ("  config_ld(32", "  mvin2(&h[0][0], SPAD(2) | ACCUMULATE, 4, 1);\n", "around the loop"),
+        ("  config_ld(32", "  config_ex(WEIGHT_STATIONARY, RELU, 1, 0, 1);\n", "a function"),
+    ],
+)
+def test_rows_that_are_handed_on_are_used_for_nothing_else(
+    floats: Machine, before: str, added: str, reason: str
+) -> None:
+    """Rows 2 and 3 hand a result on to the next iteration; rows 4 to 11 of sums hold it before."""
+    source = emit(after(f"transpose; {RESIDENT}", floats))
+    assert COPIED_BACK in source
+    head, found, tail = source.rpartition(before)
+    assert found
+    kernel = simplify(lift(head + added + before + tail, floats))
+    with pytest.raises(NotApplicable, match=reason):
+        CATALOGUE["own-rows"].apply(kernel, floats, "t")
+
+
 @pytest.mark.parametrize(
     "steps", ["offload t; offload t", "hoist-loads t; offload t; early-loads t; offload t"]
 )

@@ -58,6 +58,10 @@ BODIES = {
     "numbers of narrow types": "_Bool odd = 0; const uint8_t n = 3; for (int i = 0; i < 40; i++)"
     " { uint16_t at = (uint16_t)(i % 8); mvin(A[i], SPAD(at + (odd ? 512 : 0)), 16, n);"
     " odd = !odd; }",
+    "either of two conditions of which one is a constant": "enum { NO, YES };"
+    " for (int i = 0; i < 20; i++) { mvin(A[i], SPAD(NO || i > 4 ? 1 : 2), 16, 1);"
+    " mvin(A[i], SPAD(i > 6 || NO ? 3 : 4), 16, 1 + (YES || i > 4));"
+    " if (!(NO || i < 9)) fence(); }",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 
@@ -101,6 +105,7 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         "uint8_t at[2] = {300, 1}; at[1] = at[0] + 255; mvin(A[at[1]], SPAD(at[0]), 16, 1);",
         "uint32_t to = 1u << 31; for (int k = 0; k < 8; k++) { mvin(A[k], to, 16, 1);"
         " to |= 1u << 30; }",
+        "int n = 0; for (int k = 3; k > 1 || n--; k--) mvin(A[k], SPAD(9 + n), 16, 1);",
         "struct { uint8_t n; } s = {0}; s.n = 260; mvin(A[s.n], SPAD(0), 16, 1);",
         "for (int i = 0; i < 20; i++) mvin(A[0], SPAD(low(i * 20)), 16, short_of(i * 4000));",
     ],

@@ -180,6 +180,23 @@ def test_the_first_plan_of_a_tuned_start_is_given_before_the_long_ones_are_made(
         list(plans)
 
 
+@pytest.mark.parametrize(("anew", "most"), [(True, 1), (False, 3)])
+def test_the_schedule_of_a_tuned_start_gets_one_long_plan_at_a_time(
+    target: TargetBrief, machine: Machine, monkeypatch: pytest.MonkeyPatch, anew: bool, most: int
+) -> None:
+    """Where the run develops the naive nest as well."""
+    parent, proposer = trial(gemm(64, 128, 96)), create_proposer()
+    steps = {"steps": "raise"} | ({"anew": 1} if anew else {})
+    plan = Plan(parent.candidate.id, "o", "t", "builtin", steps)
+    other = Candidate("void kernel() {}", parent.candidate.id, plan)
+    history = History([parent, Trial(1, 1, other, parent.outcome)])
+    long: list[int] = []
+    made = "tilewright.proposers.rewriter.planner.descended"
+    monkeypatch.setattr(made, lambda _, steps, kernel, *__: (long.append(1) or steps, kernel))
+    proposer.plan(brief(target), parent, history, 6, 1)
+    assert len(long) == most
+
+
 @pytest.mark.parametrize("workload", ["gemm-64x128x96", "gemm-50x70x30", "conv-1x8x8x32x64-k3s1"])
 def test_the_naive_nest_is_not_begun_anew(target: TargetBrief, workload: str) -> None:
     parent = trial(open_task(f"gemmini:{workload}", {}).task.start)

@@ -237,7 +237,21 @@ class Reader:
         operator = text_of(_field(node, "operator"))
         if operator == "&&":
             return Truth(self.condition(left_node) + self.condition(right_node))
+        if operator == "||":
+            return self._either(self.condition(left_node), right_node)
         return self.combined(operator, self.value(left_node), self.value(right_node))
+
+    def _either(self, left: Condition, right_node: Node) -> Value:
+        """`left || right` with a constant side, as an argument of an inlined function is."""
+        holds = decided(left)
+        if holds:
+            return Expr(1)
+        right = self.condition(right_node)
+        if holds is False:
+            return Truth(right)
+        if decided(right) is False:
+            return Truth(left)
+        raise NotModelled("operator || of two conditions that both depend on variables")
 
     def combined(self, operator: str, left: Value, right: Value) -> Value:
         """`left operator right`."""

@@ -89,13 +89,13 @@ def draw(
     rng: random.Random,
     longest: int = LONGEST,
     *,
-    deep: bool = True,
+    most_long: int | None = None,
 ) -> list[Draft]:
     """Up to `count` distinct drafts on options of the menu.
 
     Options are drawn by Thompson sampling of what they brought in this run, times what the
     parent's measurement says binds; of the drafts, those with the lowest estimate are kept with
-    one random one, so that the estimate never decides alone. Half of them are long where `deep`.
+    one random one, so that the estimate never decides alone. Half of them are long, or `most_long`.
     """
     learned = evidence(history)
     urgent = {o.id: urgency(parent, o.technique) for o in menu}
@@ -117,7 +117,9 @@ def draw(
         steps, after = extended((first[0],), first[1], machine, rng, rng.randrange(longest))
         pool.setdefault(steps, Draft(option, steps, after, estimate(after, machine)))
     serial, moves = passes_through_memory(kernel, machine), _moves(kernel, machine, menu)
-    long_ones = 0 if not deep else 1 if serial else -(-count // 2)
+    long_ones = 1 if serial else -(-count // 2)
+    if most_long is not None:
+        long_ones = min(long_ones, most_long)
     for start in rng.sample(list(pool.values()), min(len(pool), long_ones)):
         steps, after = descended(moves, start.steps, start.kernel, rng, DEEPEST, SAMPLE)
         pool.setdefault(steps, Draft(start.option, steps, after, estimate(after, machine)))

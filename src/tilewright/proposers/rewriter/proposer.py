@@ -42,6 +42,8 @@ from tilewright.proposers.rewriter.whole import option_of, quick_drafts, whole_d
 NAME = "builtin"
 GIVEN = 6
 """Of as many first plans, one keeps the given schedule; the others begin with the naive nest."""
+MOST_LONG = 1
+"""Long plans for a kernel with the schedule of a tuned start: each takes seconds for large ones."""
 
 
 class RewriterProposer:
@@ -104,9 +106,10 @@ class RewriterProposer:
             return
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)
         more = count - len(plans)
-        drafts = draw(kernel, machine, brief.offered(), parent, history, more, rng)
-        yield from (_plan(parent, draft, before) for draft in drafts)
-        yield from plans
+        long = MOST_LONG if _keeps_given_schedule(parent, history) else None
+        offered = brief.offered()
+        drafts = draw(kernel, machine, offered, parent, history, more, rng, most_long=long)
+        yield from (*(_plan(parent, draft, before) for draft in drafts), *plans)
 
     def _plans_as_given(
         self,
@@ -130,7 +133,7 @@ class RewriterProposer:
             drafts = quick_drafts(kernel, machine, menu, offered, rng)[:count]
         yield from (_plan(parent, draft, before) for draft in drafts)
         if more := count - len(drafts):
-            drawn = draw(kernel, machine, offered, parent, history, more, rng, deep=False)
+            drawn = draw(kernel, machine, offered, parent, history, more, rng, most_long=0)
             yield from (_plan(parent, draft, before) for draft in drawn)
 
     def _plans_from_ancestor(
@@ -240,6 +243,13 @@ class RewriterProposer:
 @lru_cache(maxsize=64)
 def _lifted(source: str, machine: Machine) -> Kernel:
     return read(source, machine)
+
+
+def _keeps_given_schedule(parent: Trial, history: History) -> bool:
+    """Whether a kernel has the schedule of a start whose naive nest the run develops as well."""
+    nests = any((p := t.candidate.plan) and p.begins_anew for t in history)
+    lineage = history.lineage(parent.candidate.id)
+    return nests and not any((p := t.candidate.plan) and p.begins_anew for t in lineage)
 
 
 def _ancestors(parent: Trial, history: History) -> list[Trial]:
