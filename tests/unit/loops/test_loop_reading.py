@@ -143,6 +143,66 @@ def test_functions_return_values_where_pointers_to_variables_say() -> None:
     )
 
 
+POINT = "typedef struct { float x, y; } point;\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("p[1].x = p[0].y;", "p[2] = p[1];"),
+        ("for (int i = 0; i < 4; i++) p[i].y = i;",
+         "for (int i = 0; i < 4; i++) { p[i * 2 + 1] = i; }"),
+        ("point *q = p + 1; q++; q->x = q[-1].y; (*q).y = 0.0f;", "p[4] = p[3]; p[5] = 0.0f;"),
+        ("point *q = &p[3]; float *f = &q->y; *f = 1.0f;", "p[7] = 1.0f;"),
+        ("for (point *q = p; q < p + 4; q++) q->y = 2.0f;",
+         "for (int q = 0; q < 4; q++) { p[q * 2 + 1] = 2.0f; }"),
+        ("for (const point *q = p, *e = p + 4; q != e; q++) g[2].x += q->x;",
+         "for (int q = 0; q < 4; q++) { g[2][0] = g[2][0] + p[q * 2]; }"),
+        ("point z = {1.0f, 2.0f}; z.x += z.y; g[1] = z;",
+         "float z_x = 1.0f; float z_y = 2.0f; z_x = z_x + z_y; "
+         "float x = z_x; float y = z_y; g[1][0] = x; g[1][1] = y;"),
+        ("p[0] = (point){p[0].y, p[0].x};", "float x = p[1]; float y = p[0]; p[0] = x; p[1] = y;"),
+        ("const point *q = (const point *)f; f[0] = q[2].y; float *h = (float *)p; h[3] = 1.0f;",
+         "f[0] = f[5]; p[3] = 1.0f;"),
+        ("point a[3]; a[2].y = 1.0f; point *q = a; q[1].x = sizeof(point);",
+         "float a[3][2]; a[2][1] = 1.0f; a[1][0] = (uint64_t)8;"),
+        ("point z = p[3], w; w = z; f[0] = w.y;",
+         "float z_x = p[6]; float z_y = p[7]; float w_x; float w_y; "
+         "float x = z_x; float y = z_y; w_x = x; w_y = y; f[0] = w_y;"),
+    ],
+)  # fmt: skip
+def test_structures_are_read_as_their_fields(written: str, read: str) -> None:
+    source = f"{POINT}void kernel(point *p, point g[4], float *f) {{ {written} }}"
+    assert body_of(source) == read
+    assert parse(emit(parse(source)))
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "says"),
+    [
+        ("struct s { int a; float b; };\nvoid kernel(float *X) {}", 1, "of one type"),
+        ("struct s { float a[2]; };\nvoid kernel(float *X) {}", 1, "not a number"),
+        (f"{POINT}void kernel(point *p) {{ p[0].z = 0; }}", 2, "not a field"),
+        (f"{POINT}void kernel(point *p) {{ p->x[0] = 0; }}", 2, "too many"),
+        (f"{POINT}void kernel(point *p) {{ float *f = p; f[0] = 0; }}", 2, "not a pointer like"),
+        (f"{POINT}void kernel(int *p) {{ point *q = (point *)p; }}", 2, "not known"),
+        (f"{POINT}void kernel(float *f) {{ point *q; q = f; }}", 2, "as if it were"),
+        (f"{POINT}void kernel(point *p, int *k) {{ p[k[0]].x = 0; }}", 2, "which structure"),
+        (f"{POINT}void kernel(point g[4]) {{\n  point *q = g + 2;\n"
+         "  for (int i = 0; i < 3; i++) q[i].x = 0;\n}", 4, "end of a row"),
+        (f"{POINT}static float f(point z) {{ return z.x; }}\n"
+         "void kernel(point *p, float *X) {\n  X[0] = X[0] > 0 ? f(p[1]) : 0;\n}", 4,
+         "under a condition"),
+        (f"{POINT}static point f(point z) {{ if (z.x > 0) return z; return z; }}\n"
+         "void kernel(point *p) {\n  p[0] = f(p[1]);\n}", 2, "return"),
+    ],
+)  # fmt: skip
+def test_structures_that_are_not_understood_are_named(source: str, line: int, says: str) -> None:
+    with pytest.raises(UnsupportedError, match=says) as error:
+        parse(source)
+    assert error.value.line == line
+
+
 def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> None:
     body = (
         "void kernel(float X[4]) { float m = -INFINITY; X[0] = m; X[1] = FLT_MAX; X[2] = INT_MIN; }"
@@ -200,7 +260,7 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
          "  for (int i = 0; i < 16; i++) p[i] = 0;\n}", 3, "end of a row"),
         ("static float f(float x) { return f(x); }\nvoid kernel(float *X) { X[0] = f(X[0]); }",
          1, "calls itself"),
-        ("struct s { int a; };\nvoid kernel(float *X) {}", 1, "only functions"),
+        ("union s { int a; };\nvoid kernel(float *X) {}", 1, "only functions"),
         ("KERNEL {\n  float *p = X;\n  if (X[0] > 0) p++;\n  *p = 0;\n}", 3, "p"),
         ("void kernel(float X[4], int8_t *B) {\n  float *p = (float *)B;\n}", 2, "not known"),
         ("void kernel(float X[4]) {\n  for (int i = 0; i < 4; i++)\n    break;\n}", 3, "break"),

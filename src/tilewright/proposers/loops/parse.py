@@ -28,6 +28,7 @@ from tilewright.proposers.loops.functions import (
 )
 from tilewright.proposers.loops.ir import Assign, Call, Command, For, Kernel, Load, Parameter, Type
 from tilewright.proposers.loops.parse_memory import MEMORY, Memory
+from tilewright.proposers.loops.parse_records import defined_records, type_name
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
     UnsupportedError,
@@ -37,7 +38,7 @@ from tilewright.proposers.loops.parse_syntax import (
     operator_of,
 )
 from tilewright.proposers.loops.parse_tables import is_table
-from tilewright.proposers.loops.scope import Place, Scope, Value
+from tilewright.proposers.loops.scope import Place, Record, Scope, Value
 from tilewright.proposers.loops.sharing import require_shareable
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
 
@@ -94,7 +95,8 @@ class _Reader(Memory):
         head: list[str] = []
         self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
         for node in root.named_children:
-            if node.type == "type_definition":
+            if node.type in ("type_definition", "struct_specifier"):
+                self.records |= defined_records(node)
                 lanes = _lanes(node) or lanes
             elif node.type == "function_definition":
                 name = pointer_levels(field_of(node, "declarator"))[0] or _function_name(node)
@@ -216,9 +218,10 @@ class _Reader(Memory):
         for node in field_of(field_of(function, "declarator"), "parameters").named_children:
             if node.type == "comment" or text_of(node) == "void":
                 continue
-            kind = NAMES.get(text_of(field_of(node, "type")))
+            what = type_name(field_of(node, "type"))
+            record = self.records.get(what)
+            kind = record.type if record is not None else NAMES.get(what)
             if kind is None:
-                what = text_of(field_of(node, "type"))
                 raise UnsupportedError(node, f"arrays of {what} are not known")
             name, levels = pointer_levels(field_of(node, "declarator"))
             pointer = levels[:1] == [None]
@@ -227,14 +230,18 @@ class _Reader(Memory):
             sizes = () if pointer else tuple(self.constant(s) for s in levels if s is not None)
             constant = is_constant(node)
             restricted = "restrict" in text_of(field_of(node, "declarator"))
-            self._array_named(name, kind, sizes, pointer)
+            if record is not None and not pointer:
+                sizes = (*sizes, len(record.fields))
+            self._array_named(name, kind, sizes, pointer, record)
             self.pointers.add(name)
             yield Parameter(name, sizes, constant, kind, restricted)
 
-    def _array_named(self, name: str, kind: Type, sizes: tuple[int, ...], pointer: bool) -> None:
+    def _array_named(
+        self, name: str, kind: Type, sizes: tuple[int, ...], pointer: bool, record: Record | None
+    ) -> None:
         self.printed_name(name)
         self._sizes[name] = sizes
-        self.scope.declare(name, Place(name, kind, 1 if pointer else len(sizes)))
+        self.scope.declare(name, Place(name, kind, 1 if pointer else len(sizes), record=record))
 
     def _static(self, node: Node) -> None:
         """Static arrays, which hold anything before a call."""

@@ -85,6 +85,7 @@ def unknown_of(why: str, start: object) -> Unknown:
     if isinstance(start, Unknown):
         return replace(start, why=why)
     if isinstance(start, Place):
-        return Unknown(why, start.type, Place("", start.type, start.rank - len(start.subscripts)))
+        nothing = Place("", start.type, start.rank - len(start.subscripts), record=start.record)
+        return Unknown(why, start.type, nothing)
     assert isinstance(start, Value)
     return Unknown(why, start.type)

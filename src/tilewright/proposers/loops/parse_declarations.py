@@ -24,7 +24,8 @@ from tilewright.proposers.loops.ir import (
     Var,
     walk,
 )
-from tilewright.proposers.loops.parse_arithmetic import printed
+from tilewright.proposers.loops.parse_arithmetic import converted, printed
+from tilewright.proposers.loops.parse_records import stride_of, type_name
 from tilewright.proposers.loops.parse_syntax import (
     UnsupportedError,
     field_of,
@@ -32,7 +33,7 @@ from tilewright.proposers.loops.parse_syntax import (
     named_type,
 )
 from tilewright.proposers.loops.parse_tables import Tables, is_table
-from tilewright.proposers.loops.scope import Place, Scope, Unknown, Value, Variable, number
+from tilewright.proposers.loops.scope import Place, Record, Scope, Unknown, Value, Variable, number
 
 
 class Declarations(Tables):
@@ -72,12 +73,18 @@ class Declarations(Tables):
                 raise UnsupportedError(
                     node, f"{text_of(declarator)!r} is not a plain variable or array"
                 )
-            if text_of(field_of(node, "type")) == "vf":
-                kind: Type = "vector"
+            record = self.records.get(type_name(field_of(node, "type")))
+            if record is not None and not levels:
+                self._structure(node, name, record, value)
+                continue
+            if record is not None:
+                kind: Type = record.type
+            elif text_of(field_of(node, "type")) == "vf":
+                kind = "vector"
             else:
                 kind = named_type(field_of(node, "type"))
             if levels and levels[0] is None:
-                self._pointer(node, name, levels[1:], kind, value)
+                self._pointer(node, name, levels[1:], kind, value, record)
             elif levels:
                 self._array(
                     node,
@@ -85,39 +92,57 @@ class Declarations(Tables):
                     tuple(self.constant(s) for s in levels if s is not None),
                     kind,
                     value,
+                    record,
                 )
             else:
                 self._scalar(node, name, kind, value)
             self.complete()
 
     def _pointer(
-        self, node: Node, name: str, sizes: list[Node | None], kind: Type, value: Node | None
+        self,
+        node: Node,
+        name: str,
+        sizes: list[Node | None],
+        kind: Type,
+        value: Node | None,
+        record: Record | None,
     ) -> None:
         """A pointer to elements, or to rows of the sizes."""
         if None in sizes:
             raise UnsupportedError(node, f"{name} is a pointer to pointers")
         rows = tuple(self.constant(s) for s in sizes if s is not None)
         if value is None:
-            nothing = Place("", kind, 1 + len(rows))
+            nothing = Place("", kind, 1 + len(rows), record=record)
             self.scope.declare(name, Unknown(f"{name} points nowhere yet", kind, nothing))
             return
         self.pointing.add(name)
         found = self.place(value)
         if found.type != kind:
             raise UnsupportedError(node, f"{name} points to {found.type} as if it were {kind}")
-        if found.rank - len(found.subscripts) != 1 + len(rows) or (
+        if found.record != record or found.whole:
+            raise UnsupportedError(node, f"{name} is not a pointer like {text_of(value)!r}")
+        inner = 2 if record is not None and stride_of(found) == 1 else 1
+        if found.rank - len(found.subscripts) != inner + len(rows) or (
             rows and self._sizes.get(found.array, ())[-len(rows) :] != rows
         ):
             raise UnsupportedError(node, f"{name} is not a pointer like {text_of(value)!r}")
         self.scope.declare(name, found)
 
     def _array(
-        self, node: Node, name: str, sizes: tuple[int, ...], kind: Type, value: Node | None
+        self,
+        node: Node,
+        name: str,
+        sizes: tuple[int, ...],
+        kind: Type,
+        value: Node | None,
+        record: Record | None = None,
     ) -> None:
         if self._guards:
             raise UnsupportedError(node, f"the array {name} is declared under a condition")
         printed_name = self.printed_name(name)
-        self.scope.declare(name, Place(printed_name, kind, len(sizes)))
+        if record is not None:
+            sizes = (*sizes, len(record.fields))
+        self.scope.declare(name, Place(printed_name, kind, len(sizes), record=record))
         self._sizes[printed_name] = sizes
         self._done.append(Declare(kind, printed_name, sizes))
         if value is None:
@@ -136,6 +161,39 @@ class Declarations(Tables):
         for name, size in zip(reversed(names), reversed(sizes), strict=True):
             body = For(name, 0, size, 1, (body,))
         return [body]
+
+    def _structure(self, node: Node, name: str, record: Record, value: Node | None) -> None:
+        """A variable for each field of a structure that is a variable."""
+        given: Sequence[Value | None] = [None] * len(record.fields)
+        if value is not None:
+            given = self.fields(value, record)
+        self.scope.declare(name, record)
+        for field, one in zip(record.fields, given, strict=True):
+            self.declare(f"{name}.{field}", record.type, one)
+
+    def fields(self, node: Node, record: Record) -> list[Value]:
+        """The values of the fields of a structure. Raises `UnsupportedError`."""
+        if node.type == "parenthesized_expression":
+            return self.fields(node.named_children[0], record)
+        if node.type == "compound_literal_expression":
+            if self.records.get(type_name(field_of(field_of(node, "type"), "type"))) == record:
+                return self.fields(field_of(node, "value"), record)
+        elif node.type == "initializer_list":
+            items = [c for c in node.named_children if c.type != "comment"]
+            if len(items) == len(record.fields) and all(
+                c.type not in ("initializer_pair", "initializer_list") for c in items
+            ):
+                return [converted(c, self.value(c), record.type) for c in items]
+        elif node.type == "identifier" and self.scope.find(text_of(node)) == record:
+            found = [self.scope.find(f"{text_of(node)}.{f}") for f in record.fields]
+            return [Value(Var(v.name), v.type) for v in found if isinstance(v, Variable)]
+        elif node.type in ("subscript_expression", "pointer_expression"):
+            place = self.place(node)
+            if place.whole and place.record == record:
+                inner = replace(place, record=None, whole=False)
+                places = [self._inside(node, inner, number(n)) for n in range(len(record.fields))]
+                return [self._element(node, place) for place in places]
+        raise UnsupportedError(node, f"{text_of(node)!r} is not a structure that is known")
 
     def _scalar(self, node: Node, name: str, kind: Type, value: Node | None) -> None:
         followed = is_whole(kind) and name not in self.kept
@@ -156,7 +214,7 @@ class Declarations(Tables):
         expr = None if value is None else printed(value)
         if expr is not None and self._guards and any(isinstance(e, Element) for e in walk(expr)):
             expr = Select(all_of(self._guards), expr, Number("0"))
-        new = self.printed_name(name)
+        new = self.printed_name(name.lstrip(".").replace(".", "_"))
         self.scope.declare(name, Variable(new, kind))
         self._done.append(Declare(kind, new, (), expr))
 

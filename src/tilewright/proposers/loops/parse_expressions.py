@@ -39,6 +39,12 @@ from tilewright.proposers.loops.parse_arithmetic import (
     printed,
     within,
 )
+from tilewright.proposers.loops.parse_records import (
+    record_at,
+    seen_as,
+    stride_of,
+    type_name,
+)
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
     UnsupportedError,
@@ -50,12 +56,14 @@ from tilewright.proposers.loops.scope import (
     Interval,
     Place,
     Pointed,
+    Record,
     Scope,
     Unknown,
     Value,
     Variable,
     number,
     plus,
+    times,
 )
 
 
@@ -67,6 +75,7 @@ class Expressions:
 
     def __init__(self) -> None:
         self.scope = Scope(None)
+        self.records: dict[str, Record] = {}
         self._sizes: dict[str, tuple[int, ...]] = {}
         self._ranges: dict[str, Interval] = {}
         self._after: list[tuple[Node, int]] = []
@@ -89,7 +98,9 @@ class Expressions:
             return literal_value(node)
         if kind in ("true", "false"):
             return number(int(kind == "true"))
-        if kind == "subscript_expression":
+        if kind == "field_expression" and (variable := self.pointed(node)) is not None:
+            return Value(Var(variable.name), variable.type)
+        if kind in ("subscript_expression", "field_expression"):
             return self._element(node, self.place(node))
         if kind == "unary_expression":
             return self._unary(node)
@@ -128,6 +139,8 @@ class Expressions:
         if node.type == "subscript_expression":
             index = self._index(field_of(node, "index"))
             return self._inside(node, self.place(field_of(node, "argument")), index)
+        if node.type == "field_expression":
+            return self._field(node)
         if node.type == "pointer_expression" and operator_of(node) == "&":
             return self._address(node)
         if node.type == "pointer_expression":
@@ -138,17 +151,33 @@ class Expressions:
             found = self.place(field_of(node, "argument"))
             return self._moved_on(node, found)
         if node.type == "cast_expression":
-            declared = field_of(node, "type")
-            found = self.place(field_of(node, "value"))
-            if named_type(field_of(declared, "type")) == found.type:
-                return found
+            declared = field_of(field_of(node, "type"), "type")
+            record = self.records.get(type_name(declared))
+            kind = record.type if record is not None else named_type(declared)
+            seen = seen_as(self.place(field_of(node, "value")), kind, record)
+            if seen is not None:
+                return seen
         raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not known")
 
     def _address(self, node: Node) -> Place:
         found = self.place(field_of(node, "argument"))
+        if found.whole and found.offset is not None:
+            return replace(found, whole=False)
         *outer, last = found.subscripts
         interval = self.interval_of(last)
-        return replace(found, subscripts=tuple(outer), offset=Value(last, "int", interval))
+        offset = Value(last, "int", interval)
+        return replace(found, subscripts=tuple(outer), offset=offset, whole=False)
+
+    def _field(self, node: Node) -> Place:
+        """A field of a structure: structure.field, or pointer->field."""
+        found = self.place(field_of(node, "argument"))
+        if operator_of(node) == "->":
+            found = self._inside(node, found, number(0))
+        name = text_of(field_of(node, "field"))
+        if not found.whole or found.record is None or name not in found.record.fields:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a field of a structure")
+        place = replace(found, record=None, whole=False)
+        return self._inside(node, place, number(found.record.fields.index(name)))
 
     def _moved(self, node: Node) -> Place:
         left, right = field_of(node, "left"), field_of(node, "right")
@@ -161,6 +190,10 @@ class Expressions:
             amount = self._negated(node, amount)
         if len(found.subscripts) == found.rank:
             raise UnsupportedError(node, f"{text_of(node)!r} is not a pointer")
+        stride = stride_of(found)
+        if stride != 1 and amount.interval is None:
+            raise UnsupportedError(node, f"where {text_of(node)!r} points is not known")
+        amount = times(amount, stride) if stride != 1 else amount
         return replace(found, offset=plus(found.offset, amount))
 
     def _negated(self, node: Node, amount: Value) -> Value:
@@ -188,8 +221,10 @@ class Expressions:
 
     def _inside(self, node: Node, place: Place, index: Value) -> Place:
         """What the subscript `index` of a pointer stands for."""
-        if len(place.subscripts) == place.rank:
+        if len(place.subscripts) == place.rank or place.whole:
             raise UnsupportedError(node, f"{text_of(node)!r} has too many subscripts")
+        if stride_of(place) != 1:
+            return record_at(node, place, index)
         if place.offset is not None:
             if index.interval is None:
                 index = Value(Binary("+", place.offset.expr, printed(index)), "int")
@@ -202,7 +237,9 @@ class Expressions:
                 and not within(index.interval, sizes[len(place.subscripts)])
             ):
                 raise UnsupportedError(node, f"{text_of(node)!r} may reach over the end of a row")
-        return replace(place, subscripts=(*place.subscripts, index.expr), offset=None)
+        subscripts = (*place.subscripts, index.expr)
+        whole = place.record is not None and place.rank - len(subscripts) == 1
+        return replace(place, subscripts=subscripts, offset=None, whole=whole)
 
     def _element(self, node: Node, place: Place) -> Value:
         if len(place.subscripts) != place.rank:
@@ -287,9 +324,12 @@ class Expressions:
         return self._element(node, self.place(node))
 
     def pointed(self, node: Node) -> Variable | None:
-        """The variable that *pointer stands for, where the pointer is to a variable."""
+        """The variable that *pointer, or a field of a structure that is a variable, stands for."""
         while node.type == "parenthesized_expression":
             node = node.named_children[0]
+        if node.type == "field_expression":
+            member = self.scope.find("".join(text_of(node).split()))
+            return member if isinstance(member, Variable) else None
         if node.type != "pointer_expression" or operator_of(node) != "*":
             return None
         inner = field_of(node, "argument")
@@ -333,6 +373,7 @@ class Expressions:
         found = self.scope.find(text_of(name))
         by = number(amount)
         if isinstance(found, Place) and len(found.subscripts) < found.rank:
+            by = number(amount * stride_of(found))
             moved: Value | Place = replace(found, offset=plus(found.offset, by))
         elif isinstance(found, Value) and found.interval is not None:
             moved = replace(plus(found, by), type=found.type, retyped=found.type != "int")

@@ -14,7 +14,8 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tree_sitter import Node
 
@@ -23,6 +24,7 @@ from tilewright.proposers.loops.c_types import NAMES, is_whole
 from tilewright.proposers.loops.ir import Element, Number, Select, Type, Var, walk
 from tilewright.proposers.loops.parse_arithmetic import converted, printed
 from tilewright.proposers.loops.parse_loops import Loops
+from tilewright.proposers.loops.parse_records import type_name
 from tilewright.proposers.loops.parse_statements import condition_of, inside, otherwise
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
@@ -31,9 +33,10 @@ from tilewright.proposers.loops.parse_syntax import (
     named_type,
     operator_of,
 )
-from tilewright.proposers.loops.scope import Pointed, Scope, Unknown, Value, Variable
+from tilewright.proposers.loops.scope import Pointed, Record, Scope, Unknown, Value, Variable
 
 _DEEPEST = 8
+_Result = TypeVar("_Result")
 
 
 class Functions(Loops):
@@ -47,6 +50,32 @@ class Functions(Loops):
 
     def called(self, node: Node) -> Value | None:
         """What a call of a function of the file returns; its statements are read before."""
+        function = self.functions[text_of(field_of(node, "function"))]
+        found = self._inlined(node, self._returned)
+        if found is None:
+            return None
+        return converted(node, found, named_type(field_of(function, "type")))
+
+    def fields(self, node: Node, record: Record) -> list[Value]:
+        """The values of the fields of a structure, which a function may return."""
+        name = text_of(field_of(node, "function")) if node.type == "call_expression" else ""
+        if name not in self.functions:
+            return super().fields(node, record)
+        if self.records.get(type_name(field_of(self.functions[name], "type"))) != record:
+            raise UnsupportedError(node, f"{name} returns something else")
+
+        def read(block: Sequence[Node]) -> list[Value]:
+            last = block[-1] if block else node
+            if last.type != "return_statement" or not last.named_children:
+                raise UnsupportedError(node, f"{name} does not end with the structure it returns")
+            for statement in block[:-1]:
+                self.statement(statement)
+            return self.fields(last.named_children[0], record)
+
+        return self._inlined(node, read)
+
+    def _inlined(self, node: Node, read: Callable[[Sequence[Node]], _Result]) -> _Result:
+        """What `read` finds in the statements of the function that is called."""
         name = text_of(field_of(node, "function"))
         function = self.functions[name]
         if name in self._calls or len(self._calls) > _DEEPEST:
@@ -57,13 +86,11 @@ class Functions(Loops):
         outer, self.scope = self.scope, inner
         after, self._after = self._after, []
         self._calls.append(name)
-        found = self._returned(block)
+        found = read(block)
         self.complete()
         self._calls.pop()
         self.scope, self._after = outer, after
-        if found is None:
-            return None
-        return converted(node, found, named_type(field_of(function, "type")))
+        return found
 
     def _bind(self, node: Node, function: Node, inner: Scope) -> None:
         """Declares in `inner` what each parameter stands for in a call."""
@@ -73,7 +100,18 @@ class Functions(Loops):
             raise UnsupportedError(node, f"{text_of(node)!r} has other arguments than its function")
         changed = assigned(field_of(function, "body"), self._changes)
         for argument, (name, levels, named) in zip(given, wanted, strict=True):
-            kind = NAMES.get(named)
+            record = self.records.get(named)
+            if record is not None and not levels:
+                given_fields = self.fields(argument, record)
+                for value in given_fields:
+                    self._require_read(node, value)
+                outer, self.scope = self.scope, inner
+                self.scope.declare(name, record)
+                for field, value in zip(record.fields, given_fields, strict=True):
+                    self.declare(f"{name}.{field}", record.type, value)
+                self.scope = outer
+                continue
+            kind = record.type if record is not None else NAMES.get(named)
             if kind is None:
                 raise UnsupportedError(function, f"the type {named!r} of {name} is not known")
             if not levels:
@@ -84,6 +122,13 @@ class Functions(Loops):
                 inner.declare(name, Pointed(variable))
                 continue
             place = self.place(argument)
+            if record is not None and (place.record != record or place.whole or len(levels) > 1):
+                raise UnsupportedError(argument, f"{name} is not like {text_of(argument)!r}")
+            if record is None and place.record is not None:
+                raise UnsupportedError(argument, f"{name} is not like {text_of(argument)!r}")
+            if record is not None:
+                inner.declare(name, place)
+                continue
             if place.type != kind or place.rank - len(place.subscripts) != len(levels):
                 message = f"{name} is not an array like {text_of(argument)!r}"
                 raise UnsupportedError(argument, message)
@@ -116,14 +161,18 @@ class Functions(Loops):
         elif isinstance(value.expr, (Var, Number)) and value.type == kind and not changes:
             inner.declare(name, value)
         else:
-            under = self._conditional > len(self._guards)
-            elements = (e for e in walk(value.expr) if isinstance(e, Element))
-            if under and not all(map(self.may_touch, elements)):
-                what = f"{text_of(node)!r} reads an element only under a condition"
-                raise UnsupportedError(node, what)
+            self._require_read(node, value)
             outer, self.scope = self.scope, inner
             self.declare(name, kind, value)
             self.scope = outer
+
+    def _require_read(self, node: Node, value: Value) -> None:
+        """Raise if a variable takes an element before it is known whether it may be read."""
+        under = self._conditional > len(self._guards)
+        elements = (e for e in walk(value.expr) if isinstance(e, Element))
+        if under and not all(map(self.may_touch, elements)):
+            what = f"{text_of(node)!r} reads an element only under a condition"
+            raise UnsupportedError(node, what)
 
     def _returned(self, nodes: Sequence[Node]) -> Value | None:
         """The value that statements return; those before are read."""

@@ -37,6 +37,7 @@ from tilewright.proposers.loops.parse_heads import (
     test_of,
     updates,
 )
+from tilewright.proposers.loops.parse_records import stride_of
 from tilewright.proposers.loops.parse_statements import Statements
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
@@ -111,7 +112,8 @@ class Loops(Statements):
         turns: dict[str, str] = {}
         if others or within:
             amounts, turns = self._rehearsed(head.body, rest, [*others, name])
-        step = amounts.get(name) if within else self._step(steps[0], name)
+        stride = stride_of(start) if isinstance(start, Place) else 1
+        step = amounts.get(name) if within else self._step(steps[0], name) * stride
         if not step:
             raise UnsupportedError(node, NO_STEP if within else f"{name} has no constant step")
         early = test.step is not None and not head.tested_last  # it changes before each iteration

@@ -21,6 +21,7 @@ from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.loops.c_types import BYTES, is_whole
 from tilewright.proposers.loops.ir import Assign, Element, Expr, For, Number, Statement, Var
 from tilewright.proposers.loops.parse_functions import Functions
+from tilewright.proposers.loops.parse_records import type_name
 from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of, named_type
 from tilewright.proposers.loops.scope import Place, Value, number, plus
 
@@ -103,11 +104,16 @@ class Memory(Functions):
         declared = node.child_by_field_name("type")
         if declared is not None and declared.child_by_field_name("declarator") is None:
             name = text_of(field_of(declared, "type"))
+            if (record := self.records.get(type_name(field_of(declared, "type")))) is not None:
+                return self._bytes(record.type, len(record.fields))
             if self.scope.find(name) is None:
                 return self._bytes(named_type(field_of(declared, "type")), 1)
         inner = node.child_by_field_name("value")
         while inner is not None and inner.type == "parenthesized_expression":
             inner = inner.named_children[0]
+        record = self.records.get(text_of(inner)) if inner is not None else None
+        if record is not None:  # the grammar takes the name of a type for a variable
+            return self._bytes(record.type, len(record.fields))
         if inner is None or inner.type not in (
             "identifier",
             "subscript_expression",

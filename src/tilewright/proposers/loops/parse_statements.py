@@ -46,7 +46,7 @@ from tilewright.proposers.loops.parse_syntax import (
     field_of,
     operator_of,
 )
-from tilewright.proposers.loops.scope import Place, Unknown, Value, Variable, number
+from tilewright.proposers.loops.scope import Place, Record, Unknown, Value, Variable, number
 
 LEAVES = "a `continue` leaves out statements after the block in which it stands"
 _COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
@@ -155,11 +155,41 @@ class Statements(Declarations):
                 self._changed(node, target, sign[:-1], self.value(right))
         elif sign != "=":
             raise UnsupportedError(node, f"the operator {sign} is not known")
+        elif (record := self._record_of(target)) is not None:
+            self._copy(target, record, right)
         elif target.type == "identifier" and self._is_followed(target):
             self._set(node, text_of(target), right)
         else:
             value = self.value(right)
             self._assign(node, self._target(target), printed(value))
+
+    def _record_of(self, target: Node) -> Record | None:
+        """The structure that an assignment changes as a whole."""
+        node: Node | None = target
+        while node is not None and node.type != "identifier":
+            if node.type == "field_expression":
+                return None
+            inner = node.child_by_field_name("argument") or node.child_by_field_name("left")
+            node = inner or next(iter(node.named_children), None)
+        found = self.scope.find(text_of(node)) if node is not None else None
+        if node == target:
+            return found if isinstance(found, Record) else None
+        return found.record if isinstance(found, Place) else None
+
+    def _copy(self, target: Node, record: Record, right: Node) -> None:
+        """All fields at once: what is read on the right is read before any field changes."""
+        kept: list[Expr] = []
+        for field, value in zip(record.fields, self.fields(right, record), strict=True):
+            if isinstance(value.expr, Number):
+                kept.append(value.expr)
+                continue
+            self.declare(f".{field}", record.type, value)
+            variable = self.scope.find(f".{field}")
+            assert isinstance(variable, Variable)
+            kept.append(Var(variable.name))
+        for place, one in zip(self.fields(target, record), kept, strict=True):
+            assert isinstance(place.expr, (Var, Element))
+            self._assign(target, place.expr, one)
 
     def _is_followed(self, target: Node) -> bool:
         return not isinstance(self.scope.find(text_of(target)), (Variable, type(None)))
@@ -180,7 +210,7 @@ class Statements(Declarations):
         place = before.place if isinstance(before, Unknown) else before
         if isinstance(place, Place):
             found = self.place(right)
-            if found.type != place.type:
+            if (found.type, found.record, found.whole) != (place.type, place.record, False):
                 raise UnsupportedError(
                     node, f"{name} points to {found.type} as if it were {place.type}"
                 )
@@ -230,7 +260,7 @@ class Statements(Declarations):
             if not isinstance(found, Variable):
                 raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
             return Var(found.name)
-        if node.type in ("subscript_expression", "pointer_expression"):
+        if node.type in ("subscript_expression", "pointer_expression", "field_expression"):
             target = self.value(node).expr
             if isinstance(target, (Element, Load)) or self.pointed(node) is not None:
                 assert isinstance(target, (Var, Element, Load))

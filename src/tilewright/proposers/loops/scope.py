@@ -24,10 +24,20 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """A structure whose fields are numbers of one type, which lie one after the other."""
+
+    type: Type
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a pointer points: into an array, at some subscripts, `offset` elements further.
 
-    `rank` are the subscripts that an element of the array takes.
+    `rank` are the subscripts that an element of the array takes. A pointer to structures has the
+    `record`; the array has a subscript more for their fields, or one for all in a row. The place is
+    the structure itself, and not a pointer, if it is `whole`.
     """
 
     array: str
@@ -36,6 +46,8 @@ class Place:
     subscripts: tuple[Expr, ...] = ()
     offset: Value | None = None
     constant: bool = False
+    record: Record | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,7 @@ class Pointed:
     variable: Variable
 
 
-Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed
+Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record
 """A variable is kept, or followed: then its value or place stands for it."""
 
 
@@ -96,7 +108,7 @@ class Scope:
     def followed(self) -> set[str]:
         """All visible variables that are followed."""
         outer = self._outer.followed() if self._outer is not None else set()
-        own = {n for n, b in self._names.items() if not isinstance(b, (Variable, Pointed))}
+        own = {n for n, b in self._names.items() if not isinstance(b, (Variable, Pointed, Record))}
         return (outer - set(self._names)) | own
 
 
