@@ -8,19 +8,40 @@
 
 The file is the nearest pyproject.toml, in the current folder or above, that has the table. What is
 given on the command line comes first.
+
+The file may be somebody else's: that of a folder that was downloaded, or one in /tmp. It therefore
+sets only options that choose how a command works (`OPEN`). What starts programs, names machines or
+files to write, or consents to a risk is given on the command line alone.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.files import read_text
+from tilewright.core.text import plain_text
 
 if TYPE_CHECKING:
     from typer._click.core import Command
+
+
+OPEN = frozenset({
+    "allocation", "beam", "budget", "dropout", "edits", "features", "fresh", "full",
+    "implementations", "iterations", "jobs", "no-color", "patience", "phase", "plans", "port",
+    "pretrained", "project", "proposer", "read-only", "repairs", "reuse", "search", "seed", "seeds",
+    "set", "share", "simulator-timeout", "stop-within", "strategy", "target", "templates",
+    "threads", "trials", "turns", "without",
+})  # fmt: skip
+"""Options that a pyproject.toml may set."""
+MOST_BYTES = 1 << 20
+"""Of a pyproject.toml that is read."""
+_PLAIN_PROPOSER = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)
+"""Built-in ones, plug-ins and models of known providers: no program, folder or address."""
 
 
 def defaults(group: Command) -> dict[str, Any] | None:
@@ -35,14 +56,14 @@ def defaults(group: Command) -> dict[str, Any] | None:
 
 def _table(file: Path) -> Mapping[str, Any] | None:
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = read_text(file, MOST_BYTES)
+    except OSError:
         return None  # not ours to complain about
     if "tilewright" not in text:
         return None
     try:
         table = tomllib.loads(text).get("tool", {}).get("tilewright")
-    except (tomllib.TOMLDecodeError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise ConfigurationError(
             f"{file} is not valid TOML ({error}). Correct the file."
         ) from error
@@ -67,6 +88,7 @@ def _of_group(file: Path, table: Mapping[str, Any], group: Command) -> dict[str,
             if name not in options:
                 raise UnknownNameError(f"option of {command_name}", name, options, f"See {file}.")
         chosen = {**{k: v for k, v in shared.items() if k in options}, **own}
+        _require_open(file, chosen)
         found[command_name] = {options[name]: value for name, value in chosen.items()}
         if getattr(command, "commands", None):
             found[command_name] = _shared_only(shared, command)
@@ -74,6 +96,25 @@ def _of_group(file: Path, table: Mapping[str, Any], group: Command) -> dict[str,
         if isinstance(value, dict) and name not in commands:
             raise UnknownNameError("command", name, commands, f"It is set in {file}.")
     return found
+
+
+def _require_open(file: Path, chosen: Mapping[str, Any]) -> None:
+    """`ConfigurationError` for what only the command line may say."""
+    for name, value in chosen.items():
+        if name not in OPEN:
+            raise ConfigurationError(
+                f"{file} sets {name}, which only the command line may set, because the file may be "
+                f"somebody else's. Remove it there and give --{name} on the command line."
+            )
+        if name == "proposer":
+            for proposer in value if isinstance(value, list) else [value]:
+                if not (isinstance(proposer, str) and _PLAIN_PROPOSER.fullmatch(proposer)):
+                    raise ConfigurationError(
+                        f"{file} sets the proposer {plain_text(str(proposer)[:60])!r}, but a "
+                        "program, a folder or an address is named on the command line alone, "
+                        "because the file may be somebody else's. Remove it there and give "
+                        "--proposer on the command line."
+                    )
 
 
 def _shared_only(shared: Mapping[str, Any], group: Command) -> dict[str, Any]:

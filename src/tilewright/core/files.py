@@ -26,6 +26,8 @@ def read_bytes(path: Path, most: int) -> bytes:
     `OSError` for all else, with a clause in `strerror`: a pipe or a device may never end, and
     opening one may never return.
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "its name contains a zero byte", str(path).replace("\0", "?"))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

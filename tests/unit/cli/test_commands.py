@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -290,6 +291,55 @@ def test_settings_that_no_command_has_are_refused(
     refused = cli("targets")
     assert refused.code == 2
     assert words in refused.err
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        ("verify", "trust-reference", "true"),
+        ("runs", "yes", "true"),
+        ("optimize", "allow-unpriced", "true"),
+        ("optimize", "json", '"/tmp/victim"'),
+        ("optimize", "events", '"/tmp/victim"'),
+        ("optimize", "record", '"/tmp/victim"'),
+        ("optimize", "report", '"/tmp/victim"'),
+        ("best", "output", '"/tmp/victim"'),
+        ("optimize", "host", '"elsewhere"'),
+        ("optimize", "executor", '"dask://elsewhere:1"'),
+        ("optimize", "replay", '"calls.jsonl"'),
+        ("optimize", "input-seed", "1"),
+        ("evaluate", "simulator", '"firesim"'),
+        ("init", "from-function", '"file.py:f"'),
+        ("serve", "token", '"known"'),
+        ("serve", "host", '"0.0.0.0"'),
+        ("optimize", "proposer", '["command:touch victim"]'),
+        ("optimize", "proposer", '["builtin", "agent:program"]'),
+        ("optimize", "proposer", '"mailbox:/tmp"'),
+        ("optimize", "proposer", '["openai/m@http://elsewhere"]'),
+        ("optimize", "proposer", "[[7]]"),
+    ],
+)
+def test_a_strangers_pyproject_starts_writes_and_consents_to_nothing(
+    world: World, cli: Cli, tmp_path: Path, command: str, option: str, value: str
+) -> None:
+    text = f"[tool.tilewright.{command}]\n{option} = {value}\n"
+    if command == "runs":
+        text = f"[tool.tilewright]\n{option} = {value}\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    refused = cli("targets")
+    assert refused.code == 2
+    assert "the command line" in refused.err
+    assert "somebody else's" in refused.err
+
+
+def test_a_pyproject_that_is_no_plain_file_is_left_alone(
+    world: World, cli: Cli, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pyproject.toml")
+    assert cli("targets").code == 0
+    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / "pyproject.toml").write_text(f"[tool.tilewright]\nseed = {'9' * 5000}\n")
+    assert "not valid TOML" in cli("targets").err
 
 
 def test_no_help_shows_a_type_for_a_number(cli: Cli) -> None:
