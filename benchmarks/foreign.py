@@ -48,6 +48,11 @@ KERNELS = {
     "llm_conv_14": "gemmini:conv-4x14x14x256x256-k3s1",
     "llm_triple_12544": "gemmini:gemm-12544x256x64",
     "rocc_conv_28": "gemmini:conv-4x28x28x128x128-k3s1",
+    "rocc_auto_512": "gemmini:gemm-512x512x512",
+    "rocc_os_784": "gemmini:gemm-784x1024x256",
+    "exo_instr_12544": "gemmini:gemm-12544x64x256",
+    "pingpong_512": "gemmini:gemm-512x512x512",
+    "conv_rows_7": "gemmini:conv-4x7x7x512x512-k3s1",
 }
 """The workload that has the shape of each."""
 GEMM = """

@@ -31,6 +31,13 @@ SMALLER = {
     ),
     "conv_rows": ("gemmini:conv-2x14x14x64x64-k3s1", {"BATCH": 2, "CH": 64, "OUT": 64}),
     "fp32_strips": ("gemmini-fp32-4x4:gemm-32x48x32", {"M": 32, "N": 48, "K": 32}),
+    "rocc_auto_512": (
+        "gemmini:gemm-160x192x96", {"MAT_DIM_I": 160, "MAT_DIM_J": 192, "MAT_DIM_K": 96},
+    ),
+    "conv_relu_28": (
+        "gemmini:conv-2x12x12x64x128-k3s1",
+        {"BATCH_SIZE": 2, "OUT_ROW_DIM": 12, "OUT_COL_DIM": 12, "IN_CHANNELS": 64},
+    ),
 }  # fmt: skip
 """Sizes of the kernels of tests/fixtures/foreign for which they are quickly followed."""
 
@@ -60,13 +67,23 @@ def test_all_of_a_kernel_is_understood_and_issues_what_it_did(machine: Machine, 
     assert issued(emit(understood(source, machine)), machine) == issued(source, machine)
 
 
-@pytest.mark.parametrize("name", ["hand_tuned", "exported", "winner", "conv_rows"])
+@pytest.mark.parametrize("name", ["hand_tuned", "exported", "winner", "conv_rows", "conv_relu_28"])
 def test_so_is_a_tuned_kernel_of_its_own_size(machine: Machine, name: str) -> None:
     source = smaller(name)
     kernel = understood(source, machine)
     assert not any(isinstance(s, Opaque) for s in walk(kernel.body))
     assert sum(1 for _ in walk(kernel.body)) < 100
     assert issued(emit(kernel), machine) == issued(source, machine)
+
+
+@pytest.mark.parametrize(
+    "name", ["rocc_os_784", "exo_instr_12544", "pingpong_512", "conv_rows_7", "mpc_gains"]
+)
+def test_a_tuned_kernel_is_read_whole_at_its_full_size(machine: Machine, name: str) -> None:
+    """Sums that stay in the array, windows by value, pointers that begin as null, a controller."""
+    if name == "mpc_gains":
+        machine = Machine.of(create_fp32_target().brief())
+    assert left_alone((TUNED / f"{name}.c").read_text(), machine) == []
 
 
 @pytest.mark.parametrize("name", ["batched_heads", "residual_sum", "transposed_gradient"])
