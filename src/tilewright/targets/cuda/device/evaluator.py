@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from tilewright.native.timed import OpenKernel, Timed, TimedKernel, confirm_agai
 from tilewright.parts.cases import Case, Cases
 from tilewright.parts.problem import DrawsInputs, Problem
 from tilewright.targets.cuda.device.build import FLAGS, DeviceCompiler
+from tilewright.targets.cuda.device.counters import Counters, NoCounters, count
 from tilewright.targets.cuda.device.gpus import Gpu, clock_mhz
 from tilewright.targets.cuda.device.kernel import DeviceKernel, checked_call
 from tilewright.targets.cuda.device.peaks import Peaks, measured_peaks, nominal
@@ -38,6 +40,8 @@ REPEATED = (
     "call to the next are not noticed."
 )
 _SANITIZER = "compute-sanitizer"
+_ELF = b"\x7fELF"
+"""What programs of kernels begin with; those of PyTorch are scripts."""
 _SANITIZED_S = 10.0
 """Times longer than the usual limit that a call under the sanitizer may take."""
 
@@ -175,6 +179,8 @@ class DeviceRunner:
     def __init__(self, evaluation: DeviceEvaluation) -> None:
         self._evaluation = evaluation
         self._repeats = False
+        self._fastest_s = math.inf
+        self._without_counters: NoCounters | None = None
 
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
@@ -208,9 +214,14 @@ class DeviceRunner:
         refuted = self._refuted(artifact, case, timed) if sessions > 1 else None
         if limit_latency is None and refuted is None:
             timed = replace(timed, details={**timed.details, **self._by_kernelbench(artifact)})
+        counted = None
+        if refuted is None and (sessions > 1 or timed.latency_s < self._fastest_s):
+            self._fastest_s = min(self._fastest_s, timed.latency_s)
+            counted = self._counted(artifact, case)
         repeated = (REPEATED,) if self._repeats else ()
         warnings = (*timed.warnings, *_clock_warning(before, clock_mhz()), *repeated)
-        return refuted or self._measured(artifact, verdict, case, replace(timed, warnings=warnings))
+        timed = replace(timed, warnings=warnings)
+        return refuted or self._measured(artifact, verdict, case, timed, counted)
 
     @contextmanager
     def _kernels(
@@ -250,6 +261,22 @@ class DeviceRunner:
         except DeviceFailedError as error:
             return error.failed
 
+    def _counted(self, artifact: Artifact, case: Case) -> Counters | NoCounters | None:
+        """Counters of one call, or why there are none; None where `ncu` is not installed."""
+        if not artifact.binary.startswith(_ELF):
+            return None
+        if self._without_counters is None:
+            evaluation = self._evaluation
+            found = count(
+                lambda words: evaluation.process(artifact.binary, "measure", words),
+                case,
+                evaluation.lock,
+            )
+            if not isinstance(found, NoCounters) or not found.final:
+                return found
+            self._without_counters = found
+        return self._without_counters
+
     def _by_kernelbench(self, artifact: Artifact) -> dict[str, float]:
         """By tolerance, 1 where KernelBench's rule accepts the kernel; it decides nothing."""
         cases = self._evaluation.cases
@@ -267,7 +294,12 @@ class DeviceRunner:
         return {f"kernelbench_{words}": float(accepted) for words, accepted in found.items()}
 
     def _measured(
-        self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed
+        self,
+        artifact: Artifact,
+        verdict: Verdict,
+        case: Case,
+        timed: Timed,
+        counted: Counters | NoCounters | None,
     ) -> Measured | Failed:
         evaluation = self._evaluation
         facts = evaluation.facts[0]
@@ -292,6 +324,10 @@ class DeviceRunner:
                 f"{f.shared_bytes} bytes of static shared memory."
                 for f in functions
             )
+        if counted is not None:
+            feedback += f"\n{counted.words}"
+        if isinstance(counted, Counters):
+            numbers = {**numbers, **counted.numbers}
         return Measured(
             latency=timed.latency_s * 1e9,
             unit="ns",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -91,7 +92,7 @@ class DeviceProcess:
                 processes=4096,
             )  # fmt: skip
             with theirs:
-                stack.enter_context(
+                self._running = stack.enter_context(
                     Sandbox(UNCONTAINED).started(
                         [*self._prefix, "./program", str(theirs.fileno())], folder, limits,
                         pass_on=(theirs.fileno(),),
@@ -161,6 +162,15 @@ class DeviceProcess:
                 self._send(f"download {index} {copy}\n".encode())
                 found[argument.name] = self._exactly(bytes_of([argument]))
         return found
+
+    def finish(self, timeout_s: float) -> None:
+        """Let the program, and what it was started by, come to their end."""
+        self._socket.shutdown(socket.SHUT_WR)
+        try:
+            self._running.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            log = f"the kernel's process did not end within {timeout_s:g} s."
+            raise DeviceFailedError(Failed(self.stage, "timeout", log)) from None
 
     def free_bytes(self) -> int:
         """Of the device's memory."""
