@@ -55,8 +55,8 @@ def create(project: Path, run_name: str) -> bytes:
     best, start = history.best, history.baseline
     if best is None or start is None or best.index == 0:
         raise InputError(
-            f"run {run.id} found no kernel that is faster than its starting kernel, so that there "
-            f"is no result to bundle. `tilewright runs show {run.id}` says what the run did."
+            f"run {run.id} found no kernel that is faster than its starting kernel, so there is no "
+            f"result to bundle. `tilewright runs show {run.id}` says what the run did."
         )
     opened = open_task(run.task, run.settings)
     trials = [

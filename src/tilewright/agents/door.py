@@ -61,7 +61,13 @@ class Door:
                     Thread(target=self._serve, args=(connection,), daemon=True).start()
                 else:
                     connection.settimeout(0.1)
-                    _say(connection, _error("too many calls at a time: wait for an answer first."))
+                    _say(
+                        connection,
+                        _error(
+                            "too many calls at the same time: wait for an answer before the next "
+                            "call."
+                        ),
+                    )
                     connection.close()
 
     def _serve(self, connection: socket.socket) -> None:

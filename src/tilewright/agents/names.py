@@ -72,8 +72,8 @@ def require_agents(proposers: Sequence[str]) -> None:
     for agent in (parse_agent(name) for name in proposers if is_agent_name(name)):
         if shutil.which(agent.command[0]) is None:
             raise ConfigurationError(
-                f"agent {agent.name} names the program {agent.command[0]!r}, which is not on "
-                "PATH. Install it or give its full path."
+                f"agent {agent.name} names the program {agent.command[0]!r}, which is not on PATH. "
+                "Install the program or give its full path."
             )
 
 

@@ -206,7 +206,10 @@ class AgentSession:
         """Carry out one call; the `Door` makes one at a time."""
         self._calls += 1
         if self._calls > MOST_CALLS:
-            answer: Any = Refused(f"more than {MOST_CALLS} calls were made: the others are not.")
+            answer: Any = Refused(
+                f"more than {MOST_CALLS} calls were made: the calls above this number are not "
+                "answered."
+            )
         else:
             try:
                 with suppress(InputError):  # the answer says what is wrong

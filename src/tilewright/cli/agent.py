@@ -46,7 +46,7 @@ def init(
 
     An agent that is a client of the Model Context Protocol reads the file and starts `tilewright
     mcp`. The file is written to the project folder, in which you then start the agent. If the file
-    exists, its other entries are kept. The command prints what it wrote.
+    exists already, its other entries do not change. The command prints what it wrote.
     """
     from tilewright.agents.clients import Server, client_named, write
     from tilewright.agents.folder import TILEWRIGHT

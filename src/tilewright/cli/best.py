@@ -47,7 +47,7 @@ def best(
     if trial is None:
         raise InputError(
             f"run {record.id} has no correct kernel yet. `tilewright runs show {record.id}` says "
-            "what became of its candidates."
+            "what happened to its candidates."
         )
     if output:
         write_text(output, trial.candidate.source)

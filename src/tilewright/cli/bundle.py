@@ -38,9 +38,9 @@ def bundle(
 ) -> None:
     """Write a result to one file that others can verify.
 
-    The bundle holds the sources, the workload, the configuration of the target, settings, versions,
-    raw results and the steps that led to the result. It never holds an API key or a path of this
-    machine. `tilewright verify` detects any byte of the bundle that is changed later.
+    The bundle contains the sources, the workload, the configuration of the target, settings,
+    versions, raw results and the steps that led to the result. It never contains an API key or a
+    path of this machine. `tilewright verify` detects any byte of the bundle that is changed later.
     """
     from tilewright.bundles import brings_code, create, read
 
@@ -79,7 +79,8 @@ def verify(
 ) -> None:
     """Verify a bundle: build, check and measure its kernels again.
 
-    The command trusts no number in the bundle. Its exit code is 1 if the result is not confirmed.
+    The command does not rely on any number in the bundle. Its exit code is 1 if the result is not
+    confirmed.
     """
     from tilewright import bundles
     from tilewright.cli.console import say

@@ -50,8 +50,8 @@ def check(
 
     The check takes a few seconds. It reads workload.toml, compiles the kernel, compares the
     kernel's results with those of the reference, and makes sure that the reference gives the same
-    results when it is called again. The first mistake that it finds is printed as one sentence, and
-    the exit code is then 2.
+    results when it is called again. If the check finds a mistake, it describes the first one in one
+    sentence and ends with exit code 2.
     """
     from tilewright.core.errors import NotTimedError
     from tilewright.core.tasks import open_task

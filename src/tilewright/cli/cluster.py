@@ -41,8 +41,8 @@ def worker(
 
     The worker tells the scheduler which targets this machine can evaluate and which versions it
     has, and then evaluates candidates until Ctrl-C. Worker processes that end are started again,
-    and the worker connects again when the scheduler comes back. --json writes what this machine
-    offers when the worker starts.
+    and the worker connects again when the scheduler comes back. When the worker starts, it writes
+    what this machine offers to the file that --json names.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address

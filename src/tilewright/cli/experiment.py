@@ -59,10 +59,10 @@ def experiment(
     """Compare settings of the search under equal budgets.
 
     The file lists workloads, seeds and arms. An arm is a named group of settings. The command makes
-    one run for each combination of workload, arm and seed, and stores it in the output folder. If
-    the command is interrupted or killed, call it again to continue. You may add arms, workloads or
-    seeds to the file before you do. With --replay, a prompt that differs from the recorded one is
-    an error.
+    one run for each combination of workload, arm and seed, and stores the run in the output folder.
+    If the command is interrupted or killed, call it again to continue. You may add arms, workloads
+    or seeds to the file before you continue. With --replay, a prompt that differs from the recorded
+    one is an error.
     """
     from rich.table import Table
 

@@ -64,9 +64,9 @@ def init(
 ) -> None:
     """Create a folder for a kernel of your own.
 
-    The folder holds a kernel, a reference that computes the right results, and workload.toml, which
-    describes shapes and types. Without --from-function these files describe a small matrix product,
-    which you can optimise before you replace it with a kernel of your own.
+    The folder contains a kernel, a reference that computes the right results, and workload.toml,
+    which describes shapes and types. Without --from-function, these files describe a small matrix
+    product, which you can optimise before you replace it with a kernel of your own.
     """
     check_outputs(json=json)
     if schema:

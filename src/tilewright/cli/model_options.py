@@ -12,11 +12,11 @@ Proposers = Annotated[
     typer.Option(
         "--proposer",
         metavar="NAME",
-        help="Who writes kernels. 'builtin' is the rewriter that comes with tilewright. A "
-        "language model is openai/MODEL, anthropic/MODEL, google/MODEL, bedrock/MODEL, "
-        "openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER. An agent that works by itself is "
-        "agent:PROGRAM (docs/agents.md). If the option is repeated, the proposers share the "
-        "work.",
+        help="The proposer, which writes the kernels. 'builtin' is the rewriter that comes "
+        "with tilewright. A language model is openai/MODEL, anthropic/MODEL, google/MODEL, "
+        "bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER. An agent that works "
+        "by itself is agent:PROGRAM (docs/agents.md). If the option is repeated, the proposers "
+        "share the work.",
     ),
 ]
 Without = Annotated[
@@ -33,7 +33,7 @@ Without = Annotated[
 Edits = Annotated[
     bool,
     typer.Option(
-        "--edits", help="Let models answer with changes to the kernel in place of the whole kernel."
+        "--edits", help="Let models answer with changes to the kernel instead of the whole kernel."
     ),
 ]
 Templates = Annotated[
@@ -68,14 +68,14 @@ Share = Annotated[
         metavar="N",
         min=1,
         help="Number of evaluations that a model may use for one proposal in turns, or that one "
-        "agent may use. By default it is a quarter of the budget's evaluations.",
+        "agent may use. The default is a quarter of the budget's evaluations.",
     ),
 ]
 AllowUnpriced = Annotated[
     bool,
     typer.Option(
         "--allow-unpriced",
-        help="Accept models whose price is not known although the budget is in USD.",
+        help="Also accept models of unknown price when the budget is in USD.",
     ),
 ]
 Allocation = Annotated[
@@ -83,8 +83,8 @@ Allocation = Annotated[
     typer.Option(
         "--allocation",
         metavar="even|adaptive",
-        help="How several models share the work. With 'even' each gets the same share; with "
-        "'adaptive' shares follow the measured gain per dollar.",
+        help="How several models share the work. With 'even', each model gets the same share; "
+        "with 'adaptive', a model with a larger measured gain per dollar gets a larger share.",
     ),
 ]
 Record = Annotated[

@@ -64,7 +64,7 @@ TargetName = Annotated[
         "--target",
         metavar="NAME|FILE",
         callback=_absolute,
-        help="Use this target in place of the workload's own. Give a name that `tilewright "
+        help="Use this target instead of the workload's own target. Give a name that `tilewright "
         "targets` lists, or a .toml file that describes another configuration of a target, as "
         "explained in docs/targets.md.",
     ),

@@ -62,8 +62,9 @@ def prompt(
 ) -> None:
     """Print the prompt that a language model would receive.
 
-    Without --run, the prompt is that for the starting kernel before it has been measured. The
-    command also prints the length of the prompt to stderr, in characters and estimated tokens.
+    Without --run, the command prints the prompt for the starting kernel before the kernel has been
+    measured. The command also prints the length of the prompt to stderr, in characters and
+    estimated tokens.
     """
     from tilewright.cli.console import write_out
     from tilewright.proposers.applicable import applicable

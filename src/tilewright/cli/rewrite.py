@@ -46,7 +46,7 @@ def rewrite(
             "--workload",
             metavar="WORKLOAD|FOLDER",
             help="The workload that the kernel computes, a name from `tilewright workloads` or a "
-            "kernel folder. The target follows from it.",
+            "kernel folder. The workload determines the target.",
         ),
     ],
     target: TargetName = None,

@@ -34,7 +34,7 @@ def tag(
 ) -> None:
     """Replace the tags of a run.
 
-    `runs list` and `runs show` print them.
+    `runs list` and `runs show` print the tags of each run.
     """
     _label(project, run, json, tags=tuple(dict.fromkeys(tags or ())))
 
@@ -57,7 +57,9 @@ def note(
 
 def delete(
     run: RunName,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete the run without asking.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete the run without asking for confirmation.")
+    ] = False,
     project: Project = Path(),
     json: Json = None,
     no_color: NoColor = False,
@@ -80,7 +82,7 @@ def delete(
         if not yes and not sys.stdin.isatty():
             raise InputError(
                 f"run {record.id} was not deleted, because there is no terminal on which to ask "
-                "for confirmation. Add --yes to delete it without a question."
+                "for confirmation. Add --yes to delete the run without confirmation."
             )
         question = f"Delete run {record.id} ({record.task}, {trials} trials)?"
         if not yes and not typer.confirm(question):

@@ -37,8 +37,8 @@ InputSeed = Annotated[
         "--input-seed",
         metavar="N",
         min=0,
-        help="Seed of the inputs on which kernels are checked and timed. By default each run "
-        "draws a secret seed; give one only for tests and for demonstrations that must be "
+        help="Seed of the inputs on which kernels are checked and timed. By default, each run "
+        "draws a secret seed. Give a seed only for tests and for demonstrations that must be "
         "reproducible.",
     ),
 ]
@@ -90,8 +90,8 @@ StopWithin = Annotated[
     typer.Option(
         "--stop-within",
         metavar="PERCENT",
-        help="Stop once the best kernel is within this percentage of the latency that no kernel "
-        "for this workload can go below. With 0 the search never stops for this reason.",
+        help="Stop when the latency of the best kernel is at most this percentage above the "
+        "workload's lower bound on the latency. With 0, the search never stops for this reason.",
     ),
 ]
 BudgetText = Annotated[
@@ -99,9 +99,9 @@ BudgetText = Annotated[
     typer.Option(
         "--budget",
         metavar="TEXT",
-        help="Stop at the first of these limits. They can be a time, a number of evaluations, and "
-        'for language models a price, tokens or calls, such as "90 s", "500 evaluations", "5 '
-        'USD, 2 h, 3 Mtok" or "40 calls".',
+        help="Stop when the search reaches one of these limits. A limit is a time, a number of "
+        "evaluations or, for language models, a price, a number of tokens or a number of calls. "
+        'Examples: "90 s", "500 evaluations", "5 USD, 2 h, 3 Mtok", "40 calls".',
     ),
 ]
 From = Annotated[
@@ -109,16 +109,16 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="RUN",
-        help="First try the steps that made this earlier run's kernel fast, for example one for a "
-        "similar workload.",
+        help="First try the steps that led to the best kernel of this earlier run, for example "
+        "a run for a similar workload.",
     ),
 ]
 Reuse = Annotated[
     bool,
     typer.Option(
         "--reuse/--no-reuse",
-        help="First try what earlier runs of the project found for workloads of the same kind, "
-        "those of the most similar shapes first.",
+        help="First try the steps that earlier runs of the project found for workloads of the "
+        "same kind, beginning with the most similar shapes.",
     ),
 ]
 Shapes = Annotated[
@@ -126,9 +126,9 @@ Shapes = Annotated[
     typer.Option(
         "--shapes",
         metavar="FILE",
-        help="Also optimise the workloads that FILE names, one on each line. The budget holds for "
-        "each of them. The result is one C file with a function kernel_dispatch that chooses the "
-        "kernel by size.",
+        help="Also optimise the workloads that FILE names, one on each line. The budget "
+        "applies to each workload. The result is one C file with a function kernel_dispatch that "
+        "chooses the kernel by size.",
     ),
 ]
 DispatchFile = Annotated[

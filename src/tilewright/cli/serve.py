@@ -42,7 +42,7 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen on; with the default only this machine can connect.",
+            help="Address to listen on; with the default, only this machine can connect.",
         ),
     ] = LOCAL,
     token: Annotated[

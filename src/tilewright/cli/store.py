@@ -33,7 +33,7 @@ def copy(
         str,
         typer.Argument(
             metavar="TO",
-            help="Another folder, .db file or PostgreSQL address, which must not hold any runs.",
+            help="Another folder, .db file or PostgreSQL address, which must not contain any runs.",
         ),
     ],
     project: UnusedProject = Path(),

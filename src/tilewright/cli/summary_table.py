@@ -51,8 +51,8 @@ def summary_lines(
         yield Text(line)
     if summary.confirmed:
         yield Text(
-            "The best kernel was built again in a new process, and its results are also right on "
-            "new inputs."
+            "The best kernel was built again in a new process, and its results are also correct "
+            "on new inputs."
         )
     cached = f" ({summary.cached_evaluations} from the cache)" if summary.cached_evaluations else ""
     yield Text(

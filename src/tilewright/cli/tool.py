@@ -51,7 +51,7 @@ def tool(
             "--workload",
             metavar="WORKLOAD|FOLDER",
             help="What the kernel must compute: a workload that `tilewright workloads` lists, or "
-            "a kernel folder. An agent that a search started need not give it.",
+            "a kernel folder. An agent that was started by a search may omit this option.",
         ),
     ] = None,
     kernels: Annotated[
@@ -105,7 +105,7 @@ def tool(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write the kernel to that the tool returns.",
+            help="Write the kernel that the tool returns to this file.",
         ),
     ] = None,
     json: Json = None,

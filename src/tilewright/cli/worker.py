@@ -17,9 +17,9 @@ def register(app: typer.Typer) -> None:
 def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
     """Evaluate candidates for a search on another machine.
 
-    `tilewright optimize TASK --host HOST` starts this command on HOST by ssh, so that you need not
-    call it yourself. It reads requests from standard input and writes replies to standard output,
-    each as one line of JSON, until the input ends.
+    `tilewright optimize TASK --host HOST` starts this command on HOST by ssh, so you need not call
+    it yourself. The command reads requests from standard input and writes replies to standard
+    output, each as one line of JSON, until the input ends.
     """
     import sys
 

@@ -31,9 +31,9 @@ def list_workloads(
 ) -> None:
     """List the workloads that come with each target.
 
-    To optimise a kernel of your own, give `tilewright optimize` a folder in place of a name. The
-    folder holds workload.toml, reference.py and the kernel (kernel.c or kernel.py, depending on the
-    target's language). `tilewright init` creates one.
+    To optimise a kernel of your own, give `tilewright optimize` a folder instead of a name. The
+    folder contains workload.toml, reference.py and the kernel (kernel.c or kernel.py, depending on
+    the target's language). `tilewright init` creates one.
     """
     from rich.table import Table
 

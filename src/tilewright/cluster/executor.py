@@ -233,7 +233,10 @@ class DaskExecutor:
         if job.losses <= MOST_LOSSES:
             self._waiting.appendleft(job)
             return
-        log = "every worker that evaluated it ended: it may end whatever evaluates it."
+        log = (
+            "every worker that evaluated this kernel ended: the kernel may end any process that "
+            "evaluates it."
+        )
         self._finish(job, Failed("check", "crash", log), batch)
 
     def _on_answer(self, jobs: Sequence[Job], answered: Answered, batch: Batch) -> None:

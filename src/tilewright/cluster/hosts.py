@@ -138,7 +138,9 @@ class Hosts:
         workers, resource = self._connection.workers, next(iter(self.needs))
         start = f"start some with `tilewright cluster worker {self._shown}`"
         if self._connection.is_lost:
-            return f"the scheduler at {self._shown} went away. Start it again, then {again}."
+            return (
+                f"the scheduler at {self._shown} no longer answers. Start it again, then {again}."
+            )
         if self._left_out:
             host, why = next(iter(self._left_out.items()))
             return f"the worker on {host} {why}. Correct that, and {again}."

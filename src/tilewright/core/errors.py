@@ -58,7 +58,9 @@ class UnknownNameError(InputError):
         nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
         listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        suggestion = f". Choose one of {listed}{more}." if names else ", and there are none yet."
+        suggestion = (
+            f". Choose one of {listed}{more}." if names else ", because there are none yet."
+        )
         if nearest:
             suggestion = f": did you mean {nearest[0]!r}?"
         super().__init__(f"unknown {what} {name!r}{suggestion}{' ' + hint if hint else ''}")

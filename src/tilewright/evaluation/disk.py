@@ -24,9 +24,9 @@ def require_room() -> None:
     no_files = found.f_files > 0 and found.f_favail < _LEAST_FREE_FILES  # some systems count none
     if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES or no_files:
         raise DiskFullError(
-            f"the disk of {folder} on {socket.gethostname()} is full, so that kernels cannot be "
-            "built there. Free some space, or name another folder in the environment variable "
-            "TMPDIR. Then call the same command again, which continues the run."
+            f"the disk of {folder} on {socket.gethostname()} is full, so kernels cannot be built "
+            "there. Free some space, or name another folder in the environment variable TMPDIR. "
+            "Then call the same command again, which continues the run."
         )
 
 

@@ -91,8 +91,8 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
     """The workload and those of a file, one in each line; `InputError` if they are no set."""
     if Path(task).is_dir():
         raise InputError(
-            f"{task} is a folder, whose kernel is for the sizes written in it: --shapes takes a "
-            "workload's name, such as gemmini:gemm-256x256x256."
+            f"{task} is a folder, whose kernel has fixed sizes. With --shapes, give the name of a "
+            "workload, such as gemmini:gemm-256x256x256."
         )
     try:
         lines = read_text(file, _MOST_BYTES).split("\n")

@@ -71,7 +71,7 @@ def _check(found: ObjectFile, relocation: Relocation, threads: int) -> None:
             raise UnfitError(reason)
     if kind is None:
         raise UnfitError(
-            f"the kernel has a relocation of a kind that is not allowed ({relocation.kind})."
+            f"the kernel contains a relocation of a kind that is not allowed ({relocation.kind})."
         )
     if relocation.offset + kind.width > found.sections[relocation.section].size:
         raise UnfitError("a relocation lies outside its section.")

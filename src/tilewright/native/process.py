@@ -46,8 +46,8 @@ _ARITHMETIC = (
     "point raise exceptions"
 )
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
-    signal.SIGSEGV: ("illegal_address", "the kernel touched memory that is not its own"),
-    signal.SIGBUS: ("illegal_address", "the kernel touched memory that is not its own"),
+    signal.SIGSEGV: ("illegal_address", "the kernel accessed memory that does not belong to it"),
+    signal.SIGBUS: ("illegal_address", "the kernel accessed memory that does not belong to it"),
     signal.SIGILL: ("illegal_instruction", _ILLEGAL),
     signal.SIGFPE: ("illegal_instruction", _ARITHMETIC),
     signal.SIGSYS: ("forbidden_call", "the kernel asked the operating system for something"),

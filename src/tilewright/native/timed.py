@@ -243,6 +243,6 @@ def _warnings(comparison: Comparison) -> tuple[str, ...]:
     if comparison.decision != "unsteady":
         return ()
     return (
-        f"the machine did not hold still: the baseline drifted by {comparison.drift:.1%} while "
-        "the kernel was timed.",
+        "the speed of the machine changed: the latency of the baseline drifted by "
+        f"{comparison.drift:.1%} while the kernel was timed.",
     )

@@ -62,7 +62,7 @@ class TemplateProposer:
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
         """The whole kernel."""
         first = source.lstrip().partition("\n")[0]
-        reason = "kernels of this language are not rewritten: the target's own take their place"
+        reason = "the built-in rewriter does not change kernels in this language"
         return [LeftAlone(1, first, reason)]
 
     def normalize(self, source: str, target: TargetBrief) -> str:

@@ -51,7 +51,7 @@ def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
         ("illegal_address", "Y[16][0] = 1;", "Y"),
         ("illegal_address", "((volatile float *)Y)[-1] = 1;", "before Y"),
         ("illegal_address", "for (int i = 0; i < 9999; i++) (&Y[0][0])[i] = 1;", "after the end"),
-        ("illegal_address", "*(volatile float *)8 = 1;", "not its own"),
+        ("illegal_address", "*(volatile float *)8 = 1;", "does not belong to it"),
         ("illegal_address", "*(volatile float *)(1ul << 63) = 1;", "cannot exist"),
         (
             "illegal_address",
@@ -59,7 +59,11 @@ def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
             "Y[0][0] = a[0]; *(volatile v *)((char *)Y + 4) = a;",
             "misaligned",
         ),
-        ("illegal_address", "volatile char s[64 << 20]; s[0] = 1; Y[0][0] = s[1];", "not its own"),
+        (
+            "illegal_address",
+            "volatile char s[64 << 20]; s[0] = 1; Y[0][0] = s[1];",
+            "does not belong to it",
+        ),
         ("input_modified", "((volatile float *)X)[3] = 1;", "X"),
         ("timeout", "volatile int on = 1; while (on) {}", "0.5 s"),
         ("wrong_result", "Y[0][0] = 1;", "expected"),

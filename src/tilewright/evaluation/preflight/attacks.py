@@ -97,7 +97,7 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
     for distribution in dict.fromkeys(distributions):
         yield OutputAttack(
             f"wrong on {distribution}",
-            f"is right but for inputs of the distribution {distribution!r}",
+            f"is correct except for inputs of the distribution {distribution!r}",
             "compare inputs of every distribution",
             _wrong_on(distribution),
         )

@@ -169,8 +169,8 @@ def _loops(anchor: _Block, name: str) -> list[Loop]:
         loop = by_variable.get(value) if isinstance(value, tirx.Var) else None
         if loop is None or not isinstance(loop.extent, tirx.IntImm):
             raise WorkloadError(
-                f"{name} has a loop that is not of a known constant size or is already tiled. "
-                "Give the unscheduled function, with numbers for its shapes."
+                f"{name} has a loop whose size is not a constant, or a loop that is already tiled. "
+                "Give the function without a schedule, and with constant shapes."
             )
         kind = LoopKind.REDUCTION if int(axis.iter_type) == 2 else LoopKind.SPATIAL
         loops.append(Loop(str(loop.loop_var.name), int(loop.extent), kind))
