@@ -3,13 +3,16 @@
     uv run python benchmarks/cluster.py speed [--rounds 6] [--batch 12]
     uv run python benchmarks/cluster.py overhead [--requests 1000]
     uv run --extra postgres python benchmarks/cluster.py store ADDRESS [--searches 20]
+    uv run --extra postgres python benchmarks/cluster.py searches ADDRESS [--evaluation-s 1]
 
 `speed` evaluates equal Gemmini kernels (each with a comment of its own, so that nothing is cached)
 by two workers of either executor, in pairs of random order: the ratio of candidates per second is
 that of one round's two batches, so the load of the machine hardly changes it. `overhead` gives as
 many kernels that compute nothing to both at once, and prints wall time per evaluation. `store` has
 that many processes append trials and outcomes to one PostgreSQL database at a time, in rounds with
-one process that does as much alone: trials per second of all.
+one process that does as much alone: trials per second of all. `searches` does the same with a pause
+before each trial that stands for an evaluation on another machine, so that the cores of this one do
+not limit: evaluations per second of each of the searches, over those of one search alone.
 """
 
 from __future__ import annotations
@@ -53,10 +56,16 @@ def main() -> None:
     store.add_argument("--searches", type=int, default=20)
     store.add_argument("--trials", type=int, default=100)
     store.add_argument("--rounds", type=int, default=5)
+    searches = commands.add_parser("searches")
+    searches.add_argument("address")
+    searches.add_argument("--searches", type=int, default=20)
+    searches.add_argument("--evaluation-s", type=float, default=1.0)
+    searches.add_argument("--trials", type=int, default=30)
+    searches.add_argument("--rounds", type=int, default=3)
     writer = commands.add_parser("writer")
-    writer.add_argument("address")
     writer.add_argument("run")
     writer.add_argument("trials", type=int)
+    writer.add_argument("evaluation_s", type=float)
     given = parser.parse_args()
     if given.command == "speed":
         compare_speed(open_task(given.workload, SETTINGS), given.rounds, given.batch)
@@ -64,8 +73,12 @@ def main() -> None:
         measure_overhead(given.requests, given.rounds)
     elif given.command == "store":
         compare_stores(given.address, given.searches, given.trials, given.rounds)
+    elif given.command == "searches":
+        compare_searches(
+            given.address, given.searches, given.trials, given.rounds, given.evaluation_s
+        )
     else:
-        write(given.address, given.run, given.trials)
+        write(given.run, given.trials, given.evaluation_s)
 
 
 def both(opened: OpenTask) -> dict[str, Executor]:
@@ -148,12 +161,33 @@ def compare_stores(address: str, searches: int, trials: int, rounds: int) -> Non
     )
 
 
-def run_writers(address: str, name: str, count: int, trials: int) -> float:
+def compare_searches(
+    address: str, searches: int, trials: int, rounds: int, evaluation_s: float
+) -> None:
+    ratios = []
+    for number in range(rounds):
+        each = {
+            count: run_writers(address, f"{number}-{count}", count, trials, evaluation_s) / count
+            for count in random.sample([1, searches], 2)
+        }
+        ratios.append(each[searches] / each[1])
+        print({count: f"{r:.3f} evaluations/s of each" for count, r in each.items()}, flush=True)
+    print(
+        f"{searches} searches on one PostgreSQL, evaluations of {evaluation_s:g} s, {trials} each: "
+        f"evaluations per second of each over one search alone, median "
+        f"{statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}; no error; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+
+
+def run_writers(
+    address: str, name: str, count: int, trials: int, evaluation_s: float = 0.0
+) -> float:
     """Trials per second of `count` processes, each with so many, from the first to the last one."""
     environment = {**os.environ, "TILEWRIGHT_DATABASE": address}
     processes = [
         subprocess.Popen(
-            [sys.executable, __file__, "writer", address, f"{name}-{n}", str(trials)],
+            [sys.executable, __file__, "writer", f"{name}-{n}", str(trials), str(evaluation_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -177,8 +211,11 @@ def run_writers(address: str, name: str, count: int, trials: int) -> float:
     return count * trials / float(ended - began)
 
 
-def write(address: str, run: str, trials: int) -> None:
-    """What a search stores: for each candidate its outcome in the shared cache, then its trial."""
+def write(run: str, trials: int, evaluation_s: float) -> None:
+    """What a search stores: for each candidate its outcome in the shared cache, then its trial.
+
+    Before it, the search waits as long as an evaluation would take.
+    """
     from tilewright.storage.project import open_project
 
     with tempfile.TemporaryDirectory() as folder, closing(open_project(Path(folder))) as storage:
@@ -190,7 +227,9 @@ def write(address: str, run: str, trials: int) -> None:
             source = f"kernel {index} " + "x" * 2000
             outcome = Failed("check", "wrong_result", "differs")
             key = f"{source[:12]} {index}"  # the same ones in all searches
-            if storage.cached_outcome(key) is None:
+            known = storage.cached_outcome(key)
+            time.sleep(evaluation_s)
+            if known is None:
                 storage.store_outcome(key, outcome)
             storage.append_trial(run, Trial(index, index, Candidate(source), outcome))
         print(json.dumps([began, time.time()]))

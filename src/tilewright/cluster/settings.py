@@ -29,6 +29,10 @@ def require_distributed() -> None:
     dask.config.set(
         {
             "distributed.worker.profile.enabled": False,
+            # At rest, a process would otherwise wake 50 times a second to see whether its event
+            # loop is late, and read counters of the system twice a second: 2 % of a core each.
+            "distributed.admin.tick.interval": "1 s",
+            "distributed.admin.system-monitor.interval": "10 s",
             "distributed.scheduler.worker-saturation": 1.0,
             "distributed.logging": {"distributed": "critical"},
         }
