@@ -157,7 +157,8 @@ class Connection:
 
     async def _look(self) -> None:
         while True:
-            with suppress(OSError, AttributeError):
+            # Whatever a worker says of itself: the others are still looked for.
+            with suppress(OSError, AttributeError, KeyError, TypeError, ValueError):
                 info = await self._client.scheduler.identity(n_workers=-1)
                 self._workers = tuple(map(_worker, info["workers"].values()))
             await asyncio.sleep(max(LOOK_EVERY_S, len(self._workers) / LOOKED_AT))

@@ -11,7 +11,10 @@ from tilewright.cluster.address import Address
 from tilewright.cluster.offers import offered
 from tilewright.cluster.settings import require_distributed, require_listener, security, url
 from tilewright.core.errors import ClusterError
+from tilewright.core.text import plain_text
 
+MOST_SHOWN = 200
+"""Characters of a name or a version that another machine gives."""
 ANSWER_S = 10.0
 """In which a scheduler must answer."""
 
@@ -53,7 +56,13 @@ def look(address: Address) -> list[Host]:
             f"the scheduler at {address} does not answer as one in {ANSWER_S:g} s. Correct the "
             "address."
         ) from error
-    return hosts(info["workers"], offered())
+    try:
+        return hosts(info["workers"], offered())
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ClusterError(
+            f"the scheduler at {address} describes its workers in another way than this version "
+            "does. Stop workers that are not of tilewright, or install equal versions."
+        ) from error
 
 
 async def _asked(address: str) -> Mapping[str, Any]:
@@ -87,8 +96,8 @@ def _host(
     for found in metrics:
         there.update(found.get("tilewright", {}))
     resources = sorted({r for worker in workers for r in worker.get("resources", {})})
-    plain = tuple(resource for resource in resources if "@" not in resource)
-    return Host(name, len(workers), busy, plain, tuple(_differences(there, here)))
+    plain = tuple(plain_text(resource) for resource in resources if "@" not in resource)
+    return Host(plain_text(name), len(workers), busy, plain, tuple(_differences(there, here)))
 
 
 def _differences(
@@ -101,7 +110,8 @@ def _differences(
         if not versions or stamp in here or target not in own:
             continue
         for name in sorted({*versions, *own[target]}):
-            pair = versions.get(name, "none"), own[target].get(name, "none")
+            pair = str(versions.get(name, "none")), own[target].get(name, "none")
             if pair[0] != pair[1]:
-                found.append(Difference(target, name, *pair))
+                shown = plain_text(pair[0][:MOST_SHOWN])
+                found.append(Difference(target, plain_text(name[:MOST_SHOWN]), shown, pair[1]))
     return found

@@ -163,6 +163,11 @@ def test_claims_of_the_dead_are_taken_over(tmp_path: Path) -> None:
     spool.enter()
     assert spool.around(asked, lambda: Reply("new")) == Reply("new")
     assert Spool(tmp_path).find(asked.key) == Reply("new")
+    for damaged in ("", "[", "[" * 100_000, '{"text": 7}', "\xff"):
+        (tmp_path / f"{asked.key}.reply").write_text(damaged, encoding="latin-1")
+        assert Spool(tmp_path).find(asked.key) is None
+        assert spool.around(asked, lambda: Reply("again")) == Reply("again")
+        spool.discard(asked.key)
     spool.leave()
 
 

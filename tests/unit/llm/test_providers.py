@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 import time
 from concurrent.futures import wait
@@ -264,6 +265,37 @@ class TestMailbox:
     def test_no_reply_in_time(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"no reply file .* within 0\.2 s"):
             ask(f"mailbox:{tmp_path}?timeout_s=0.2")
+
+    @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "large", "loop"])
+    def test_a_reply_that_is_no_plain_file(self, tmp_path: Path, kind: str) -> None:
+        """A pipe was waited for beyond any time limit, and a device filled the memory."""
+        request = Request(f"mailbox:{tmp_path}?timeout_s=5", "plan", (Message("user", "?"),))
+        (tmp_path / "replies").mkdir()
+        reply = tmp_path / "replies" / f"{request.key}.json"
+        if kind == "pipe":
+            os.mkfifo(reply)
+        elif kind == "folder":
+            reply.mkdir()
+        elif kind == "device":
+            reply.symlink_to("/dev/zero")
+        elif kind == "loop":
+            reply.symlink_to(reply.name)
+        else:
+            with reply.open("wb") as stream:
+                stream.truncate(1 << 30)
+        with pytest.raises(ModelError, match="not usable"):
+            ask(request.model, messages=request.messages)
+
+    def test_a_request_is_written_through_no_link(self, tmp_path: Path) -> None:
+        request = Request(f"mailbox:{tmp_path}?timeout_s=0.2", "plan", (Message("user", "?"),))
+        (tmp_path / "requests").mkdir()
+        victim = tmp_path / "victim"
+        victim.write_text("kept")
+        (tmp_path / "requests" / f"{request.key}.partial").symlink_to(victim)
+        with pytest.raises(ModelError, match="no reply file"):
+            ask(request.model, messages=request.messages)
+        assert victim.read_text() == "kept"
+        assert (tmp_path / "requests" / f"{request.key}.json").is_file()
 
     @pytest.mark.parametrize("answer", ['{"answer": 1}', "3", "[" * 100_000])
     def test_an_unusable_reply(self, tmp_path: Path, answer: str) -> None:

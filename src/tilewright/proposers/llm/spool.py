@@ -16,10 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from tilewright.core.files import read_bytes
 from tilewright.proposers.llm.failures import CallAbandonedError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, reply_to_json
 
 POLL_S = 0.02
+MOST_BYTES = 64 << 20
+"""Of a kept reply; far over any that is kept."""
 
 
 class Spool:
@@ -73,10 +76,13 @@ class Spool:
         return reply
 
     def find(self, key: str) -> Reply | None:
-        """The kept reply of a call, if there is one."""
+        """The kept reply of a call, if there is one; one that cannot be read is forgotten."""
         try:
-            return reply_from_json(json.loads(self._reply(key).read_text(encoding="utf-8")))
+            return reply_from_json(json.loads(read_bytes(self._reply(key), MOST_BYTES)))
         except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError):
+            self.discard(key)
             return None
 
     def discard(self, key: str) -> None:

@@ -9,10 +9,12 @@ when a run is resumed is waited for, not asked again.
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from pathlib import Path
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.core.files import read_bytes
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Reply, Request, Usage
 from tilewright.proposers.llm.models import Model
@@ -20,6 +22,8 @@ from tilewright.proposers.llm.providers.base import GO_ON
 from tilewright.proposers.llm.providers.command import prompt_text
 
 POLL_S = 0.05
+MOST_BYTES = 16 << 20
+"""Of a reply file; far over any text that is kept of a reply."""
 
 
 class MailboxProvider:
@@ -63,18 +67,20 @@ class MailboxProvider:
             "phase": request.phase,
             "prompt": prompt_text(request),
         }
-        whole = question.with_suffix(".partial")
-        whole.write_text(json.dumps(document, indent=1), encoding="utf-8")
+        # A new file: whoever else writes to the folder could have put a link there.
+        whole = question.with_name(f"{request.key}.{secrets.token_hex(8)}.partial")
+        with whole.open("x", encoding="utf-8") as stream:
+            stream.write(json.dumps(document, indent=1))
         whole.replace(question)
 
 
 def _read(answer: Path, model: Model) -> Reply | None:
     """The reply, or None while it is missing or not yet whole."""
     try:
-        document = json.loads(answer.read_text(encoding="utf-8"))
+        document = json.loads(read_bytes(answer, MOST_BYTES))
     except (FileNotFoundError, ValueError):
         return None
-    except RecursionError:
+    except (OSError, RecursionError):  # no regular file, or one without end
         document = None
     try:
         usage = Usage(**document.get("usage", {}))
@@ -85,5 +91,5 @@ def _read(answer: Path, model: Model) -> Reply | None:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ModelError(
             f"the reply file {answer} of model {model.name} is not usable. Write a JSON object "
-            f'with a "text"; {GO_ON}.'
+            f'with a "text", in a file of at most {MOST_BYTES >> 20} MiB; {GO_ON}.'
         ) from None
