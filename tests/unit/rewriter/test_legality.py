@@ -189,6 +189,51 @@ def test_what_is_stored_is_handed_on_only_whole_and_unchanged(floats: Machine) -
         Step.parse("forward t").apply(scaled, floats)
 
 
+def handed_on(machine: Machine, *, between: str = "", factor: str = "1.0f") -> Kernel:
+    """A result that is stored and loaded again, with other commands between the two."""
+    return floats_kernel(
+        f"""
+  config_ld(16, {factor}, 4, 2);
+  for (int t = 0; t < 12; t += 4) {{
+    mvin2(&y[t][0], SPAD(4), 4, 4);{USE}
+    mvout(&x[t][0], ACC(0), 4, 4);{between}
+    fence();
+    mvin3(&x[t][0], SPAD(8), 4, 4);{PRODUCT.format(b=8, c=4)}
+    mvout(&z[t][0], ACC(4), 4, 4);
+  }}""",
+        machine,
+    )
+
+
+def test_a_result_is_handed_on_only_where_its_rows_and_elements_stay_the_same(
+    floats: Machine,
+) -> None:
+    assert_keeps(handed_on(floats), floats, "forward t")
+    adds = PRODUCT.format(b=4, c=0).replace("ACC(0)", "ACC(0) | ACCUMULATE")
+    added = handed_on(floats, between=adds)
+    assert_refused(added, floats, "forward t", "the stored rows are written again")
+    scaled = handed_on(floats, factor="2.0f")
+    assert_refused(scaled, floats, "forward t", "loads nothing that it stored before")
+    core = handed_on(floats, between="fence(); for (int e = 0; e < 4; e++) x[t][e] = z[t][e];")
+    assert_refused(core, floats, "forward t", "the core writes x")
+
+
+def test_two_loads_are_not_one_where_a_store_lies_between(floats: Machine) -> None:
+    kernel = floats_kernel(
+        f"""
+  for (int t = 0; t < 12; t += 4) {{
+    mvin2(&y[t][0], SPAD(4), 4, 4);{USE}
+    fence();
+    mvout(&y[t][0], ACC(0), 4, 4);
+    fence();
+    mvin2(&y[t][0], SPAD(8), 4, 4);{PRODUCT.format(b=8, c=4)}
+    mvout(&z[t][0], ACC(4), 4, 4);
+  }}""",
+        floats,
+    )
+    assert_refused(kernel, floats, "share t", "loads nothing twice")
+
+
 @pytest.mark.parametrize(
     "accesses",
     [
