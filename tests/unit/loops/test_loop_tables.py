@@ -62,6 +62,37 @@ def test_loops_that_read_a_table_are_vectorised() -> None:
     assert "s = s + w_1[d + 1] * *(const vf *)&x[i + d];" in text
 
 
+LARGE = ", ".join(f"{n % 7}.5f" for n in range(80))
+
+
+def test_tables_of_many_values_stay_arrays() -> None:
+    source = (
+        f"static float weigh(const float *x) {{ static const float w[] = {{{LARGE}}}; "
+        "float s = 0; for (int i = 0; i < 80; i++) s += x[i] * w[i]; return s; }\n"
+        "void kernel(const float *x, float *y) "
+        "{ for (int i = 0; i < 8; i++) y[i] = weigh(x + i) + weigh(x); }"
+    )
+    kernel = parse(source)
+    text = emit(kernel)
+    assert text.count(f"static const float w[80] = {{{LARGE}}};") == 1
+    assert parse(text) == kernel
+    for steps in ("vectorise 1 8", "vectorise 0 8", "jam 0 2"):
+        after = Step.parse(steps).apply(kernel)
+        assert [a.name for a in after.scratch] == ["w"]
+        assert parse(emit(after)) == after
+
+
+def test_a_table_of_many_values_has_the_name_of_nothing_else() -> None:
+    source = (
+        f"static const float w[80] = {{{LARGE}}};\n"
+        "static float twice(float w) { return w + w; }\n"
+        "void kernel(const float *x, float *y) "
+        "{ for (int i = 0; i < 8; i++) { float v = x[i]; y[i] = twice(v * w[i]); } }"
+    )
+    assert "float w = v * w_1[i];" in emit(parse(source))
+    assert parse(emit(parse(source))) == parse(source)
+
+
 @pytest.mark.parametrize(
     ("table", "why"),
     [
@@ -71,7 +102,8 @@ def test_loops_that_read_a_table_are_vectorised() -> None:
         ("const float w[2][2] = {{1.0f, 2.0f}, 3.0f};", "another form"),
         ("const float w[1] = {1.0f, 2.0f};", "more values than elements"),
         ("const float w[2][2] = {{1.0f, 2.0f, 3.0f}};", "more values than elements"),
-        ("const float w[65] = {1.0f};", "more than 64 values"),
+        ("const float w[4097] = {1.0f};", "more than 4096 values"),
+        ("const float w[65] = {1.0f, y[0]};", "not all numbers"),
         ("static float w[2] = {1.0f};", "without values"),  # a call may change it for the next one
         ("static float w = 1.0f;", "static"),
     ],

@@ -57,12 +57,16 @@ def _around_variables(root: Node) -> Iterator[tuple[int, int]]:
     casts = QueryCursor(_query(_CASTS)).matches(root)
     if not casts:
         return
-    names = QueryCursor(_query(_DECLARED)).captures(root).get("name", [])
-    declared = {name.text for name in names}
+    declared = {*declared_names(root)}
     for _, found in casts:
-        if found["name"][0].text in declared:
+        if text_of(found["name"][0]) in declared:
             marks = [c for c in found["cast"][0].children if c.type in ("(", ")")]
             yield marks[0].start_byte, marks[1].start_byte
+
+
+def declared_names(root: Node) -> list[str]:
+    """The names of variables, parameters, functions and constants, as often as each is declared."""
+    return [text_of(n) for n in QueryCursor(_query(_DECLARED)).captures(root).get("name", [])]
 
 
 def pointer_levels(node: Node) -> tuple[str, list[Node | None]]:

@@ -96,6 +96,9 @@ def _types(kernel: Kernel) -> set[str]:
 def scratch_text(array: Parameter) -> str:
     """The declaration of a static array."""
     sizes = "".join(f"[{n}]" for n in array.sizes)
+    if array.values:
+        values = ", ".join(map(text_of, array.values))
+        return f"static const {array.type} {array.name}{sizes} = {{{values}}};"
     return f"static _Alignas(64) {array.type} {array.name}{sizes};"
 
 

@@ -165,7 +165,8 @@ Statement: TypeAlias = Declare | Assign | Command | For
 class Parameter:
     """An argument of the kernel, with all its sizes and the C type of its elements.
 
-    A pointer has no sizes and one subscript. `restricted` is what `restrict` says.
+    A pointer has no sizes and one subscript. `restricted` is what `restrict` says. A static array
+    that nothing changes has its `values`, in the order in which they lie.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Parameter:
     constant: bool
     type: Type = "float"
     restricted: bool = False
+    values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ can be followed (constants, indices, pointers that walk) stand for themselves.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from tree_sitter import Node
 
 from tilewright.core.records import CommandEffect
 from tilewright.proposers.c.preprocess import expanded
-from tilewright.proposers.c.syntax import descendants, pointer_levels, text_of
+from tilewright.proposers.c.syntax import declared_names, descendants, pointer_levels, text_of
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis import NotApplicableError
 from tilewright.proposers.loops.c_types import NAMES, limits
@@ -93,6 +94,7 @@ class _Reader(Memory):
         """Raises `UnsupportedError`."""
         lanes, registers = 0, 0
         head: list[str] = []
+        self.declared = Counter(declared_names(root))
         self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
         for node in root.named_children:
             if node.type in ("type_definition", "struct_specifier"):
@@ -122,7 +124,7 @@ class _Reader(Memory):
         parameters = tuple(self._parameters(found))
         body = self.block(field_of(found, "body").named_children)
         body = (*self.tables, *body)
-        scratch = tuple(self._scratch)
+        scratch = (*self.constant_arrays, *self._scratch)
         kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
         for node, loop in self._shared:
             try:

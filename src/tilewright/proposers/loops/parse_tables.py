@@ -12,6 +12,8 @@ Read, wherever it stands, as what the kernel begins with::
     w_1[1][0] = 0.25f;
     w_1[1][1] = 0.0f;
 
+An array of more values stays a static array, with all of them.
+
 Compilers turn what is read of it into constants again.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from tree_sitter import Node
@@ -33,6 +36,7 @@ from tilewright.proposers.loops.ir import (
     Element,
     Expr,
     Number,
+    Parameter,
     Statement,
     Type,
     Var,
@@ -43,21 +47,26 @@ from tilewright.proposers.loops.parse_expressions import Expressions
 from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of
 from tilewright.proposers.loops.scope import Place
 
-_MOST_VALUES = 64
-"""Of one array: each is a statement of the kernel."""
+_MOST_STATEMENTS = 64
+"""Values of one array that are statements of the kernel; the array of more stays as it is."""
+_MOST_VALUES = 4096
 
 
 class Tables(Expressions):
     """Reads arrays that are `const` and are given their values.
 
     `tables` fill all of them; `names` are those of the source and those printed so far: a name of
-    the whole kernel is none of them.
+    the whole kernel is none of them. `declared` are those that declarations give, and how often;
+    `constant_arrays` are arrays of too many values to fill them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.tables: list[Statement] = []
+        self.constant_arrays: list[Parameter] = []
+        self.declared: Counter[str] = Counter()
         self.names: set[str] = set()
+        self._given: set[str] = set()
         self._known: dict[int, Place] = {}
 
     def table(self, node: Node, declarator: Node, kind: Type) -> None:
@@ -77,14 +86,21 @@ class Tables(Expressions):
         """A name for a variable that hides no visible one of the kernel."""
         found = super().printed_name(name)
         self.names.add(found)
+        self._given.add(found)
         return found
 
     def _filled(
         self, node: Node, name: str, sizes: tuple[int, ...], kind: Type, value: Node
     ) -> Place:
-        new = fresh(name, self.names)
+        large = math.prod(sizes) > _MOST_STATEMENTS
+        alone = self.declared[name] == 1 and name not in self._given
+        new = name if large and alone else fresh(name, self.names)
         self._printed[0].add(new)
         self._sizes[new] = sizes
+        if large:
+            values = tuple(self._number(item, kind) for item in _values(node, value, sizes))
+            self.constant_arrays.append(Parameter(new, sizes, True, kind, values=values))
+            return Place(new, kind, len(sizes), constant=True)
         self.tables.append(Declare(kind, new, sizes))
         places = itertools.product(*map(range, sizes))
         for place, item in zip(places, _values(node, value, sizes), strict=True):
