@@ -68,6 +68,9 @@ def init(
     which describes shapes and types. Without --from-function, these files describe a small matrix
     product, which you can optimise before you replace it with a kernel of your own.
     """
+    from tilewright.cli.abilities import uncheckable, untimed
+    from tilewright.core.plugins import load_target
+
     check_outputs(json=json)
     if schema:
         from tilewright.parts.workload_file import schema as fields
@@ -88,26 +91,18 @@ def init(
     if from_function:
         typer.echo(f"write the kernel   {folder / kernel}")
     typer.echo(f"check it           {command_text('check', str(folder))}")
-    untimed = _untimed(target)
-    if untimed is None:
+    chosen = load_target(target)
+    reason, missing = untimed(chosen), uncheckable(chosen)
+    if reason is None:
         budget = command_text("optimize", str(folder), "--budget", "60 s")
         typer.echo(f"make it faster     {budget}")
     else:
         tried = command_text("evaluate", str(folder / kernel), "--workload", str(folder))
         typer.echo(f"check a change     {tried}")
-        typer.echo(f"A search cannot run on this machine: {as_started(untimed)}.")
+        typer.echo(f"A search cannot run on this machine: {as_started(reason)}.")
+    if missing is not None:
+        typer.echo(f"Before you check it: {missing}")
     write_json(json, {"folder": str(folder), "files": list(files)})
-
-
-def _untimed(target: str) -> str | None:
-    """Why this machine can check kernels of the target but not search for faster ones, or None."""
-    from tilewright.core.plugins import load_target
-    from tilewright.core.roles import Templated, Untimed
-
-    chosen = load_target(target)
-    assert isinstance(chosen, Templated)
-    task = chosen.open(chosen.template().workload, {})
-    return task.untimed if isinstance(task, Untimed) else None
 
 
 def _new_folder(name: str, target: str) -> Path:

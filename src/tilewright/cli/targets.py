@@ -31,6 +31,7 @@ def list_targets(
     """List the accelerators that kernels can be made for."""
     from rich.table import Table
 
+    from tilewright.cli.abilities import uncheckable, untimed
     from tilewright.cli.console import results
     from tilewright.core.errors import ToolchainMissingError
     from tilewright.core.plugins import load_target, target_names
@@ -42,17 +43,28 @@ def list_targets(
     for name in target_names():
         target = load_target(name)
         found = [usable for _, usable, _ in target.doctor()]
-        ready = any(found) and False not in found  # None: missing, but not needed
+        checks = uncheckable(target) is None and False not in found
+        times = checks and untimed(target) is None
+        ready = times and any(found)  # None: missing, but not needed
+        checks = ready or (checks and not times)
         try:
             versions = dict(target.versions())
         except ToolchainMissingError:  # `doctor` says which part, and how to get it
             versions = {}
         options = len(target.brief().menu)
         text = ", ".join(f"{k} {v}" for k, v in sorted(versions.items()))
-        state = "yes" if ready else f"no: see {command_text('doctor')}"
+        state = "yes" if ready else "checks only" if checks else "no"
+        if not ready:
+            state += f": see {command_text('doctor')}"
         table.add_row(name, state, str(options), *([text] * full))
         rows.append(
-            {"target": name, "ready": ready, "optimisations": options, "versions": versions}
+            {
+                "target": name,
+                "ready": ready,
+                "checks": checks,
+                "optimisations": options,
+                "versions": versions,
+            }
         )
     results().print(table)
     write_json(json, {"targets": rows})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,30 @@ def test_targets_whose_tools_are_missing_are_listed(
     listed = cli("targets", "--full")
     assert listed.code == 0
     assert any(line.startswith("cuda ") for line in listed.out.splitlines())
+
+
+def test_targets_that_can_check_but_not_time_say_so(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tilewright.targets.amx.support.missing_feature", lambda element: "tiles")
+    shown = cli("targets", "--json", str(tmp_path / "targets.json")).out.splitlines()
+    line = next(line for line in shown if line.startswith("amx-int8 "))
+    assert "checks only: see tilewright doctor" in line
+    rows = json.loads((tmp_path / "targets.json").read_text())["targets"]
+    found = next(row for row in rows if row["target"] == "amx-int8")
+    assert (found["ready"], found["checks"]) == (False, True)
+
+
+def test_targets_that_can_build_nothing_check_nothing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(self: CudaTarget) -> dict[str, str]:
+        raise ToolchainMissingError("nvcc is not on PATH.")
+
+    monkeypatch.setattr(CudaTarget, "versions", lacks)
+    lines = cli("targets").out.splitlines()
+    line = next(line for line in lines if line.startswith("cuda "))
+    assert line.split()[1] == "no:"
 
 
 def test_targets_that_only_lack_what_is_not_needed_are_ready(cli: Cli) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from toy_cli import Cli
 
+from tilewright.core.errors import ToolchainMissingError
+
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +114,19 @@ def test_the_schema_names_every_field(cli: Cli) -> None:
         "argument",
     }
     assert all(field["description"] for field in schema["properties"].values())
+
+
+def test_init_says_what_a_check_needs_that_is_not_installed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(self: object) -> dict[str, str]:
+        raise ToolchainMissingError("kernels need Triton, which is not installed.")
+
+    monkeypatch.setattr("tilewright.targets.cuda.triton.target.TritonTarget.versions", lacks)
+    made = cli("init", "mine", "--target", "triton")
+    assert made.code == 0
+    assert "Before you check it: kernels need Triton, which is not installed." in made.out
+    assert "Before you check it" not in cli("init", "other", "--target", "trainium").out
 
 
 def test_on_a_machine_that_cannot_time_what_works_is_printed(

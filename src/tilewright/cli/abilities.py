@@ -1,0 +1,23 @@
+"""What this machine can do with kernels of a target: check them, and time them."""
+
+from __future__ import annotations
+
+from tilewright.core.errors import ToolchainMissingError
+from tilewright.core.roles import Target, Templated, Untimed
+
+
+def uncheckable(target: Target) -> str | None:
+    """What is missing without which no kernel can be built and checked here, or None."""
+    try:
+        target.versions()
+    except ToolchainMissingError as error:
+        return str(error)
+    return None
+
+
+def untimed(target: Target) -> str | None:
+    """Why this machine can check kernels of the target but not search for faster ones, or None."""
+    if not isinstance(target, Templated):
+        return None
+    task = target.open(target.template().workload, {})
+    return task.untimed if isinstance(task, Untimed) else None
