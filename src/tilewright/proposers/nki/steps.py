@@ -25,6 +25,7 @@ from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.pairs import pairs
 from tilewright.proposers.nki.rewrites.precision import narrow
+from tilewright.proposers.nki.rewrites.regroup import regroup, regrouped
 from tilewright.proposers.nki.rewrites.reuse import reuse
 from tilewright.proposers.nki.rewrites.runs import runs
 from tilewright.proposers.nki.rewrites.separate import separate
@@ -74,7 +75,7 @@ def _count(text: str) -> int:
 
 
 _APPLY: Mapping[str, Callable[..., Kernel]] = {
-    "jam": lambda k, loop, factor: folded(jam(k, _loop(k, loop), _count(factor))),
+    "jam": lambda k, loop, factor: regrouped(folded(jam(k, _loop(k, loop), _count(factor)))),
     "hoist": lambda k, tile, loop: hoist(k, _loop(k, loop), tile),
     "exchange": lambda k, loop: _at_loop(k, exchange, loop),
     "fuse": lambda k, loop: _at_loop(k, fuse, loop),
@@ -97,6 +98,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "pairs": lambda k, number: _at_op(k, pairs, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
+    "regroup": lambda k, number: _at_op(k, regroup, number),
     "turn": lambda k, number: _at_op(k, turn, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
@@ -130,6 +132,7 @@ _SENTENCES = {
     "fold": "run instruction {0} and those that follow it in strips, each on its own partitions",
     "pairs": "reduce only once what two neighbouring windows of instruction {0} share",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
+    "regroup": "order the columns of the tile of instruction {0} as its loop goes through HBM",
     "runs": "load contiguous runs instead of the evenly spaced elements of instruction {0}",
     "turn": "transpose on PE what instruction {0} transposes during its transfer",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
@@ -259,6 +262,7 @@ _AT = {
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
     "window": ("dma_copy",), "join": ("dma_copy",), "runs": ("dma_copy",),
+    "regroup": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
     "pairs": ("tensor_reduce",),
 }  # fmt: skip

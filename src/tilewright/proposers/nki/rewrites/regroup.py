@@ -1,0 +1,194 @@
+"""Puts the columns of a tile in the order in which a transfer of a loop needs them in HBM.
+
+Before:                                       After:
+
+    r = tile of 4 x 4 blocks of 128 columns       r = the same, block (j, k) at (k, j)
+    copy(r, psum)                                 copy(r seen as (j, k), psum)
+    for k, for j:                                 for k:
+        store(out[k * 128, j * 128 : 128],            store(out[k * 128, 0 : 512],
+              r[j * 512 + k * 128 : 128])                   r[k * 512 : 512])
+
+A transfer takes time for each contiguous run; other instructions read any order of blocks as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.ir import (
+    Kernel,
+    Loop,
+    Op,
+    Path,
+    Region,
+    Tensor,
+    at,
+    mapped_ops,
+    spliced,
+    walk,
+    with_tensor,
+)
+from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.rewrites.uses import op_at
+from tilewright.proposers.nki.widening import run_of, widened
+
+_BY_ELEMENT = (
+    "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
+    "reciprocal",
+)  # fmt: skip
+"""Instructions that may see their operands under another shape, all alike."""
+_MOST_DIMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The columns of a tile as `outer` x `inner` blocks of `block`; the first two change places."""
+
+    tile: Tensor
+    outer: int
+    inner: int
+    block: int
+
+    @property
+    def digits(self) -> tuple[tuple[int, int, int], ...]:
+        """Old step, count and new step of blocks of blocks, of blocks, and within a block."""
+        return (
+            (self.inner * self.block, self.outer, self.block),
+            (self.block, self.inner, self.outer * self.block),
+            (1, self.block, 1),
+        )
+
+
+def regroup(kernel: Kernel, path: Path) -> Kernel:
+    """The kernel with the tile of a transfer in the order in which its loop goes through HBM."""
+    op = op_at(kernel, path)
+    loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
+    if op.name != "dma_copy" or not isinstance(loop, Loop) or len(loop.body) != 1:
+        raise NotApplicableError("it is no transfer in a loop of its own")
+    tensors = kernel.tensors()
+    near = next((r for _, r in op.regions if tensors[r.tensor].on_chip), None)
+    far = next((r for _, r in op.regions if not tensors[r.tensor].on_chip), None)
+    if near is None or far is None or near.tensor in {tensor.name for tensor in kernel.arguments}:
+        raise NotApplicableError("it is no transfer between a tile and HBM")
+    tile, block = tensors[near.tensor], run_of(near)
+    step = near.offset.factor(loop.variable)
+    if block != near.columns or far.offset.factor(loop.variable) != block != step:
+        raise NotApplicableError("its iterations do not follow one another in HBM alone")
+    if step % block or step * loop.trips != tile.row or run_of(far) != block:
+        raise NotApplicableError(f"the loop does not go through all of {tile.name}")
+    order = _Order(tile, loop.trips, step // block, block)
+    flat = replace(tile, shape=(tile.shape[0], tile.row))
+    trips = kernel.trips()
+    body = mapped_ops(with_tensor(kernel.body, flat), lambda one: _reordered(one, order, trips))
+    found = replace(kernel, body=body)
+    loop = at(found.body, path[:-1])
+    assert isinstance(loop, Loop)
+    moved = loop.body[0]
+    assert isinstance(moved, Op)
+    wider = widened(moved, loop, found.tensors())
+    if wider is None:
+        raise NotApplicableError("its iterations are not one transfer")
+    return replace(found, body=spliced(found.body, path[:-1], (wider,)))
+
+
+def regrouped(kernel: Kernel) -> Kernel:
+    """The kernel with tiles in the order of their transfers wherever all transfers take less time.
+
+    Iterations that run together put the blocks of their tiles in the order of the loops, which is
+    that of a load or that of a store.
+    """
+    tried = 0
+    while True:
+        places = [path for path, op in walk(kernel.body) if isinstance(op, Op)]
+        if tried == len(places):
+            return kernel
+        try:
+            made = regroup(kernel, places[tried])
+        except NotApplicableError:
+            made = kernel
+        if made is not kernel and _transfers(made) < _transfers(kernel):
+            kernel = made
+        tried += 1
+
+
+def _transfers(kernel: Kernel) -> float:
+    return estimate(kernel).engines.get("dma", 0.0)
+
+
+def _reordered(op: Op, order: _Order, trips: Mapping[str, int]) -> Op:
+    """An instruction on the tile in its new order."""
+    mine = [region for _, region in op.regions if region.tensor == order.tile.name]
+    if not mine:
+        return op
+    splits = {split for region in mine for split in _splits(region, order)}
+    if splits:
+        shapes = {tuple(count for _, count in region.dims) for _, region in op.regions}
+        if op.name not in _BY_ELEMENT or len(shapes) != 1:
+            raise NotApplicableError(f"{op.name} needs the columns in their order")
+        op = Op(op.name, tuple((k, _split(v, splits) if isinstance(v, Region) else v)
+                               for k, v in op.arguments))  # fmt: skip
+    if any(len(region.dims) > _MOST_DIMS for _, region in op.regions):
+        raise NotApplicableError("it would have too many axes")
+    return Op(op.name, tuple(
+        (k, _moved(v, order, trips) if isinstance(v, Region) and v.tensor == order.tile.name else v)
+        for k, v in op.arguments))  # fmt: skip
+
+
+def _splits(region: Region, order: _Order) -> list[tuple[int, int]]:
+    """Axes that go through blocks, each with the elements of its inner part."""
+    found = []
+    for axis, (step, count) in enumerate(region.dims):
+        if not axis or count == 1:
+            continue
+        for size, number, _ in order.digits:
+            unit = size * number
+            if step < unit < step * count and unit % step == 0 and count % (unit // step) == 0:
+                found.append((axis, unit // step))
+    return found
+
+
+def _split(region: Region, splits: set[tuple[int, int]]) -> Region:
+    """A region with axes apart: an axis of 12 elements split after 4 has 3 and 4."""
+    dims: list[tuple[int, int]] = []
+    for axis, (step, count) in enumerate(region.dims):
+        inner = sorted((size for number, size in splits if number == axis), reverse=True)
+        for size in inner:
+            dims.append((step * size, count // size))
+            count = size
+        dims.append((step, count))
+    return replace(region, dims=tuple(dims))
+
+
+def _moved(region: Region, order: _Order, trips: Mapping[str, int]) -> Region:
+    """The same elements at their new places; each axis and each variable within one digit."""
+    row = order.tile.row
+    if not region.dims or region.dims[0][0] != row:
+        raise NotApplicableError(f"{order.tile.name} is not used by its partitions")
+    partition, free = region.offset.divided(row)
+    place, reach, rest = Linear(), [0, 0, 0], free.constant
+    for digit, (size, _, new) in enumerate(order.digits):
+        reach[digit], rest = divmod(rest, size)
+        place = place + reach[digit] * new
+    for name, factor in free.terms:
+        digit, step = _in_new_order(factor, order)
+        reach[digit] += factor // order.digits[digit][0] * (trips[name] - 1)
+        place = place + variable(name) * step
+    dims = [region.dims[0]]
+    for old, count in region.dims[1:]:
+        digit, step = _in_new_order(old, order)
+        reach[digit] += old // order.digits[digit][0] * (count - 1)
+        dims.append((step, count))
+    if any(far >= count for far, (_, count, _) in zip(reach, order.digits, strict=True)):
+        raise NotApplicableError("a region goes from one block into the next")
+    return Region(region.tensor, partition * row + place, tuple(dims))
+
+
+def _in_new_order(step: int, order: _Order) -> tuple[int, int]:
+    """The digit that a step counts in, and the step in the new order."""
+    for digit, (size, _, new) in enumerate(order.digits):
+        if step >= 0 and step % size == 0:
+            return digit, step // size * new
+    raise NotApplicableError("a region counts down")
