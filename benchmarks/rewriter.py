@@ -35,7 +35,8 @@ from rich.table import Table
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured
-from tilewright.run import evaluate_kernel, open_project, optimize
+from tilewright.evaluating import evaluate_kernel
+from tilewright.run import open_project, optimize
 
 GEMMS = [
     "gemmini:gemm-512x512x512",

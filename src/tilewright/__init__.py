@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.core.config import Settings
     from tilewright.core.errors import TilewrightError
     from tilewright.core.records import Candidate, Failed, History, Measured, Tolerance, Trial
-    from tilewright.run import Evaluation
+    from tilewright.evaluating import Evaluation
     from tilewright.search import events
     from tilewright.search.event_records import EventLines, event_record
     from tilewright.search.summary import Summary
@@ -65,7 +65,7 @@ _HOMES = {
         "Tolerance",
         "Trial",
     ),
-    "tilewright.run": ("Evaluation",),
+    "tilewright.evaluating": ("Evaluation",),
     "tilewright.search.event_records": ("EventLines", "event_record"),
     "tilewright.search.summary": ("Summary",),
 }

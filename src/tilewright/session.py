@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 
 from tilewright.authors import Authors
@@ -86,8 +87,17 @@ class _StartFailedError(Exception):
         self.error = error
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Who chooses parents and who proposes; `others` are the proposers that are no models."""
+
+    strategy: SearchStrategy
+    models: Models
+    others: Sequence[Proposer]
+
+
 class Session:
-    """One process's work on one run; `others` are its proposers that are no language models.
+    """One process's work on one run.
 
     The budget of wall time counts from `began` (`time.monotonic`), so that what precedes the search
     is part of it. Candidates are evaluated on the cluster at `place`, on this machine where that is
@@ -100,28 +110,26 @@ class Session:
         settings: Settings,
         storage: Storage,
         run: RunRecord,
-        strategy: SearchStrategy,
-        models: Models,
-        others: Sequence[Proposer],
+        parts: Parts,
         on_event: OnEvent,
         secret: int,
         began: float,
-        place: Place | None = None,
-        examination: Examination | None = None,
+        place: Place | None,
+        examination: Examination | None,
     ) -> None:
         self._examination = examination
         self._secret = secret
         self._place = place
-        self._strategy = strategy
-        self._models = models
-        self._others = others
+        self._parts = parts
         self._opened = opened
         self._settings = settings
         self._storage = storage
         self._run = run
         self._on_event = on_event
         self._hear = Relay(self._tell)
-        self._authors = Authors(opened, settings, storage, run, models, others, self._hear)
+        self._authors = Authors(
+            opened, settings, storage, run, parts.models, parts.others, self._hear
+        )
         self._reason = ""
         self._started, self._clocked = began, monotonic()
         self._reserved_s = 0.0
@@ -199,9 +207,9 @@ class Session:
             self._reserve(RESERVED_STARTS * max(history[0].wall_s, monotonic() - began))
             self._evaluate_baselines(executor)
         self._survey()
-        if self._models.names and history[-1].iteration == 0:
+        if self._parts.models.names and history[-1].iteration == 0:
             self._hear(
-                ModelsForecast(*self._models.forecast(self._opened, self._storage, self._run))
+                ModelsForecast(*self._parts.models.forecast(self._opened, self._storage, self._run))
             )
         return search, history
 
@@ -266,7 +274,7 @@ class Session:
         brief, source = self._opened.target.brief(), self._opened.task.start
         parts = (
             part
-            for proposer in self._others
+            for proposer in self._parts.others
             if isinstance(proposer, Surveyor)
             for part in proposer.left_alone(brief, source)
         )
@@ -284,7 +292,7 @@ class Session:
             self._schedules(),
             templates=author.templates,
         )
-        strategy, phase = self._strategy, task.phase.iterations
+        strategy, phase = self._parts.strategy, task.phase.iterations
         if phase:
             strategy = ReuseFirst(strategy, phase, settings.patience, settings.iterations)
         way: Way = OneThread(task)

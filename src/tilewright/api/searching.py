@@ -18,7 +18,7 @@ from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
 from tilewright.core.records import Candidate
-from tilewright.run import Evaluation
+from tilewright.evaluating import Evaluation, evaluate_kernel
 from tilewright.search.events import Event, RunStarted
 from tilewright.workbench import workbench
 
@@ -197,9 +197,7 @@ def evaluate(
         evaluated, chosen = _named(task, place), settings or Settings()
         kept = None if project is None else place
         source = kernel.source if isinstance(kernel, Candidate) else kernel
-        return runs.evaluate_kernel(
-            source, evaluated, chosen, project=kept, with_baselines=baselines
-        )
+        return evaluate_kernel(source, evaluated, chosen, project=kept, with_baselines=baselines)
 
 
 def _named(task: str | Path | Task, project: Path) -> str:

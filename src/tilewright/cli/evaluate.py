@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tilewright.core.records import ExternalResult, Failed, Measured
-    from tilewright.run import Evaluation
+    from tilewright.evaluating import Evaluation
 
 EPILOG = """
 \b
@@ -89,7 +89,7 @@ def evaluate(
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError, NotTimedError
     from tilewright.core.records import Failed
-    from tilewright.run import code_notes, evaluate_kernel
+    from tilewright.evaluating import code_notes, evaluate_kernel
 
     check_outputs(json=json)
     settings = Settings(

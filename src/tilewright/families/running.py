@@ -18,9 +18,10 @@ from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.files import read_text
 from tilewright.core.records import Failed, Measured, Outcome
 from tilewright.core.tasks import OpenTask, open_workload
+from tilewright.evaluating import evaluate_kernel
 from tilewright.families.dispatch import Fallback, Member, called_with, dispatch_source, sizes_of
 from tilewright.families.generic import generic_source
-from tilewright.run import evaluate_kernel, open_project, optimize
+from tilewright.run import open_project, optimize
 from tilewright.search.events import Event, OnEvent
 from tilewright.search.summary import Summary
 

@@ -115,7 +115,7 @@ def test_the_command_line_explains_a_full_disk_in_a_sentence(
 
     monkeypatch.setattr(tempfile, "gettempdir", fail)
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", fail)
-    monkeypatch.setattr("tilewright.run.evaluate_kernel", lambda *_, **__: fail())
+    monkeypatch.setattr("tilewright.evaluating.evaluate_kernel", lambda *_, **__: fail())
     with pytest.raises(SystemExit) as ended:
         main(["evaluate", __file__, "--workload", "toy:digits"])
     assert ended.value.code == 2

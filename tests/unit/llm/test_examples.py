@@ -11,9 +11,9 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import Measured
+from tilewright.evaluating import evaluate_kernel
 from tilewright.parts.brief_files import load_examples
 from tilewright.proposers.llm.prompts.render import examples_of
-from tilewright.run import evaluate_kernel
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.brief import words
 

@@ -1,0 +1,186 @@
+"""Single kernels evaluated outside any search, and what is known of those that cannot be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from tilewright.core.config import Settings
+from tilewright.core.errors import InputError, NotTimedError
+from tilewright.core.files import MAX_TEXT_BYTES, read_kernel, read_text
+from tilewright.core.records import (
+    Baseline,
+    Candidate,
+    EvaluationRequest,
+    ExternalResult,
+    Failed,
+    KernelLanguage,
+    Measured,
+    Outcome,
+)
+from tilewright.core.roles import (
+    DerivesKernels,
+    ExplainsCode,
+    ExternallySimulated,
+    ExternalRun,
+    OffersTemplates,
+    Untimed,
+)
+from tilewright.core.tasks import OpenTask, open_task
+from tilewright.core.templates import concrete
+from tilewright.evaluation.building import Builds
+from tilewright.evaluation.code_notes import CodeNotes
+from tilewright.evaluation.disk import require_room
+from tilewright.executors import create_executor, evaluate_baselines
+from tilewright.verification import fresh_seed
+
+EVALUATIONS = "evaluations"
+"""Owner of the secret that a project's kernels are evaluated with outside any run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One kernel's outcome outside any search. `versions` says by what it was evaluated.
+
+    `external` is its run on another simulator, if one was asked for and the kernel passed here;
+    `baselines` are the target's, if they were asked for.
+
+    >>> import tilewright as tw
+    >>> found = tw.evaluate("void kernel(", "gemmini:gemm-16x16x16")
+    >>> isinstance(found, tw.Evaluation), found.target, found.cached
+    (True, 'gemmini', False)
+    """
+
+    workload: str
+    target: str
+    candidate: Candidate
+    outcome: Outcome
+    wall_s: float
+    cached: bool
+    versions: Mapping[str, str]
+    language: KernelLanguage
+    external: ExternalResult | Failed | None = None
+    baselines: tuple[Baseline, ...] = ()
+
+
+def code_notes(evaluation: Evaluation, settings: Settings) -> tuple[str, ...]:
+    """What the compiler says of an evaluated kernel; empty where the target does not tell."""
+    opened = open_task(evaluation.workload, settings.recorded())
+    if not isinstance(opened.task, ExplainsCode) or not isinstance(evaluation.outcome, Measured):
+        return ()
+    with closing(Builds(opened.name, settings.evaluated_with(fresh_seed()))) as builds:
+        return CodeNotes(builds).of(evaluation.candidate.source)
+
+
+def evaluate_kernel(
+    kernel: str | Path,
+    task: str,
+    settings: Settings,
+    *,
+    project: Path | None = None,
+    simulator: str | None = None,
+    simulator_timeout_s: float = 3600.0,
+    with_baselines: bool = False,
+) -> Evaluation:
+    """Build, check and measure one kernel; takes outcomes from the project's cache if named.
+
+    It is given as its source, or as the path of its file; a template has its first values. A kernel
+    that passes is then run on the external `simulator`, if one is named, and the target's baselines
+    are evaluated `with_baselines`.
+    """
+    from tilewright.storage.project import open_project, secret_of
+
+    require_room()
+    opened = open_task(task, settings.recorded())
+    language = opened.target.brief().language
+    secret = fresh_seed() if project is None else secret_of(project, EVALUATIONS)
+    evaluated = settings.evaluated_with(secret)
+    run_external = _external(open_task(task, evaluated), simulator) if simulator else None
+    source = kernel if isinstance(kernel, str) else read_kernel(kernel, language)
+    candidate = Candidate(concrete(source, language.templates), proposer="file")
+    finished: list[tuple[Outcome, float, bool]] = []
+    with ExitStack() as stack:
+        storage = None
+        if project is not None:
+            storage = stack.enter_context(closing(open_project(project, create=True)))
+        executor = stack.enter_context(closing(create_executor(opened, evaluated, 1, storage)))
+        executor.evaluate(
+            [EvaluationRequest(candidate)],
+            lambda _, outcome, wall_s, cached: finished.append((outcome, wall_s, cached)),
+        )
+        compared = evaluate_baselines(opened, executor) if with_baselines else ()
+    outcome, wall_s, cached = finished[0]
+    external = None
+    if run_external is not None and isinstance(outcome, Measured):
+        external = run_external(candidate.source, simulator_timeout_s)
+    return Evaluation(
+        workload=opened.name,
+        target=opened.target.name,
+        candidate=candidate,
+        outcome=outcome,
+        wall_s=wall_s,
+        cached=cached,
+        versions=versions_of(opened),
+        language=language,
+        external=external,
+        baselines=compared,
+    )
+
+
+def _external(opened: OpenTask, simulator: str) -> ExternalRun:
+    if not isinstance(opened.task, ExternallySimulated):
+        raise InputError(
+            f"target {opened.target.name} has no external simulators. Leave out --simulator "
+            f"{simulator!r}."
+        )
+    return opened.task.external(simulator)
+
+
+def versions_of(opened: OpenTask) -> dict[str, str]:
+    """What outcomes depend on beside the settings: a run is only continued by the same."""
+    return {
+        "tilewright": version("tilewright"),
+        **opened.target.versions(),
+        "task": opened.fingerprint,
+    }
+
+
+def require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:
+    """`NotTimedError` where a search here would have nothing to rank by."""
+    if isinstance(opened.task, Untimed) and opened.task.untimed is not None:
+        said = f"{opened.name} cannot be optimised on this machine: {opened.task.untimed}."
+        raise NotTimedError(f"{said}{_derived(opened, settings, project)}")
+
+
+def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
+    """What is known, without a clock, of the kernel that a task makes of its problem.
+
+    The kernel is written into the project's folder, unless another file has its name.
+    """
+    task = opened.task
+    if not isinstance(task, DerivesKernels) or not task.derived:
+        return ""
+    said = f" {task.derived[0].upper()}{task.derived[1:]}"
+    if not (isinstance(task, OffersTemplates) and task.templates()):
+        return said
+    file = project / f"{Path(opened.name).stem}_answer.py"
+    held = task.start.rstrip("\n") + "\n"
+    try:
+        if file.exists() and read_text(file, MAX_TEXT_BYTES) != held:
+            where = f"{file} is another file: move it to be given the kernel made for it, which"
+        else:
+            project.mkdir(parents=True, exist_ok=True)
+            file.write_text(held, encoding="utf-8")
+            where = f"{file} holds a kernel that was made for it, which"
+    except OSError as error:
+        where = f"{file} cannot be written ({error.strerror}), but the kernel made for it"
+    try:
+        outcome = evaluate_kernel(task.start, opened.name, settings).outcome
+    except NotTimedError as error:
+        known = str(error).partition("; but ")[0].removeprefix("the kernel ")
+        return f"{said} {where} {known}."
+    told = outcome.log.strip() if isinstance(outcome, Failed) else "it was timed"
+    return f"{said} {where} is not known to be right: {told}"
