@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import confirming, run, session
+from tilewright import confirming, evaluating, run, session
 from tilewright.cli.searching import command_line, summary_json
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
@@ -105,7 +105,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(tasks, "load_target", lambda name: made.target)
     monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
-    monkeypatch.setattr(run, "create_executor", made.create_executor)
+    monkeypatch.setattr(evaluating, "create_executor", made.create_executor)
     monkeypatch.setattr(session, "create_executor", made.create_executor)
     return made
 
@@ -397,8 +397,8 @@ def test_an_error_of_the_machine_leaves_the_run_resumable(world: World, tmp_path
 def test_evaluate_kernel_uses_the_projects_cache(world: World, tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.c"
     kernel.write_text("toy 1 2 3 4 5")
-    first = run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
-    again = run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
+    first = evaluating.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
+    again = evaluating.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
     assert (first.workload, first.target) == ("toy:digits", "toy")
     assert first.outcome == again.outcome
     assert (first.cached, again.cached) == (False, True)
@@ -413,7 +413,7 @@ def test_a_kernel_file_that_cannot_be_read(
     if content is not None:
         kernel.write_bytes(content)
     with pytest.raises(InputError, match=r"kernel.c cannot be read"):
-        run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
+        evaluating.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
 
 
 class OpenTaskOfDigits(ToyTask):
@@ -550,6 +550,6 @@ class TestSecret:
         kernel = tmp_path / "kernel.c"
         kernel.write_text(START)
         for _ in range(2):
-            run.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
+            evaluating.evaluate_kernel(kernel, "toy:digits", QUICK, project=tmp_path)
         first, second = world.input_seeds
         assert first == second

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tilewright as tw
-from tilewright import run, session
+from tilewright import evaluating, session
 from tilewright.core import plugins, tasks
 from tilewright.core.errors import ConfigurationError, InputError, UnknownNameError
 from tilewright.core.roles import Executor, Storage
@@ -39,7 +39,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setattr(tasks, "load_target", lambda name: ToyTarget())
     monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
-    monkeypatch.setattr(run, "create_executor", create_executor)
+    monkeypatch.setattr(evaluating, "create_executor", create_executor)
     monkeypatch.setattr(session, "create_executor", create_executor)
     monkeypatch.chdir(tmp_path)
     return sources

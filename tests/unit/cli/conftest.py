@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_cli import Cli, Result, World
 
-from tilewright import run, session
+from tilewright import evaluating, session
 from tilewright.cli.main import main
 from tilewright.core import plugins, tasks
 from tilewright.core.records import EvaluationRequest, Outcome
@@ -47,7 +47,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(plugins, "load_target", lambda name: ToyTarget())
     monkeypatch.setattr(plugins, "target_names", lambda: ["toy"])
     monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
-    monkeypatch.setattr(run, "create_executor", create_executor)
+    monkeypatch.setattr(evaluating, "create_executor", create_executor)
     monkeypatch.setattr(session, "create_executor", create_executor)
     monkeypatch.chdir(tmp_path)
     return made

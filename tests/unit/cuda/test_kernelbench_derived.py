@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tilewright import run
+from tilewright import evaluating, run
 from tilewright.core.config import Settings
 from tilewright.core.errors import NotTimedError, ToolchainMissingError
 from tilewright.core.records import Candidate, Failed, Verdict
@@ -166,7 +166,7 @@ def evaluated_here(source: str, name: str, settings: Settings) -> NoReturn:
 def test_without_a_gpu_the_kernel_is_checked_and_written(
     stand_in_for_torch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "evaluate_kernel", evaluated_here)
+    monkeypatch.setattr(evaluating, "evaluate_kernel", evaluated_here)
     file = tmp_path / "scaled.py"
     file.write_text(PROBLEM)
     with pytest.raises(NotTimedError) as said:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import run, verification
+from tilewright import evaluating, run, verification
 from tilewright.cli.main import main
 from tilewright.core.config import Settings
 from tilewright.core.errors import DiskFullError
@@ -91,7 +91,7 @@ def test_evaluate_and_preflight_say_so_before_a_task_is_opened(
     full = os.statvfs_result((*found[:3], 0, 0, *found[5:10]))
     monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
     with pytest.raises(DiskFullError, match="Free some space"):
-        run.evaluate_kernel("", "no-target:no-task", Settings())
+        evaluating.evaluate_kernel("", "no-target:no-task", Settings())
     with pytest.raises(DiskFullError, match="Free some space"):
         verification.preflight("no-target:no-task", Settings())
 
