@@ -339,8 +339,12 @@ class _WithoutBytecode(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the file's text."""
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        """The code of the file's text, in UTF-8 whatever encoding its first lines name.
+
+        In UTF-7, for example, what reads as a comment could be code.
+        """
+        text = read_text(Path(self.path), MAX_TEXT_BYTES)
+        code: CodeType = self.source_to_code(text, self.path)
         return code
 
 
